@@ -1,0 +1,3 @@
+//! The `canoe` binary.
+
+fn main() {}
