@@ -39,12 +39,23 @@ def prepare(config_directory):
     python2.install()
 
 
+def load():
+    """Imports the package, and keeps its bytecode whatever the user wants for files of their own."""
+    theirs, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        import paddle.trainer_config_helpers  # noqa: F401
+        from paddle.trainer.config_parser import parse_config
+        return parse_config
+    finally:
+        sys.dont_write_bytecode = theirs
+
+
 def main(arguments):
     """Evaluates and writes the result; the exit status only says whether the result file is there."""
     path, config_arguments, result = arguments
     try:
         prepare(os.path.dirname(os.path.abspath(path)))
-        from paddle.trainer.config_parser import parse_config
+        parse_config = load()
         text = '{"config":%s}' % parse_config(path, config_arguments).to_json()
     except BaseException as error:  # whatever a user's file raises, SystemExit and KeyboardInterrupt too
         text = '{"failure":%s}' % failure(error)
