@@ -22,9 +22,10 @@ pub struct Status {
     pub batch: Option<u64>,
     /// Batches in a pass, if known.
     pub pass_batches: Option<u64>,
-    /// Samples done in this pass.
+    /// Samples done since the job began.
     pub samples: Option<u64>,
     /// Recent speed.
+    #[serde(alias = "samples_per_second")]
     pub samples_per_s: Option<f64>,
     /// Cost per sample: mean since the start of the pass.
     pub cost: Option<f64>,
@@ -43,7 +44,12 @@ pub struct Status {
 impl Status {
     /// Reads a page. Fails on text that is not a JSON object of this shape.
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(json)
+        let mut status: Self = serde_json::from_slice(json)?;
+        status.waits_for = status.waits_for.filter(|reason| !reason.is_empty());
+        if status.samples == Some(0) {
+            (status.batch, status.cost, status.samples_per_s) = (None, None, None);
+        }
+        Ok(status)
     }
 
     /// Takes over what `newer` knows and keeps the rest.
@@ -89,6 +95,18 @@ mod tests {
         assert_eq!(status.samples, None);
         assert!(Status::parse(b"<html>").is_err());
         assert!(Status::parse(br#"{"pass":-1}"#).is_err());
+    }
+
+    #[test]
+    fn numbers_of_a_process_that_has_done_nothing_yet_mean_nothing() {
+        let page = br#"{"role":"trainer","batch":0,"samples":0,"samples_per_second":0.0,"cost":0.0,"waits_for":""}"#;
+        let status = Status::parse(page).unwrap();
+        assert_eq!(
+            (status.batch, status.cost, status.waits_for),
+            (None, None, None)
+        );
+        let status = Status::parse(br#"{"samples":9,"samples_per_second":4.5}"#).unwrap();
+        assert_eq!(status.samples_per_s, Some(4.5));
     }
 
     #[test]

@@ -10,8 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use launch::event::{Exit, JobEvent, ProcessId};
-use launch::local::machine::{Limits, RestartPolicy};
-use launch::local::{self, End, Layout, Options, Outcome, Plan, RunError, Shutdown, Wish, Wishes};
+use launch::local::{
+    self, End, Layout, Limits, Options, Outcome, Plan, RestartPolicy, RunError, Shutdown, Wish,
+    Wishes,
+};
 
 fn fake() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/canoe.py")

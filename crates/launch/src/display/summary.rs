@@ -47,14 +47,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// Samples in all passes, the current one included; a pass that was repeated counts once.
+    /// Samples in all passes, the current one included.
     pub fn samples(&self) -> u64 {
         let finished: u64 = self.passes.values().map(|figures| figures.samples).sum();
-        let current = self
-            .status
-            .pass
-            .filter(|pass| !self.passes.contains_key(pass));
-        finished + current.and(self.status.samples).unwrap_or(0)
+        finished.max(self.status.samples.unwrap_or(0))
     }
 
     /// Finished passes.
@@ -412,7 +408,7 @@ mod tests {
         assert_eq!(tally.nodes[&0].samples(), before);
         let status = Status {
             pass: Some(2),
-            samples: Some(30),
+            samples: Some(before + 30),
             ..Status::default()
         };
         tally.take(at(21), &JobEvent::Progress { process, status });

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::restart::{History, RestartPolicy};
 use crate::event::{Exit, ProcessId, Role};
 
 /// Time since the start of the run.
@@ -37,33 +38,6 @@ pub enum ServersEnd {
     WhenDone,
 }
 
-/// How often and how fast a died process is started again.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RestartPolicy {
-    /// Restarts of one process within `window`.
-    pub limit: usize,
-    /// Deaths longer ago than this are forgotten.
-    pub window: Duration,
-    /// Pause before the first restart; doubles with each one in the window.
-    pub first_pause: Duration,
-    /// The longest pause.
-    pub longest_pause: Duration,
-    /// Codes that mean that starting again cannot help, such as wrong usage.
-    pub hopeless: Vec<i32>,
-}
-
-impl Default for RestartPolicy {
-    fn default() -> Self {
-        Self {
-            limit: 8,
-            window: Duration::from_secs(300),
-            first_pause: Duration::from_millis(50),
-            longest_pause: Duration::from_secs(10),
-            hopeless: vec![2, 64, 78],
-        }
-    }
-}
-
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -84,7 +58,7 @@ pub enum Input {
     /// A process ended.
     Exited(ProcessId, Exit),
     /// A server ended before it was ready because its port was taken by another program.
-    PortTaken(ProcessId),
+    PortTaken(ProcessId, Exit),
     /// A server says that all trainers of the job are done with it.
     Done(ProcessId),
     /// The program could not be started at all.
@@ -100,7 +74,7 @@ pub enum Input {
 pub enum Action {
     /// Start a process; how many times it has been started before.
     Start(ProcessId, u32),
-    /// Find other ports for a server's node, then start it.
+    /// Find other ports for a server. All servers are started anew, because each knows all ports.
     MovePorts(ProcessId),
     /// Say that a process died.
     TellDeath(ProcessId, Exit),
@@ -150,6 +124,8 @@ enum State {
     Pausing {
         until: Instant,
     },
+    /// Killed, to be started anew with other ports.
+    Moving,
     /// A server that returned 0 although trainers still run.
     EndedEarly {
         since: Instant,
@@ -162,7 +138,7 @@ struct Process {
     state: State,
     starts: u32,
     deaths: Vec<Instant>,
-    moves: u32,
+    deaths_before_ready: usize,
     done: bool,
 }
 
@@ -184,9 +160,10 @@ pub struct Machine {
     limits: Limits,
     processes: BTreeMap<ProcessId, Process>,
     phase: Phase,
+    moves: u32,
 }
 
-/// A server whose port is taken may move this often.
+/// Servers may move to other ports this often.
 const PORT_MOVES: u32 = 5;
 
 impl Machine {
@@ -196,7 +173,7 @@ impl Machine {
             state: State::NotStarted,
             starts: 0,
             deaths: Vec::new(),
-            moves: 0,
+            deaths_before_ready: 0,
             done: false,
         };
         let processes = processes.iter().map(|id| (*id, new())).collect();
@@ -204,13 +181,13 @@ impl Machine {
             limits,
             processes,
             phase: Phase::Servers,
+            moves: 0,
         }
     }
 
     /// The first actions.
     pub fn begin(&mut self, now: Instant) -> Vec<Action> {
         let mut actions = Vec::new();
-        self.start_role(Role::Pserver, now, &mut actions);
         self.advance(now, &mut actions);
         actions
     }
@@ -221,7 +198,7 @@ impl Machine {
         match input {
             Input::Ready(id) => self.ready(id),
             Input::Exited(id, exit) => self.exited(id, exit, now, &mut actions),
-            Input::PortTaken(id) => self.port_taken(id, now, &mut actions),
+            Input::PortTaken(id, exit) => self.port_taken(id, exit, now, &mut actions),
             Input::Done(id) => self.process(id).done = true,
             Input::NotStarted(id) => {
                 self.process(id).state = State::Ended;
@@ -275,6 +252,7 @@ impl Machine {
         let process = self.process(id);
         if matches!(process.state, State::Starting { .. }) {
             process.state = State::Running;
+            process.deaths_before_ready = 0;
         }
     }
 
@@ -298,10 +276,12 @@ impl Machine {
     }
 
     fn exited(&mut self, id: ProcessId, exit: Exit, now: Instant, actions: &mut Vec<Action>) {
-        let was_pausing = matches!(self.process(id).state, State::Pausing { .. });
-        debug_assert!(!was_pausing, "a process that does not run cannot end");
         if self.is_ending() {
             self.process(id).state = State::Ended;
+            return;
+        }
+        if self.process(id).state == State::Moving {
+            self.process(id).state = State::NotStarted;
             return;
         }
         match (id.role, exit.is_success()) {
@@ -316,8 +296,14 @@ impl Machine {
 
     fn died(&mut self, id: ProcessId, exit: Exit, now: Instant, actions: &mut Vec<Action>) {
         actions.push(Action::TellDeath(id, exit));
+        let process = self.process(id);
+        process.deaths_before_ready += usize::from(matches!(process.state, State::Starting { .. }));
+        let history = History {
+            deaths: &self.processes[&id].deaths,
+            before_ready: self.processes[&id].deaths_before_ready,
+        };
         let pause = match &self.limits.restart {
-            Some(policy) => restart_after(policy, &self.processes[&id].deaths, exit, now),
+            Some(policy) => policy.pause_after(&history, exit, now),
             None => Err(exit.to_string()),
         };
         match pause {
@@ -334,22 +320,27 @@ impl Machine {
         }
     }
 
-    fn port_taken(&mut self, id: ProcessId, now: Instant, actions: &mut Vec<Action>) {
-        if self.is_ending() {
-            self.process(id).state = State::Ended;
-            return;
+    fn port_taken(&mut self, id: ProcessId, exit: Exit, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase != Phase::Servers || self.process(id).state == State::Moving {
+            // Trainers know the ports already, or a move is under way.
+            return self.exited(id, exit, now, actions);
         }
-        let process = self.process(id);
-        process.moves += 1;
-        if process.moves > PORT_MOVES {
-            process.state = State::Ended;
+        self.moves += 1;
+        if self.moves > PORT_MOVES {
+            self.process(id).state = State::Ended;
             let text = format!(
                 "found its ports taken {PORT_MOVES} times; other programs take ports faster than we can"
             );
             return self.fail(id, None, text, now, actions);
         }
-        process.state = State::Starting { since: now };
+        self.process(id).state = State::NotStarted;
         actions.push(Action::MovePorts(id));
+        for (other, process) in &mut self.processes {
+            if matches!(process.state, State::Starting { .. } | State::Running) {
+                process.state = State::Moving;
+                actions.push(Action::Kill(*other));
+            }
+        }
     }
 
     fn fail(
@@ -391,6 +382,7 @@ impl Machine {
         for (id, process) in &mut self.processes {
             match process.state {
                 State::Starting { .. } | State::Running => actions.push(Action::Terminate(*id)),
+                State::Moving => {}
                 _ => process.state = State::Ended,
             }
         }
@@ -453,6 +445,11 @@ impl Machine {
 
     /// What the state of all processes together brings about.
     fn advance(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.phase == Phase::Servers
+            && self.servers_all(|server| server.state == State::NotStarted)
+        {
+            self.start_role(Role::Pserver, now, actions);
+        }
         if self.phase == Phase::Servers && self.servers_all(|server| server.state == State::Running)
         {
             self.phase = Phase::Training;
@@ -481,36 +478,6 @@ impl Machine {
             ServersEnd::WhenDone => self.servers_all(|server| server.done || gone(server)),
         }
     }
-}
-
-/// The pause before a restart, or why there is none.
-fn restart_after(
-    policy: &RestartPolicy,
-    deaths: &[Instant],
-    exit: Exit,
-    now: Instant,
-) -> Result<Duration, String> {
-    if let Exit::Code(code) = exit
-        && policy.hopeless.contains(&code)
-    {
-        return Err(format!("{exit}, which a restart cannot mend"));
-    }
-    let recent = deaths
-        .iter()
-        .filter(|death| **death + policy.window > now)
-        .count();
-    if recent >= policy.limit {
-        return Err(format!(
-            "{exit} and has died {} times within {} s",
-            recent + 1,
-            policy.window.as_secs()
-        ));
-    }
-    let doubling = u32::try_from(recent).unwrap_or(u32::MAX).min(30);
-    Ok(policy
-        .first_pause
-        .saturating_mul(1 << doubling)
-        .min(policy.longest_pause))
 }
 
 #[cfg(test)]

@@ -144,19 +144,9 @@ fn a_died_process_comes_back_with_a_growing_pause_and_not_for_ever() {
             machine.on(Input::Tick, at(now)),
             [Action::Start(T0, *restart)]
         );
+        machine.on(Input::Ready(T0), at(now));
     }
     assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 3200, 6400]);
-}
-
-#[test]
-fn old_deaths_are_forgotten() {
-    let policy = RestartPolicy::default();
-    let deaths = [at(0); 8];
-    assert!(restart_after(&policy, &deaths, Exit::Signal(9), at(299_999)).is_err());
-    assert_eq!(
-        restart_after(&policy, &deaths, Exit::Signal(9), at(300_000)),
-        Ok(at(50))
-    );
 }
 
 #[test]
@@ -232,18 +222,32 @@ fn a_server_that_is_never_ready_fails_the_job() {
 }
 
 #[test]
-fn a_taken_port_is_left_for_another_a_few_times() {
-    let mut machine = Machine::new(&[S0, T0], limits(false));
+fn a_taken_port_moves_and_all_servers_start_anew_because_each_knows_all_ports() {
+    let taken = |id| Input::PortTaken(id, Exit::Code(1));
+    let mut machine = Machine::new(&[S0, S1, T0, T1], limits(false));
     machine.begin(at(0));
     for _ in 0..PORT_MOVES {
-        assert_eq!(
-            machine.on(Input::PortTaken(S0), at(1)),
-            [Action::MovePorts(S0)]
+        let actions = machine.on(taken(S0), at(1));
+        assert_eq!(actions, [Action::MovePorts(S0), Action::Kill(S1)]);
+        let actions = machine.on(Input::Exited(S1, Exit::Signal(9)), at(2));
+        assert!(
+            matches!(actions[..], [Action::Start(S0, _), Action::Start(S1, _)]),
+            "{actions:?}"
         );
     }
-    let actions = machine.on(Input::PortTaken(S0), at(2));
+    let actions = machine.on(taken(S0), at(2));
+    assert!(matches!(&actions[0], Action::TellStop(text) if text.contains("ports taken 5 times")));
+    assert_eq!(actions[1..], [Action::Terminate(S1)]);
+}
+
+#[test]
+fn once_trainers_know_the_ports_a_server_cannot_move() {
+    let mut machine = training(limits(true));
+    machine.on(Input::Exited(S0, Exit::Signal(9)), at(1000));
+    machine.on(Input::Tick, at(1050));
+    let actions = machine.on(Input::PortTaken(S0, Exit::Code(1)), at(1060));
     assert!(
-        matches!(&actions[1], Action::Finish(Verdict::Failed(_))),
+        matches!(actions[1], Action::TellRestart(S0, 2, _)),
         "{actions:?}"
     );
 }
@@ -290,7 +294,7 @@ proptest::proptest! {
         let mut apply = |actions: Vec<Action>, alive: &mut std::collections::BTreeSet<ProcessId>| {
             for action in actions {
                 match action {
-                    Action::Start(id, _) | Action::MovePorts(id) => {
+                    Action::Start(id, _) => {
                         assert_eq!(finished, 0);
                         assert!(alive.insert(id), "{id} started twice");
                     }
@@ -308,7 +312,7 @@ proptest::proptest! {
                 0 if alive.contains(&id) => Input::Ready(id),
                 1 if alive.remove(&id) => Input::Exited(id, Exit::Code(0)),
                 2 if alive.remove(&id) => Input::Exited(id, Exit::Signal(9)),
-                3 if id.role == Role::Pserver && alive.remove(&id) => Input::PortTaken(id),
+                3 if id.role == Role::Pserver && alive.remove(&id) => Input::PortTaken(id, Exit::Code(1)),
                 _ => Input::Tick,
             };
             let actions = machine.on(input, at(now));

@@ -9,7 +9,7 @@
 //!
 //! - [`layout`]: what is in the folder. - [`plan`]: command lines; pure.
 //! - [`ports`], [`workdir`]: what must be there before the start.
-//! - [`machine`]: who is started, restarted and ended when; pure.
+//! - [`restart`], [`machine`]: who is started, restarted and ended when; pure.
 //! - [`child`], [`guard`], [`probe`], [`shutdown`]: one process, the safety net, status pages, the user.
 //! - [`observe`]: pages and log lines to events; pure.
 //! - [`work`], [`supervisor`]: the loop that binds them; `canoe node` uses it too.
@@ -22,6 +22,7 @@ pub mod observe;
 pub mod plan;
 pub mod ports;
 pub mod probe;
+pub mod restart;
 pub mod shutdown;
 pub mod supervisor;
 pub mod token;
@@ -35,7 +36,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 pub use layout::{Layout, LayoutError, Wish};
+pub use machine::Limits;
 pub use plan::{Plan, PlanError, Wishes};
+pub use restart::RestartPolicy;
 pub use shutdown::Shutdown;
 pub use supervisor::{End, Options};
 

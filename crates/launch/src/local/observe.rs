@@ -17,6 +17,8 @@ pub struct Observer {
     status: Status,
     has_page: bool,
     next_pass: u64,
+    /// Samples of the passes that have ended.
+    earlier_samples: u64,
     last_line: Option<(Duration, u64)>,
 }
 
@@ -28,6 +30,7 @@ impl Observer {
             status: Status::default(),
             has_page: false,
             next_pass: 0,
+            earlier_samples: 0,
             last_line: None,
         }
     }
@@ -93,6 +96,7 @@ impl Observer {
                     events.push(self.progress(&figures, now));
                 }
                 self.next_pass = pass + 1;
+                self.earlier_samples += figures.samples;
                 self.last_line = Some((now, 0));
                 events.push(JobEvent::PassFinished {
                     process,
@@ -116,7 +120,7 @@ impl Observer {
         self.last_line = Some((now, figures.samples));
         self.status.pass = Some(self.next_pass);
         self.status.batch = figures.batch;
-        self.status.samples = Some(figures.samples);
+        self.status.samples = Some(self.earlier_samples + figures.samples);
         self.status.cost = Some(figures.cost);
         self.status.evals.clone_from(&figures.evals);
         JobEvent::Progress {

@@ -31,6 +31,8 @@ pub struct Wishes {
     pub trainer_flags: Vec<String>,
     /// Further arguments of the servers, passed on as they are.
     pub pserver_flags: Vec<String>,
+    /// Go on from the snapshots of an earlier run that did not end well.
+    pub resume: bool,
     /// Further environment of all processes.
     pub environment: BTreeMap<String, String>,
 }
@@ -44,6 +46,7 @@ impl Default for Wishes {
             num_passes: None,
             trainer_flags: Vec::new(),
             pserver_flags: Vec::new(),
+            resume: false,
             environment: BTreeMap::new(),
         }
     }
@@ -178,7 +181,7 @@ impl Plan {
     /// The command of a process, given the ports of all nodes.
     pub fn command(&self, process: ProcessId, ports: &[NodePorts]) -> Command {
         let args = match process.role {
-            Role::Pserver => self.pserver_args(ports[process.node as usize]),
+            Role::Pserver => self.pserver_args(process.node, ports),
             Role::Trainer => self.trainer_args(process.node, ports),
         };
         let mut environment = self.wishes.environment.clone();
@@ -191,17 +194,26 @@ impl Plan {
         }
     }
 
-    fn pserver_args(&self, ports: NodePorts) -> Vec<String> {
+    /// Where servers keep what a restart needs.
+    pub fn snapshots(&self) -> PathBuf {
+        self.layout.output().join("snapshots")
+    }
+
+    fn pserver_args(&self, node: u32, ports: &[NodePorts]) -> Vec<String> {
         let wishes = &self.wishes;
+        let own = ports[node as usize];
         let mut args = vec![
             "pserver".to_owned(),
-            format!("--port={}", ports.data),
+            format!("--port={}", own.data),
             format!("--ports_num={}", wishes.ports_num),
             format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
             "--nics=lo".to_owned(),
             format!("--num_gradient_servers={}", wishes.nodes),
+            format!("--pservers={}", server_list(ports)),
+            format!("--server_id={node}"),
+            format!("--snapshot_dir={}", self.snapshots().display()),
             format!("--comment={COMMENT}"),
-            format!("--status_port={}", ports.pserver_status),
+            format!("--status_port={}", own.pserver_status),
         ];
         args.extend(wishes.pserver_flags.iter().cloned());
         args
@@ -209,10 +221,6 @@ impl Plan {
 
     fn trainer_args(&self, node: u32, ports: &[NodePorts]) -> Vec<String> {
         let wishes = &self.wishes;
-        let servers: Vec<String> = ports
-            .iter()
-            .map(|ports| format!("127.0.0.1:{}", ports.data))
-            .collect();
         let mut args = vec![
             "train".to_owned(),
             format!("--config={}", self.layout.config.display()),
@@ -227,16 +235,25 @@ impl Plan {
         args.extend([
             "--local=0".to_owned(),
             "--nics=lo".to_owned(),
-            format!("--pservers={}", servers.join(",")),
+            format!("--pservers={}", server_list(ports)),
             format!("--ports_num={}", wishes.ports_num),
             format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
             format!("--num_gradient_servers={}", wishes.nodes),
             format!("--trainer_id={node}"),
+            format!("--snapshot_dir={}", self.snapshots().display()),
             format!("--comment={COMMENT}"),
             format!("--status_port={}", ports[node as usize].trainer_status),
         ]);
         args
     }
+}
+
+fn server_list(ports: &[NodePorts]) -> String {
+    let servers: Vec<String> = ports
+        .iter()
+        .map(|ports| format!("127.0.0.1:{}", ports.data))
+        .collect();
+    servers.join(",")
 }
 
 /// Flags that a user must not pass on, with what to say instead.
@@ -274,19 +291,15 @@ fn refuse_reserved(flags: &[String]) -> Result<(), PlanError> {
 
 /// `canoe data split` writes the shards `<id>` into the folder that it reads.
 fn split_command(program: &Path, flat: &Path, nodes: u32) -> Command {
-    let folder = flat.display().to_string();
     let args = [
-        "data",
-        "split",
-        &folder,
-        "--shards",
-        &nodes.to_string(),
-        "--out",
-        &folder,
+        "data".to_owned(),
+        "split".to_owned(),
+        flat.display().to_string(),
+        format!("--shards={nodes}"),
     ];
     Command {
         program: program.to_owned(),
-        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        args: args.to_vec(),
         environment: BTreeMap::new(),
         directory: flat.to_owned(),
     }
@@ -348,6 +361,7 @@ mod tests {
         assert_eq!(
             server.args.join(" "),
             "pserver --port=1010 --ports_num=2 --ports_num_for_sparse=1 --nics=lo --num_gradient_servers=2 \
+             --pservers=127.0.0.1:1000,127.0.0.1:1010 --server_id=1 --snapshot_dir=/job/output/snapshots \
              --comment=paddle_process_by_paddle --status_port=2001"
         );
         let trainer = plan.command(ProcessId::trainer(1), &ports(2));
@@ -355,7 +369,7 @@ mod tests {
             trainer.args.join(" "),
             "train --config=trainer_config.lr.py --save_dir=/job/output --num_passes=10 --trainer_count=3 --log_period 50 \
              --local=0 --nics=lo --pservers=127.0.0.1:1000,127.0.0.1:1010 --ports_num=2 --ports_num_for_sparse=1 \
-             --num_gradient_servers=2 --trainer_id=1 --comment=paddle_process_by_paddle --status_port=3001"
+             --num_gradient_servers=2 --trainer_id=1 --snapshot_dir=/job/output/snapshots --comment=paddle_process_by_paddle --status_port=3001"
         );
         assert_eq!(trainer.directory, Path::new("/job/output/node_1/work"));
         assert_eq!(
@@ -392,10 +406,7 @@ mod tests {
         let flat = layout(Data::Flat("/job/data".into()));
         let plan = Plan::new("/bin/canoe".into(), flat, wishes, String::new()).unwrap();
         let split = plan.split.as_ref().unwrap();
-        assert_eq!(
-            split.args.join(" "),
-            "data split /job/data --shards 3 --out /job/data"
-        );
+        assert_eq!(split.args.join(" "), "data split /job/data --shards=3");
         assert_eq!(plan.shards[2], Path::new("/job/data/2"));
     }
 

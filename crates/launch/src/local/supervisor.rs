@@ -234,7 +234,10 @@ impl Supervisor<'_> {
                 .extend(saved.map(|folder| directory.join(folder)));
             events.into_iter().for_each(|event| self.emit(event));
         }
-        if id.role == Role::Pserver && logline::parse(&line) == Some(Fact::Listening) {
+        if matches!(
+            logline::parse(&line),
+            Some(Fact::Listening | Fact::Batch(_))
+        ) {
             self.ready(id);
         }
         if self.options.lines {
@@ -287,7 +290,7 @@ impl Supervisor<'_> {
             }
             let before_ready = !was_ready && !exit.is_success() && id.role == Role::Pserver;
             if before_ready && self.work.port_taken(id) {
-                self.tell_machine(Input::PortTaken(id));
+                self.tell_machine(Input::PortTaken(id, exit));
             } else {
                 self.tell_machine(Input::Exited(id, exit));
             }
@@ -311,10 +314,11 @@ impl Supervisor<'_> {
         while let Some(action) = self.actions.pop_front() {
             match action {
                 Action::Start(id, restart) => self.start(id, restart),
-                Action::MovePorts(id) => match self.work.move_ports(id) {
-                    Ok(()) => self.start(id, 0),
-                    Err(error) => self.not_started(id, error),
-                },
+                Action::MovePorts(id) => {
+                    if let Err(error) = self.work.move_ports(id) {
+                        self.not_started(id, error);
+                    }
+                }
                 Action::TellDeath(process, exit) => {
                     let tail = self.tails.get(&process).cloned().unwrap_or_default();
                     self.emit(JobEvent::Died {

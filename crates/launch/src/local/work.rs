@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::plan::{Command, NodePorts, Plan};
 use super::ports::{self, Reservation};
@@ -45,6 +45,15 @@ pub enum PrepareError {
     /// No working directory.
     #[error(transparent)]
     Workdir(#[from] WorkdirError),
+    /// The snapshots of an earlier run cannot be removed.
+    #[error("remove the snapshots {path} of an earlier run")]
+    Snapshots {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// No free ports.
     #[error("find free loopback ports")]
     Ports(#[source] io::Error),
@@ -71,6 +80,9 @@ impl LocalWork {
             let path = plan.node_dir(node);
             fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
             workdir::prepare(&plan.work_dir(node), &plan.layout.config_dir, shard)?;
+        }
+        if !plan.wishes.resume {
+            forget_snapshots(&plan.snapshots())?;
         }
         let mut work = Self {
             plan,
@@ -101,6 +113,17 @@ impl LocalWork {
             trainer_status: 0,
         };
         Ok(((data, status), ports))
+    }
+}
+
+/// The snapshots of an earlier run are of no use to a new one, and would be mistaken for its own.
+fn forget_snapshots(path: &Path) -> Result<(), PrepareError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(PrepareError::Snapshots {
+            path: path.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -108,7 +108,7 @@ def train():
 
 
 def split():
-    source, count = sys.argv[3], int(sys.argv[sys.argv.index("--shards") + 1])
+    source, count = sys.argv[3], int(FLAGS["shards"])
     if os.environ.get("FAKE") == "split:die":
         print("no space left")
         sys.exit(1)
