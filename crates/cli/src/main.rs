@@ -3,8 +3,17 @@
 //! `main` reads the command line, calls one command, prints its error with all causes, and ends with its exit code.
 //! Started under the name `paddle` it understands v1's sub-commands.
 
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "this is the crate that talks to people"
+)]
+
 mod commands;
 mod console;
+mod data;
+mod demo;
+mod display;
 mod exit;
 mod flags;
 mod observer;
@@ -32,6 +41,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a job folder on this machine, as N nodes.
+    Run(commands::run::RunArgs),
+    /// Write a ready job folder, with data.
+    Demo(commands::demo::DemoArgs),
+    /// Split, fetch and look at data.
+    Data(commands::data::DataArgs),
+    /// Evaluate a configuration file and look at what it describes.
+    Config(commands::config::ConfigArgs),
     /// Run one trainer, with v1's flags (`canoe train --help` lists them).
     #[command(disable_help_flag = true)]
     Train(V1Arguments),
@@ -49,6 +66,10 @@ struct V1Arguments {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Demo(args) => commands::demo::run(args).map(|()| Exit::Success),
+        Command::Data(args) => commands::data::run(args).map(|()| Exit::Success),
+        Command::Config(args) => commands::config::run(args),
         Command::Train(v1) => commands::train::run(&v1.args),
         Command::Model(args) => commands::model::run(args),
     };

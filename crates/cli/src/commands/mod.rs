@@ -1,4 +1,8 @@
 //! One file a command: its arguments and what it does.
 
+pub mod config;
+pub mod data;
+pub mod demo;
 pub mod model;
+pub mod run;
 pub mod train;

@@ -41,9 +41,9 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let config_file = config_file(&flags)?;
     let python = PathBuf::from(flags.text("python_bin"));
     let evaluated = config::evaluate(&config::EvaluateOptions {
-        file: config_file.clone(),
         args: config_args(&flags),
         python: Some(python.clone()),
+        ..config::EvaluateOptions::new(&config_file)
     })?;
     let directories = vec![std::env::current_dir().context("find the working directory")?];
     let settings = settings(&flags, config_file, python, directories)?;
@@ -229,7 +229,7 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
 }
 
 fn python_path(flags: &Flags) -> anyhow::Result<Vec<PathBuf>> {
-    let mut path = vec![config::python::package_dir()?];
+    let mut path = vec![config::package_dir()?.to_owned()];
     let more = flags.text("python_path");
     path.extend(std::env::split_paths(more).filter(|p| !p.as_os_str().is_empty()));
     Ok(path)

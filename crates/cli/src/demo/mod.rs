@@ -1,0 +1,12 @@
+//! The demo jobs: our own configurations in v1's API, with data that is generated or prepared from the real sets.
+//!
+//! - [`quick_start`]: review classification, seven networks.
+//! - [`reviews`]: its data.
+//! - [`job`]: puts a finished job directory in place.
+
+mod error;
+pub mod job;
+pub mod quick_start;
+pub mod reviews;
+
+pub use error::DemoError;
