@@ -177,6 +177,7 @@ impl Flags {
     }
 
     /// Whether the flag was typed.
+    #[cfg(test)]
     pub fn given(&self, name: &str) -> bool {
         self.typed.contains_key(name)
     }

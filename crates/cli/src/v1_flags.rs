@@ -65,6 +65,7 @@ pub const COMMON: FlagTable = &[
     ),
     flag("tls_cert", Text, "", "certificate of this process (PEM)"),
     flag("tls_key", Text, "", "private key of this process (PEM)"),
+    flag("help", Bool, "false", "print this list and end"),
     flag("version", Bool, "false", "print the version and end"),
     flag(
         "use_gpu",
@@ -232,7 +233,7 @@ pub const TRAIN: FlagTable = &[
         "false",
         "layer statistics every batch",
     ),
-    flag("checkgrad_eps", Float, "1e-5", "step of --job=checkgrad"),
+    flag("checkgrad_eps", Float, "1e-3", "part of itself by which --job=checkgrad moves the cost"),
     flag("with_cost", Bool, "true", "given to the configuration"),
     flag(
         "log_clipping",

@@ -15,6 +15,7 @@ use crate::data::Source;
 use crate::error::TrainError;
 use crate::log::Level;
 use crate::meter::Meter;
+use crate::parameter_stats;
 use crate::report::{Event, Progress, Report};
 use crate::saving::Saver;
 use crate::settings::Settings;
@@ -105,6 +106,7 @@ impl Trainer<'_> {
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
             batch += 1;
+            self.parameter_stats(batch, applied, report);
             meter.add(step.cost, step.samples);
             self.after_batch(start.pass, batch, &mut meter, report)?;
         }
@@ -204,6 +206,17 @@ impl Trainer<'_> {
             self.save(pass, Some(part), report)?;
         }
         Ok(())
+    }
+
+    /// v1 let only trainer 0 print these.
+    fn parameter_stats(&self, batch: u64, gradients: &Gradients, report: &mut dyn Report) {
+        let period = self.settings.reporting.parameter_period;
+        if self.settings.trainer != 0 || period == 0 || !batch.is_multiple_of(period) {
+            return;
+        }
+        for line in parameter_stats::lines(self.network.parameters(), &self.parameters, gradients) {
+            report.line(Level::Info, "TrainerInternal.cpp:270", &line);
+        }
     }
 
     fn finish_pass(

@@ -57,7 +57,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let wishes = wishes(args);
     let passes = wishes.num_passes;
     let program = std::env::current_exe().context("find this program")?;
-    let token = launch::local::token::generate().context("make a job token")?;
+    let token = local::token::generate().context("make a job token")?;
     let plan = Plan::new(program, layout, wishes, token)?;
 
     let shutdown = Shutdown::new();

@@ -24,6 +24,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    if flags.bool("help") {
+        println!("canoe train: one trainer. Flags, with their defaults:\n\n{}", flags.help());
+        return Ok(Exit::Success);
+    }
     if flags.bool("version") {
         println!("{}", crate::VERSION);
         return Ok(Exit::Success);
@@ -229,7 +233,7 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
 }
 
 fn python_path(flags: &Flags) -> anyhow::Result<Vec<PathBuf>> {
-    let mut path = vec![config::package_dir()?.to_owned()];
+    let mut path = vec![config::python::package_dir()?.to_owned()];
     let more = flags.text("python_path");
     path.extend(std::env::split_paths(more).filter(|p| !p.as_os_str().is_empty()));
     Ok(path)
