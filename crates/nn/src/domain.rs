@@ -255,7 +255,7 @@ impl Joints {
                     .zip(b_of.iter())
                     .map(|(&a, &b)| units.unit((u64::from(a) << 32) | u64::from(b)))
                     .collect();
-                self.refined(units.len(), of_sample, a, b)
+                self.refined(units.count(), of_sample, a, b)
             }
             _ => self.whole.clone(),
         };
@@ -299,7 +299,7 @@ impl Units {
     }
 
     /// How many distinct keys there were.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.numbers.len()
     }
 }

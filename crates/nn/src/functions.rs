@@ -35,7 +35,7 @@ pub fn ln(x: f32) -> f32 {
     let e = ((shifted as i32) >> 23) as f32;
     let m = f32::from_bits((shifted & 0x007f_ffff).wrapping_add(0x3f35_04f3)) - 1.0;
     let z = m * m;
-    let mut p = 7.037_683_6e-2;
+    let mut p = 7.037_684e-2;
     p = p * m - 1.151_461e-1;
     p = p * m + 1.167_699_9e-1;
     p = p * m - 1.242_014_1e-1;
@@ -43,7 +43,7 @@ pub fn ln(x: f32) -> f32 {
     p = p * m - 1.666_805_7e-1;
     p = p * m + 2.000_071_5e-1;
     p = p * m - 2.499_999_4e-1;
-    p = p * m + 3.333_333_1e-1;
+    p = p * m + 0.333_333_3;
     let y = m * z * p + e * -2.121_944_4e-4 - 0.5 * z;
     m + y + e * 0.693_359_4
 }

@@ -121,12 +121,11 @@ fn check_offsets(offsets: &[u32], rows: usize, what: &str) -> Result<(), LayerEr
 }
 
 fn check_ids(ids: &[u32], limit: usize) -> Result<(), LayerError> {
-    if ids.iter().fold(0, |max, &id| max.max(id)) as usize >= limit.max(1) {
-        if let Some(&id) = ids.iter().find(|&&id| id as usize >= limit) {
-            return Err(LayerError::Id { id, limit });
-        }
+    let largest = ids.iter().fold(0, |max, &id| max.max(id));
+    if ids.is_empty() || (largest as usize) < limit {
+        return Ok(());
     }
-    Ok(())
+    Err(LayerError::Id { id: largest, limit })
 }
 
 fn check_data(data: &SlotData, size: usize) -> Result<usize, LayerError> {
@@ -172,10 +171,10 @@ fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
     if slot.subsequences.is_some() {
         return None;
     }
-    if let SlotData::Dense { dim, .. } = &slot.data {
-        if *dim > WIDEST_COMPARED || slot.sequences.is_some() {
-            return None;
-        }
+    if let SlotData::Dense { dim, .. } = &slot.data
+        && (*dim > WIDEST_COMPARED || slot.sequences.is_some())
+    {
+        return None;
     }
     let mut units = Units::default();
     let mut firsts: Vec<usize> = Vec::new();
@@ -194,7 +193,7 @@ fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
         }
         of_sample.push(unit);
     }
-    Some((units.len(), of_sample))
+    Some((units.count(), of_sample))
 }
 
 fn hash(words: impl Iterator<Item = u32>) -> u64 {

@@ -2,12 +2,15 @@
 
 pub mod addto;
 pub mod concat;
+pub mod cos;
 pub mod cost;
 pub mod data;
 pub mod embedding;
 pub mod fc;
+pub mod maxid;
 pub mod mixed;
 pub mod pooling;
+pub mod recurrent;
 pub mod tail;
 
 use crate::error::BuildError;
@@ -22,10 +25,15 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("average", pooling::average::build),
     ("concat", concat::build),
     ("concat2", concat::build_projections),
+    ("cos", cos::build),
+    ("cos_vm", cos::build_many),
     ("fc", fc::build),
+    ("gated_recurrent", recurrent::gru::build),
     ("huber", cost::huber::build),
     ("lambda_cost", cost::lambda::build),
+    ("lstmemory", recurrent::lstm::build),
     ("max", pooling::max::build),
+    ("maxid", maxid::build),
     ("mixed", mixed::build),
     ("multi-class-cross-entropy", cost::cross_entropy::build),
     (
@@ -37,6 +45,7 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         cost::self_norm::build,
     ),
     ("rank-cost", cost::rank::build),
+    ("recurrent", recurrent::simple::build),
     ("seqlastins", pooling::last::build),
     ("smooth_l1", cost::smooth_l1::build),
     (

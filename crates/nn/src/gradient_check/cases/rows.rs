@@ -130,5 +130,24 @@ pub(crate) fn cases() -> Vec<Case> {
             .square_error("l", "t"),
         Feed::new().dense(3).dense(4).batch(),
     ));
+    for (kind, size) in [("cos", 1), ("cos_vm", 2)] {
+        cases.push(Case::new(
+            kind,
+            Model::new()
+                .data("user", 4)
+                .data("movie", 5)
+                .data("t", size)
+                .embedding("eu", "user", 3)
+                .embedding("em", "movie", 3 * size)
+                .layer(
+                    Layer::new(kind, "y", size)
+                        .input("eu")
+                        .input("em")
+                        .with(|c| c.cos_scale = Some(5.0)),
+                )
+                .square_error("y", "t"),
+            Feed::new().ids(4).ids(5).dense(size as usize).batch(),
+        ));
+    }
     cases
 }

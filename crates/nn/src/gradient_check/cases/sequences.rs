@@ -17,6 +17,26 @@ fn pooled(name: &str, layer: Layer) -> Case {
     )
 }
 
+/// A recurrent layer `r` of width 3 that reads `gates` sums, pooled, and a cost.
+fn recurrent(name: &str, gates: u64, layer: Layer) -> Case {
+    Case::new(
+        name,
+        Model::new()
+            .data("w", 5)
+            .data("t", 3)
+            .embedding("e", "w", 2)
+            .fc("x", &["e"], 3 * gates, "")
+            .layer(layer)
+            .layer(
+                Layer::new("average", "p", 3)
+                    .input("r")
+                    .with(|c| c.average_strategy = Some("sum".into())),
+            )
+            .square_error("p", "t"),
+        Feed::new().id_sequence(5).dense(3).batch(),
+    )
+}
+
 /// A layer `p` on the nested sequence `h`; then the sum over what is left and a cost.
 fn nested(name: &str, layer: Layer) -> Case {
     let sum = Layer::new("average", "q", 3)
@@ -84,6 +104,33 @@ pub(crate) fn cases() -> Vec<Case> {
                 .square_error("p", "t"),
             Feed::new().id_sequence(5).dense(3).batch(),
         ));
+    }
+    for (reversed, act) in [(false, "tanh"), (true, "stanh")] {
+        let set = move |c: &mut config::LayerConfig| {
+            c.reversed = Some(reversed);
+            c.active_type = Some(act.into());
+            c.active_gate_type = Some("sigmoid".into());
+            c.active_state_type = Some("tanh".into());
+        };
+        let lstm = Layer::new("lstmemory", "r", 3)
+            .weighted("x", &[3, 3, 4])
+            .bias_of(21)
+            .with(set);
+        cases.push(recurrent("lstm", 4, lstm));
+        let bare = Layer::new("lstmemory", "r", 3)
+            .weighted("x", &[3, 3, 4])
+            .with(set);
+        cases.push(recurrent("lstm without bias", 4, bare));
+        let gru = Layer::new("gated_recurrent", "r", 3)
+            .weighted("x", &[3, 9])
+            .bias_of(9)
+            .with(set);
+        cases.push(recurrent("gru", 3, gru));
+        let simple = Layer::new("recurrent", "r", 3)
+            .weighted("x", &[3, 3])
+            .bias()
+            .with(set);
+        cases.push(recurrent("recurrent", 1, simple));
     }
     cases.push(Case::new(
         "sequence softmax",
