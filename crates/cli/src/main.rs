@@ -18,6 +18,7 @@ mod exit;
 mod flags;
 mod observer;
 mod security;
+mod simulation;
 mod status_page;
 mod table;
 mod v1_flags;

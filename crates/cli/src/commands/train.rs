@@ -12,6 +12,7 @@ use wire::{Encoding, ServerAddress, Timing, TrainerId};
 use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::observer::Observer;
+use crate::simulation::Stage;
 use crate::status_page;
 use crate::v1_flags::{COMMON, TRAIN};
 
@@ -42,17 +43,44 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         console.line(Level::Warning, "Flags.cpp:1", &warning);
     }
     let job = job(&flags)?;
-    let config_file = config_file(&flags)?;
+    let save_dir = save_dir(&flags)?;
+    let stage = stage(&flags)?;
+    let (config_file, directories) = match &stage {
+        Some(stage) => (stage.config.clone(), stage.directories.clone()),
+        None => (config_file(&flags)?, vec![working_directory()?]),
+    };
     let python = PathBuf::from(flags.text("python_bin"));
     let evaluated = config::evaluate(&config::EvaluateOptions {
         args: config_args(&flags),
         python: Some(python.clone()),
         ..config::EvaluateOptions::new(&config_file)
     })?;
-    let directories = vec![std::env::current_dir().context("find the working directory")?];
-    let settings = settings(&flags, config_file, python, directories)?;
+    let mut settings = settings(&flags, config_file, python, directories)?;
+    settings.passes.save_dir = save_dir;
     job::run(&job, &evaluated, &settings, &mut console)?;
     Ok(Exit::Success)
+}
+
+fn working_directory() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().context("find the working directory")
+}
+
+/// `--save_dir`, absolute, because a simulation works elsewhere.
+fn save_dir(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
+    match flags.text("save_dir") {
+        "" => Ok(None),
+        given => Ok(Some(std::path::absolute(given).context("--save_dir")?)),
+    }
+}
+
+fn stage(flags: &Flags) -> anyhow::Result<Option<Stage>> {
+    let nodes = natural(flags, "simulate_nodes")? as u32;
+    if nodes == 0 {
+        return Ok(None);
+    }
+    let config = Some(PathBuf::from(flags.text("config"))).filter(|c| !c.as_os_str().is_empty());
+    let stage = Stage::set(Path::new(flags.text("job_path")), nodes, config)?;
+    Ok(Some(stage))
 }
 
 fn warnings(flags: &Flags) -> Vec<String> {
@@ -219,7 +247,7 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
                 "--load_missing_parameter_strategy={other}: fail, rand or zero is expected"
             ),
         },
-        save_dir: path("save_dir"),
+        save_dir: None,
         saving_period: positive(flags, "saving_period")? as u32,
         saving_period_by_batches: natural(flags, "saving_period_by_batches")?,
         save_only_one: flags.bool("save_only_one"),
