@@ -302,6 +302,7 @@ pub const TRAIN: FlagTable = &[
         "numbers on the wire: f32, f16 or bf16",
     ),
     ignored("nics", Text, "", "a trainer connects, it does not listen"),
+    ignored("python_path", Text, "", "set PYTHONPATH instead"),
     ignored("use_old_updater", Bool, "false", "one updater does both"),
     ignored(
         "test_all_data_in_one_period",

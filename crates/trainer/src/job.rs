@@ -78,8 +78,7 @@ fn test_source(
     let Some(data) = &config.test_data_config else {
         return Ok(None);
     };
-    let opened = open(data, config, network, options(settings, 0, false));
-    opened.map(Some)
+    open(data, config, network, settings, (0, false)).map(Some)
 }
 
 /// The training data of each trainer that this process plays.
@@ -93,32 +92,35 @@ fn train_sources(
         .as_ref()
         .ok_or(TrainError::Configuration("names no training data"))?;
     (0..settings.data.directories.len())
-        .map(|played| open(data, config, network, options(settings, played, true)))
+        .map(|played| open(data, config, network, settings, (played, true)))
         .collect()
-}
-
-fn options(settings: &Settings, played: usize, training: bool) -> data::Options {
-    let data = &settings.data;
-    data::Options {
-        seed: settings.seed,
-        trainer: settings.trainer + played as u32,
-        training,
-        directory: data.directories.get(played).cloned().unwrap_or_default(),
-        python: data.python.clone(),
-        python_path: data.python_path.clone(),
-        workers: data.workers,
-    }
 }
 
 fn open(
     data: &DataConfig,
     config: &TrainerConfig,
     network: &Network,
-    options: data::Options,
+    settings: &Settings,
+    (played, training): (usize, bool),
 ) -> Result<Source, TrainError> {
-    let batch_size = usize::try_from(config.opt_config.batch_size).unwrap_or(1);
-    let inputs = network.inputs();
-    Ok(data::open(data, inputs, batch_size.max(1), options)?)
+    let inputs = network.inputs().iter().map(|input| data::Input {
+        name: input.name.clone(),
+        size: input.size,
+    });
+    let inputs: Vec<_> = inputs.collect();
+    let files = &settings.data;
+    let options = data::Options {
+        seed: settings.seed,
+        trainer: settings.trainer + played as u32,
+        training,
+        batch_size: u64::try_from(config.opt_config.batch_size).unwrap_or(1).max(1),
+        directory: files.directories.get(played).cloned().unwrap_or_default(),
+        config_directory: settings.config_file.parent().map(Path::to_owned),
+        python: files.python.clone(),
+        package: files.package.clone(),
+        workers: files.workers,
+    };
+    Ok(data::open(data, &inputs, &options)?)
 }
 
 fn evaluators(config: &TrainerConfig) -> Result<Evaluators, TrainError> {

@@ -101,8 +101,8 @@ pub struct DataSettings {
     pub directories: Vec<PathBuf>,
     /// Python interpreter.
     pub python: PathBuf,
-    /// Directories for Python modules: the `paddle` package first.
-    pub python_path: Vec<PathBuf>,
-    /// Provider processes; 0 for as many as there are cores.
-    pub workers: usize,
+    /// The directory that holds our `paddle` Python package.
+    pub package: PathBuf,
+    /// Provider processes; without it as many as there are cores.
+    pub workers: Option<usize>,
 }

@@ -157,8 +157,8 @@ fn settings(
         data: DataSettings {
             directories,
             python,
-            python_path: python_path(flags)?,
-            workers: natural(flags, "data_workers")? as usize,
+            package: config::python::package_dir()?.to_owned(),
+            workers: Some(natural(flags, "data_workers")? as usize).filter(|n| *n > 0),
         },
         remote: if flags.bool("local") {
             None
@@ -258,13 +258,6 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
     })
-}
-
-fn python_path(flags: &Flags) -> anyhow::Result<Vec<PathBuf>> {
-    let mut path = vec![config::python::package_dir()?.to_owned()];
-    let more = flags.text("python_path");
-    path.extend(std::env::split_paths(more).filter(|p| !p.as_os_str().is_empty()));
-    Ok(path)
 }
 
 fn natural(flags: &Flags, name: &str) -> anyhow::Result<u64> {
