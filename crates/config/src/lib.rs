@@ -11,10 +11,13 @@
 //! - `python/paddle` (Python): how a description grows; start at `paddle/core/__init__.py`.
 //! - `package`: that Python package on disk, once per content. [`python`]: the subprocess that runs a user's file.
 //! - [`validate`]: the second look at the whole. [`evaluate()`]: all of it, in one call.
+//! - [`diagram`]: pictures of a network. [`command`]: what `canoe config` answers.
 
 #[macro_use]
 pub mod message;
+pub mod command;
 pub mod data;
+pub mod diagram;
 mod evaluate;
 pub mod model;
 mod package;

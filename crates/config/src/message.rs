@@ -79,7 +79,7 @@ scalars! {
     i64 => |v| v.to_string();
     u32 => |v| v.to_string();
     u64 => |v| v.to_string();
-    f32 => |v| python_float(f64::from(*v));
+    f32 => |v| python_float(v.to_string().parse().unwrap_or(f64::from(*v)));
     f64 => |v| python_float(*v);
     String => |v| quoted(v);
 }
@@ -305,6 +305,13 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(python_float(value), text);
         }
+    }
+
+    #[test]
+    fn single_precision_prints_as_it_was_written() {
+        let mut out = String::new();
+        0.1f32.print("variance", 2, &mut out);
+        assert_eq!(out, "  variance: 0.1\n");
     }
 
     #[test]

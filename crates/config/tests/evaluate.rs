@@ -1,4 +1,8 @@
 //! Evaluates files as users write them, in a real Python.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::fs;
 use std::path::Path;
