@@ -1,5 +1,4 @@
 //! The `canoe` binary.
-#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod commands;
 mod data;
