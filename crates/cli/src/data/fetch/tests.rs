@@ -18,7 +18,7 @@ enum Manner {
     Whole,
     /// Answers with a status and no body.
     Status(u16),
-    /// Says nothing for a while.
+    /// Says nothing.
     Silent,
 }
 
@@ -37,14 +37,19 @@ fn serve(content: Vec<u8>, tag: Option<&'static str>, manners: Vec<Manner>) -> S
     thread::spawn(move || {
         for (index, stream) in listener.incoming().enumerate() {
             let manner = manners[index.min(manners.len() - 1)];
-            let range = answer(stream.unwrap(), &content, tag, manner);
-            seen.lock().unwrap().push(range);
+            answer(&stream.unwrap(), &content, tag, manner, &seen);
         }
     });
     Server { url, ranges }
 }
 
-fn answer(stream: TcpStream, content: &[u8], tag: Option<&str>, manner: Manner) -> Option<String> {
+fn answer(
+    stream: &TcpStream,
+    content: &[u8],
+    tag: Option<&str>,
+    manner: Manner,
+    seen: &Mutex<Vec<Option<String>>>,
+) {
     let mut headers = BufReader::new(stream.try_clone().unwrap())
         .lines()
         .map_while(Result::ok)
@@ -65,7 +70,8 @@ fn answer(stream: TcpStream, content: &[u8], tag: Option<&str>, manner: Manner) 
         .as_ref()
         .filter(|_| fits)
         .and_then(|range| range.trim_end_matches('-').parse::<usize>().ok());
-    let mut out = &stream;
+    seen.lock().unwrap().push(range);
+    let mut out = stream;
     let tag = tag
         .map(|tag| format!("ETag: {tag}\r\n"))
         .unwrap_or_default();
@@ -84,7 +90,10 @@ fn answer(stream: TcpStream, content: &[u8], tag: Option<&str>, manner: Manner) 
     };
     match (manner, start) {
         (Manner::Status(status), _) => send(&format!("{status} No"), "", b"", 0),
-        (Manner::Silent, _) => thread::sleep(Duration::from_millis(400)),
+        (Manner::Silent, _) => {
+            // Until the other side hangs up.
+            let _ = std::io::Read::read(&mut { stream }, &mut [0]);
+        }
         (Manner::Whole, _) | (_, None) => send("200 OK", "", content, keep),
         (_, Some(start)) if start >= content.len() => {
             send(
@@ -103,14 +112,13 @@ fn answer(stream: TcpStream, content: &[u8], tag: Option<&str>, manner: Manner) 
             send("206 Part", &extra, &content[start..], keep);
         }
     }
-    range
 }
 
 const HASTE: Patience = Patience {
     attempts: 3,
     pause: Duration::from_millis(1),
     longest_pause: Duration::from_millis(5),
-    silence: Duration::from_millis(150),
+    silence: Duration::from_secs(20),
 };
 
 fn content() -> Vec<u8> {
@@ -312,10 +320,21 @@ fn what_cannot_be_had_is_not_tried_for_ever() {
     ));
     assert_eq!(missing.ranges.lock().unwrap().len(), 1);
     let silent = serve(content(), None, vec![Manner::Silent]);
-    assert!(matches!(
-        place.fetch(&silent.url, None),
-        Err(FetchError::GaveUp { attempts: 3, .. })
-    ));
+    let request = Request {
+        source: &silent.url,
+        target: &place.target(),
+        checksum: None,
+        force: false,
+    };
+    let short = Patience {
+        silence: Duration::from_millis(50),
+        ..HASTE
+    };
+    let error = fetch(&request, short, &|_| ()).unwrap_err();
+    assert!(
+        matches!(error, FetchError::GaveUp { attempts: 3, .. }),
+        "{error:?}"
+    );
     let nobody = {
         format!(
             "http://{}/f",
