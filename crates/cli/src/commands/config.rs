@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use config::{EvaluateOptions, TrainerConfig};
+use clap::{Args, Subcommand, ValueEnum};
+use config::EvaluateOptions;
+use config::command::{self, DumpFormat, Part};
+use config::diagram::DiagramFormat;
 
 use crate::exit::Exit;
 
@@ -16,7 +18,7 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Evaluate a file and say what is wrong with it.
+    /// Evaluate a file, check that it can be trained, and say what it describes.
     Check(File),
     /// Print the network as v1's text protobuf.
     Dump {
@@ -28,6 +30,14 @@ enum ConfigCommand {
         /// How to print.
         #[arg(long, value_enum, default_value = "text")]
         output: Output,
+    },
+    /// Draw the network.
+    Diagram {
+        #[command(flatten)]
+        file: File,
+        /// As a picture, or as text for Graphviz.
+        #[arg(long, value_enum, default_value = "svg")]
+        output: Drawing,
     },
 }
 
@@ -43,56 +53,62 @@ struct File {
     python: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Output {
     Text,
     Json,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Drawing {
+    Svg,
+    Dot,
+}
+
 /// Runs the command.
 pub fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
-    match args.command {
-        ConfigCommand::Check(file) => check(&file),
+    let text = match args.command {
+        ConfigCommand::Check(file) => check(&file)?,
         ConfigCommand::Dump {
             file,
             whole,
             output,
-        } => dump(&file, whole, output),
-    }
+        } => command::dump(&options(&file), part(whole), format(output))?,
+        ConfigCommand::Diagram { file, output } => {
+            let format = match output {
+                Drawing::Svg => DiagramFormat::Svg,
+                Drawing::Dot => DiagramFormat::Dot,
+            };
+            command::draw(&options(&file), format)?
+        }
+    };
+    print!("{text}");
+    Ok(Exit::Success)
 }
 
-fn evaluate(file: &File) -> anyhow::Result<TrainerConfig> {
-    Ok(config::evaluate(&EvaluateOptions {
+fn options(file: &File) -> EvaluateOptions {
+    EvaluateOptions {
         args: file.config_args.clone(),
         python: file.python.clone(),
         ..EvaluateOptions::new(&file.file)
-    })?)
-}
-
-fn check(file: &File) -> anyhow::Result<Exit> {
-    let evaluated = evaluate(file)?;
-    let model = evaluated.model_config.unwrap_or_default();
-    nn::Network::new(&model)?;
-    let values: u64 = model.parameters.iter().map(|p| p.size).sum();
-    println!(
-        "{}: {} layers, {} parameters with {values} values, batch size {}, method {}",
-        file.file.display(),
-        model.layers.len(),
-        model.parameters.len(),
-        evaluated.opt_config.batch_size,
-        evaluated.opt_config.learning_method(),
-    );
-    Ok(Exit::Success)
-}
-
-fn dump(file: &File, whole: bool, output: Output) -> anyhow::Result<Exit> {
-    let evaluated = evaluate(file)?;
-    let model = evaluated.model_config.clone().unwrap_or_default();
-    match (output, whole) {
-        (Output::Text, true) => print!("{}", evaluated.to_text()),
-        (Output::Text, false) => print!("{}", model.to_text()),
-        (Output::Json, true) => println!("{}", serde_json::to_string_pretty(&evaluated)?),
-        (Output::Json, false) => println!("{}", serde_json::to_string_pretty(&model)?),
     }
-    Ok(Exit::Success)
+}
+
+/// What the configuration describes, and whether every layer of it can be executed.
+fn check(file: &File) -> anyhow::Result<String> {
+    let text = command::check(&options(file))?;
+    let evaluated = config::evaluate(&options(file))?;
+    nn::Network::new(&evaluated.model_config.unwrap_or_default())?;
+    Ok(text)
+}
+
+fn part(whole: bool) -> Part {
+    if whole { Part::Whole } else { Part::Model }
+}
+
+fn format(output: Output) -> DumpFormat {
+    match output {
+        Output::Text => DumpFormat::Text,
+        Output::Json => DumpFormat::Json,
+    }
 }

@@ -4,5 +4,6 @@ pub mod config;
 pub mod data;
 pub mod demo;
 pub mod model;
+mod progress;
 pub mod run;
 pub mod train;

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::movies::generator::Impossible;
+use super::movies::records::BadLine;
+
 /// Why a demo could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
@@ -40,6 +43,39 @@ pub enum DemoError {
         /// Reviews of each class wanted for training and testing.
         wanted: usize,
     },
+    /// A line of the review file is not what it should be.
+    #[error(
+        "line {line} of {path} is not a review (a JSON object with \"overall\" and \"reviewText\")"
+    )]
+    BadReview {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A line of a MovieLens file is not what it should be.
+    #[error(transparent)]
+    BadRecord(BadLine),
+    /// One of the MovieLens files is not there.
+    #[error("{path} has no file {name}; expected MovieLens' users.dat, movies.dat and ratings.dat")]
+    MissingFile {
+        /// The zip or folder.
+        path: PathBuf,
+        /// What is missing.
+        name: &'static str,
+    },
+    /// Nothing would be left for testing.
+    #[error("too few ratings ({ratings}): no user has ten, so none is left for testing")]
+    TooFewRatings {
+        /// All ratings.
+        ratings: usize,
+    },
+    /// The generated world cannot have the size asked for.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
 }
 
 impl DemoError {

@@ -18,6 +18,8 @@ use crate::demo::DemoError;
 
 /// Lines of `dict.txt`, the unknown word included.
 pub const DICTIONARY_LINES: usize = 30_001;
+/// The word of the dictionary's first line, which stands for all words that are not in it.
+const UNKNOWN: &str = "unk";
 /// At most this many reviews of each class are kept for testing.
 const TEST_LIMIT: usize = 12_500;
 /// Lines of `pred.txt`, the unlabelled samples to try prediction with.
@@ -205,11 +207,13 @@ const LISTS: [(&str, &str); 4] = [
 fn write_dictionary(path: &Path, counts: &HashMap<String, u64>) -> Result<usize, DemoError> {
     let mut words: Vec<(&String, u64)> =
         counts.iter().map(|(word, &count)| (word, count)).collect();
+    // The line of the unknown word is there already.
+    words.retain(|(word, _)| word.as_str() != UNKNOWN);
     words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     words.truncate(DICTIONARY_LINES - 1);
     let write = || -> io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
-        file.write_all(b"unk\t-1\n")?;
+        writeln!(file, "{UNKNOWN}\t-1")?;
         for (word, count) in &words {
             writeln!(file, "{word}\t{count}")?;
         }
@@ -299,6 +303,7 @@ mod tests {
             reviews.push(review(3.0, "undecided"));
         }
         reviews.push(review(2.0, "Bad number 3"));
+        reviews.push(review(5.0, "unk"));
         reviews.push(review(1.0, " \t "));
         reviews
     }
@@ -349,6 +354,13 @@ mod tests {
             ["unk\t-1", "number\t41", "bad\t21", "extra\t20"]
         );
         assert!(!dictionary.iter().any(|line| line.starts_with("undecided")));
+        assert_eq!(
+            dictionary
+                .iter()
+                .filter(|line| line.starts_with("unk"))
+                .count(),
+            1
+        );
     }
 
     #[test]
