@@ -13,7 +13,7 @@
 //! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
 //! - [`layer`]: what a layer is. [`finish`], [`activation`]: how most of them end. [`layers`], [`projections`]: all of them.
-//! - [`network`]: layers in order, the two passes.
+//! - [`network`]: layers in order, the two passes. [`evaluators`]: what is measured about its outputs.
 //!
 //! # Invariants
 //!
@@ -25,6 +25,7 @@ pub mod activation;
 pub mod batch;
 pub mod domain;
 pub mod error;
+pub mod evaluators;
 pub mod finish;
 pub mod functions;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub mod simd;
 
 pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};
+pub use evaluators::Evaluators;
 pub use layer::Pass;
 pub use matrix::Matrix;
 pub use network::{InputSpec, LayerView, Network, Options};
