@@ -101,6 +101,24 @@ impl Channel {
         self.send_parts(kind, Encoding::F32, &body, 0, &mut [])
     }
 
+    /// Asks for values, to be sent in this encoding; `payload` says which.
+    pub fn ask(
+        &mut self,
+        kind: Kind,
+        encoding: Encoding,
+        hot: &Hot,
+        payload: &[u8],
+    ) -> Result<(), ChannelError> {
+        let mut parts = [IoSlice::new(payload)];
+        self.send_parts(
+            kind,
+            encoding,
+            &hot.encode(),
+            payload.len() as u64,
+            &mut parts,
+        )
+    }
+
     /// Sends a data-plane frame whose payload is these byte slices, one after another.
     pub fn send_bytes(
         &mut self,

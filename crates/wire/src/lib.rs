@@ -35,12 +35,12 @@ pub mod stream;
 pub mod tls;
 
 pub use auth::Token;
-pub use client::{Config, Error, Position, ServerAddress, Session, Timing};
+pub use client::{Config, Error, Position, Rows, ServerAddress, Session, Timing, Watch};
 pub use encoding::Encoding;
 pub use ids::{Epoch, Step, TableId, TrainerId};
 pub use message::View;
 pub use shard::Topology;
-pub use spec::{JobSpec, Mode, TableSpec, Update};
+pub use spec::{JobSpec, Mode, TableSpec};
 pub use status::Status;
 
 #[cfg(target_endian = "big")]

@@ -147,6 +147,10 @@ pub struct Hello {
     pub servers_hash: u64,
     /// Hash of the tables and settings of the job.
     pub job_hash: u64,
+    /// Name of this run of the job, and hash of its tables' shapes: which snapshots may be restored.
+    pub job: String,
+    /// See `job`.
+    pub shapes: u64,
     /// The epoch a data connection belongs to; 0 for the others.
     pub epoch: Epoch,
 }

@@ -44,27 +44,14 @@ pub struct TableSpec {
     pub cols: u32,
     /// Pulled and pushed by row, created row by row on first touch.
     pub sparse: bool,
-    /// What a gradient does to the values.
-    pub update: Update,
+    /// `optim::Rule` as JSON: what a pushed gradient does to the values. Trainers that optimise locally and meet
+    /// every few batches push differences with the rule `Add` (v1's `average` and `elastic_average`).
+    pub rule: String,
     /// `optim::init::Initial` as JSON: the values of rows that nobody has set.
     pub initial: String,
     /// Values that trainer 0 brings for a dense table (a loaded model); not part of the message.
     #[serde(skip)]
     pub values: Option<Arc<[f32]>>,
-}
-
-/// What a pushed array does to a table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Update {
-    /// It is a gradient: `optim::Rule` as JSON.
-    Rule(String),
-    /// It is a difference of values: `value += rate * sum`. For trainers that optimise locally and meet every
-    /// few batches (v1's `average` and `elastic_average`).
-    Add {
-        /// Factor, v1's `delta_add_rate / num_gradient_servers`.
-        rate: f32,
-    },
 }
 
 impl TableSpec {

@@ -36,6 +36,14 @@ pub enum Stopper {
 }
 
 impl Stopper {
+    /// Wakes whoever reads; what is being written still arrives.
+    pub fn stop_reading(&self) {
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Read),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Read),
+        };
+    }
+
     /// Wakes whoever reads or writes, with an error or the end of the stream.
     pub fn stop(&self) {
         // An error means that the stream is gone already, which is what was wanted.
@@ -209,6 +217,11 @@ pub fn listen_tcp(address: IpAddr, port: u16) -> io::Result<TcpListener> {
 pub fn listen_unix(address: IpAddr, port: u16) -> io::Result<UnixListener> {
     let any = address.is_unspecified();
     UnixListener::bind_addr(&unix_name((!any).then_some(address), port)?)
+}
+
+/// Connects to the unix twin of a port and hangs up, to wake a listener that is to end.
+pub fn knock(address: IpAddr, port: u16) {
+    drop(connect_unix(SocketAddr::new(address, port)));
 }
 
 fn connect_unix(address: SocketAddr) -> Option<UnixStream> {

@@ -117,9 +117,10 @@ impl Session {
             value: view.number(),
             ..self.hot()
         };
+        let encoding = self.dialer.config.encoding;
         for service in 0..self.dense.services {
             let line = self.dense_line(service);
-            self.lines[line].send_bytes(Kind::PullDense, &hot, &[])?;
+            self.lines[line].ask(Kind::PullDense, encoding, &hot, &[])?;
         }
         self.receive_dense(into)
     }

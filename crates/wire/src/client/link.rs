@@ -20,6 +20,8 @@ pub(super) struct Dialer {
     instance: u64,
     servers_hash: u64,
     job_hash: u64,
+    job: String,
+    shapes: u64,
 }
 
 impl Dialer {
@@ -29,6 +31,8 @@ impl Dialer {
             instance: auth::instance(),
             servers_hash: table_hash(&list.join(",")) >> 11,
             job_hash: spec.fingerprint() >> 11,
+            job: spec.job.clone(),
+            shapes: spec.shapes() >> 11,
             config,
         }
     }
@@ -84,6 +88,8 @@ impl Dialer {
             server,
             servers_hash: self.servers_hash,
             job_hash: self.job_hash,
+            job: self.job.clone(),
+            shapes: self.shapes,
             epoch,
         }
     }

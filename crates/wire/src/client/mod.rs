@@ -173,10 +173,11 @@ impl Session {
         };
         self.step.0 += 1;
         let pull = self.hot();
+        let encoding = self.dialer.config.encoding;
         for at in 0..self.lines.len() {
             self.lines[at].send_bytes(Kind::FinishBatch, &finish, &[])?;
             if self.has_dense(at) {
-                self.lines[at].send_bytes(Kind::PullDense, &pull, &[])?;
+                self.lines[at].ask(Kind::PullDense, encoding, &pull, &[])?;
             }
         }
         self.values_due = true;

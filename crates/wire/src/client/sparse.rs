@@ -51,6 +51,7 @@ impl Session {
             value: view.number(),
             ..self.hot()
         };
+        let encoding = self.dialer.config.encoding;
         for service in 0..self.topology.sparse_services() {
             let group = &self.groups[rows.table.index()];
             let part = group.bounds[service as usize]..group.bounds[service as usize + 1];
@@ -63,7 +64,7 @@ impl Session {
                 count: ids.len() as u32,
                 ..hot
             };
-            self.lines[line].send_bytes(Kind::PullRows, &hot, &[bytemuck::cast_slice(ids)])?;
+            self.lines[line].ask(Kind::PullRows, encoding, &hot, bytemuck::cast_slice(ids))?;
         }
         Ok(())
     }
