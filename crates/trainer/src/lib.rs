@@ -1,1 +1,3 @@
 //! placeholder head
+
+pub mod data;
