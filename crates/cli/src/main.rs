@@ -53,6 +53,9 @@ enum Command {
     /// Run one trainer, with v1's flags (`canoe train --help` lists them).
     #[command(disable_help_flag = true)]
     Train(V1Arguments),
+    /// Run one parameter server, with v1's flags (`canoe pserver --help` lists them).
+    #[command(disable_help_flag = true)]
+    Pserver(V1Arguments),
     /// Look into a pass directory, export it, compare two.
     Model(commands::model::ModelArgs),
 }
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Data(args) => commands::data::run(args).map(|()| Exit::Success),
         Command::Config(args) => commands::config::run(args),
         Command::Train(v1) => commands::train::run(&v1.args),
+        Command::Pserver(v1) => commands::pserver::run(&v1.args),
         Command::Model(args) => commands::model::run(args),
     };
     match result {

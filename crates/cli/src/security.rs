@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use wire::Token;
-use wire::tls::{ClientTls, Identity};
+use wire::tls::{ClientTls, Identity, ServerTls};
 
 use crate::flags::Flags;
 
@@ -39,6 +39,15 @@ pub fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
         SERVER_NAME,
         identity.as_ref(),
     )?))
+}
+
+/// Keys of a server, if the command line names a certificate; with an authority, trainers must show theirs.
+pub fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
+    let Some(identity) = identity(flags)? else {
+        return Ok(None);
+    };
+    let authority = read(flags, "tls_ca")?;
+    Ok(Some(ServerTls::new(&identity, authority.as_deref())?))
 }
 
 fn identity(flags: &Flags) -> anyhow::Result<Option<Identity>> {

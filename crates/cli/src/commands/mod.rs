@@ -5,5 +5,6 @@ pub mod data;
 pub mod demo;
 pub mod model;
 mod progress;
+pub mod pserver;
 pub mod run;
 pub mod train;
