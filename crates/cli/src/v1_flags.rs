@@ -233,7 +233,12 @@ pub const TRAIN: FlagTable = &[
         "false",
         "layer statistics every batch",
     ),
-    flag("checkgrad_eps", Float, "1e-3", "part of itself by which --job=checkgrad moves the cost"),
+    flag(
+        "checkgrad_eps",
+        Float,
+        "1e-3",
+        "part of itself by which --job=checkgrad moves the cost",
+    ),
     flag("with_cost", Bool, "true", "given to the configuration"),
     flag(
         "log_clipping",

@@ -113,7 +113,9 @@ fn open(
         seed: settings.seed,
         trainer: settings.trainer + played as u32,
         training,
-        batch_size: u64::try_from(config.opt_config.batch_size).unwrap_or(1).max(1),
+        batch_size: u64::try_from(config.opt_config.batch_size)
+            .unwrap_or(1)
+            .max(1),
         directory: files.directories.get(played).cloned().unwrap_or_default(),
         config_directory: settings.config_file.parent().map(Path::to_owned),
         python: files.python.clone(),
@@ -402,7 +404,7 @@ fn first_batch(
 ) -> Result<nn::Batch, TrainError> {
     let mut sources = train_sources(config, network, settings)?;
     let source = &mut sources[0];
-    source.start_pass(0, 0)?;
+    source.start_pass(0, 0);
     source
         .next_batch()?
         .ok_or(TrainError::Configuration("yields no training samples"))

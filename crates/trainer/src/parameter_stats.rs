@@ -5,13 +5,20 @@ use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values}
 use crate::number::general;
 
 /// The lines of all parameters that learn, in v1's form.
-pub fn lines(specs: &[ParameterSpec], parameters: &Parameters, gradients: &Gradients) -> Vec<String> {
+pub fn lines(
+    specs: &[ParameterSpec],
+    parameters: &Parameters,
+    gradients: &Gradients,
+) -> Vec<String> {
     let learning = specs.iter().enumerate().filter(|(_, spec)| !spec.is_static);
     learning
         .map(|(index, spec)| {
             let (Values::Full(values) | Values::Rows { values, .. }) = &parameters.0[index];
             let gradient = gradients.get(ParameterIndex(index));
-            let (Gradient::Dense(gradient) | Gradient::Rows { values: gradient, .. }) = gradient;
+            let (Gradient::Dense(gradient)
+            | Gradient::Rows {
+                values: gradient, ..
+            }) = gradient;
             line(&spec.name, size(values), size(gradient))
         })
         .collect()

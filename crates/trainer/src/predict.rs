@@ -27,7 +27,7 @@ pub fn write(
     fs::create_dir_all(directory).map_err(failed)?;
     let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
     let mut batch = 0;
-    source.start_pass(0, 0)?;
+    source.start_pass(0, 0);
     while let Some(data) = source.next_batch()? {
         network
             .forward(parameters, &data, Pass::Test)

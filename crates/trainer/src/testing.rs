@@ -24,12 +24,14 @@ impl Tester {
         let mut meter = Meter::default();
         let mut batch = 0;
         self.evaluators.reset();
-        self.source.start_pass(0, 0)?;
+        self.source.start_pass(0, 0);
         while let Some(data) = self.source.next_batch()? {
             let cost = network
                 .forward(parameters, &data, Pass::Test)
                 .map_err(|source| TrainError::Test { batch, source })?;
-            self.evaluators.accumulate(network, &data);
+            self.evaluators
+                .accumulate(network)
+                .map_err(|source| TrainError::Test { batch, source })?;
             meter.add(cost, data.samples as u64);
             batch += 1;
         }

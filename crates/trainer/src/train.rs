@@ -82,7 +82,7 @@ impl Trainer<'_> {
         });
         self.updater.start_pass(pass, &mut self.parameters)?;
         for source in &mut self.sources {
-            source.start_pass(pass, start.batch)?;
+            source.start_pass(u64::from(pass), start.batch);
         }
         self.evaluators.0.reset();
         self.evaluators.1.reset();
@@ -154,21 +154,23 @@ impl Trainer<'_> {
         let samples = data.samples as u64;
         self.updater
             .prepare(&needed, samples, &mut self.parameters)?;
+        let failed = |source| TrainError::Execute {
+            pass,
+            batch,
+            source,
+        };
         let cost = self
             .network
             .forward(&self.parameters, data, Pass::Train { noise })
-            .map_err(|source| TrainError::Execute {
-                pass,
-                batch,
-                source,
-            })?;
+            .map_err(failed)?;
         let updater = &mut self.updater;
         self.network
             .backward(&self.parameters, gradients, &mut |index, gradient| {
                 updater.gradient_ready(index, gradient);
             });
-        self.evaluators.0.accumulate(&self.network, data);
-        self.evaluators.1.accumulate(&self.network, data);
+        for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
+            evaluators.accumulate(&self.network).map_err(failed)?;
+        }
         Ok(cost)
     }
 

@@ -59,7 +59,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let server = Arc::new(Server::start(config(&flags)?, Arc::new(log))?);
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
         let id = flags.int("server_id");
-        status_page::serve(port, Arc::new(ServerPages { id, server: server.clone() }))?;
+        status_page::serve(
+            port,
+            Arc::new(ServerPages {
+                id,
+                server: server.clone(),
+            }),
+        )?;
     }
     end_on_signals(&server)?;
     let outcome = server.wait();

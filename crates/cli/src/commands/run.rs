@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use launch::display::summary;
-use launch::local::{self, End, Layout, Limits, Options, Plan, RestartPolicy, Shutdown, Wish, Wishes};
+use launch::local::{
+    self, End, Layout, Limits, Options, Plan, RestartPolicy, Shutdown, Wish, Wishes,
+};
 
 use crate::display::Display;
 use crate::exit::Exit;

@@ -26,7 +26,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         }
     };
     if flags.bool("help") {
-        println!("canoe train: one trainer. Flags, with their defaults:\n\n{}", flags.help());
+        println!(
+            "canoe train: one trainer. Flags, with their defaults:\n\n{}",
+            flags.help()
+        );
         return Ok(Exit::Success);
     }
     if flags.bool("version") {

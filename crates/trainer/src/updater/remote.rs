@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 use optim::{Initial, Rule};
 use wire::client::Rows;
-use wire::{JobSpec, Mode, Session, TableId, TableSpec, Update, View};
+use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 
 use super::{Position, UpdateError, Updater};
 use crate::state_file::SavedState;
@@ -65,7 +65,7 @@ impl JobTables<'_> {
             rows: spec.rows as u64,
             cols: spec.cols as u32,
             sparse: spec.by_row,
-            update: Update::Rule(serde_json::to_string(&self.rules[index]).expect(json)),
+            rule: serde_json::to_string(&self.rules[index]).expect(json),
             initial: serde_json::to_string(&self.initials[index]).expect(json),
             values,
         }
