@@ -286,7 +286,13 @@ pub const TRAIN: FlagTable = &[
         "simulate_nodes",
         Int,
         "0",
-        "play this many trainers of a cluster in one process, over data/<id>",
+        "play this many trainers of a job folder in one process, over data/<id>",
+    ),
+    flag(
+        "job_path",
+        Text,
+        ".",
+        "the job folder, for --simulate_nodes",
     ),
     flag(
         "start_pserver",

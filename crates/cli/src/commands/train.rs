@@ -274,3 +274,52 @@ fn positive(flags: &Flags, name: &str) -> anyhow::Result<usize> {
         n => Ok(n as usize),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(args: &[&str]) -> Flags {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        Flags::parse(&[COMMON, TRAIN], &args).unwrap()
+    }
+
+    #[test]
+    fn every_flag_that_is_asked_for_exists() {
+        let flags = flags(&["--config=c.py"]);
+        job(&flags).unwrap();
+        save_dir(&flags).unwrap();
+        stage(&flags).unwrap();
+        config_file(&flags).unwrap();
+        servers(&flags).unwrap();
+        let settings = settings(&flags, "c.py".into(), "python3".into(), vec![]).unwrap();
+        assert_eq!((settings.passes.count, settings.threads), (100, 1));
+    }
+
+    #[test]
+    fn the_configuration_is_told_what_v1_told_it() {
+        assert_eq!(
+            config_args(&flags(&["--trainer_id=2", "--config_args=a=1"])),
+            "trainer_id=2,local=1,with_cost=1,use_gpu=0,parallel_nn=0,cudnn_version=0,a=1"
+        );
+    }
+
+    #[test]
+    fn servers_have_their_own_port_or_the_common_one() {
+        let flags = flags(&["--pservers=10.0.0.1, ps-1:7000", "--port=7164"]);
+        let list: Vec<_> = servers(&flags).unwrap().iter().map(|s| s.text()).collect();
+        assert_eq!(list, ["10.0.0.1:7164", "ps-1:7000"]);
+    }
+
+    #[test]
+    fn impossible_numbers_are_refused_by_name() {
+        let error = |args: &[&str]| {
+            let flags = flags(args);
+            let settings = settings(&flags, "c.py".into(), "python3".into(), vec![]);
+            settings.unwrap_err().to_string()
+        };
+        assert!(error(&["--trainer_count=0"]).contains("--trainer_count=0"));
+        assert!(error(&["--num_passes=-1"]).contains("--num_passes=-1"));
+        assert!(error(&["--load_missing_parameter_strategy=guess"]).contains("guess"));
+    }
+}
