@@ -63,7 +63,7 @@ fn an_error_in_the_configuration_shows_the_users_line() {
         "",
     );
     let text = failed(&folder.train("c.py", "out", &[]));
-    assert_says(&text, &["c.py", "line 3", "undefined_name"]);
+    assert_says(&text, &["c.py:3", "undefined_name"]);
 }
 
 #[test]
