@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use config::command::{check, draw};
+use config::diagram::DiagramFormat;
 use config::{ConfigError, EvaluateOptions, Failure, FailureKind, Prints, TrainerConfig, evaluate};
 
 /// A job directory with the given files; the first one is evaluated.
@@ -89,6 +91,15 @@ fn python_2_files_work_where_python_3_can_read_them() {
     );
     let config = evaluated(&[("c.py", &text)], "").unwrap();
     assert_eq!(config.model_config.unwrap().layers[2].size(), 4);
+}
+
+#[test]
+fn another_package_called_paddle_is_not_in_the_way() {
+    let files = [
+        ("c.py", SMALL),
+        ("paddle/__init__.py", "raise RuntimeError('wrong one')"),
+    ];
+    assert!(evaluated(&files, "").is_ok());
 }
 
 #[test]
@@ -293,4 +304,36 @@ fn data_sources_are_those_of_v1() {
 fn a_wrong_config_argument_is_refused() {
     let error = evaluated(&[("c.py", SMALL)], "batch").unwrap_err();
     assert!(error.to_string().contains("name=value"), "{error}");
+}
+
+#[test]
+fn check_tells_what_the_file_describes() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("c.py"), SMALL).unwrap();
+    let text = check(&options(directory.path(), "c.py", "")).unwrap();
+    let expected = "\
+c.py: 2 layers, 2 parameters with 22 values (88 bytes)
+inputs:  word
+outputs: __fc_layer_0__
+method:  adam, learning rate 0.1, batch size 32, sgd
+
+layer           type  size  inputs
+word            data    10
+__fc_layer_0__  fc       2  word
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_network_can_be_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("c.py"), SMALL).unwrap();
+    let options = options(directory.path(), "c.py", "");
+    let svg = draw(&options, DiagramFormat::Svg).unwrap();
+    assert!(svg.contains("fc 2 softmax · 22"), "{svg}");
+    let dot = draw(&options, DiagramFormat::Dot).unwrap();
+    assert!(
+        dot.contains("n0 -> n1 [label=\"___fc_layer_0__.w0\"];"),
+        "{dot}"
+    );
 }

@@ -196,6 +196,32 @@ class RefusalTest(unittest.TestCase):
         self.refused('mine', network)
 
 
+class OldFilesTest(unittest.TestCase):
+    def test_arguments_of_release_0_9(self):
+        def network():
+            settings(batch_size=3, average_window=0.5, max_average_window=100)
+            wide = data_layer('wide', 64 * 36)
+            pool = img_pool_layer(input=wide, num_channels=1, pool_size=2, stride=2, img_width=64)
+            spp_layer(input=pool, num_channels=1, pyramid_height=1, img_width=32)
+            chunk_evaluator(input=[wide, pool], chunk_scheme='IOB', num_chunk_types=2)
+
+        config = parse_config(network)
+        self.assertEqual((config.opt_config.average_window, config.opt_config.max_average_window), (0.5, 100))
+        pool = config.model_config.layers[1]
+        self.assertEqual((pool.height, pool.width, pool.size), (18, 32, 576))
+
+    def test_modules_of_release_0_9(self):
+        from paddle.trainer_config_helpers import math
+        from paddle.trainer_config_helpers.config_parser import Settings  # noqa: F401
+
+        model = described(lambda: math.exp(data_layer('x', 3)))
+        self.assertEqual(model.layers[1].active_type, 'exponential')
+
+    def test_regression_cost_is_the_squared_error(self):
+        model = described(lambda: regression_cost(input=data_layer('x', 3), label=data_layer('y', 3)))
+        self.assertEqual((model.layers[2].type, model.layers[2].name), ('square_error', '__mse_cost_0__'))
+
+
 class ArgumentTest(unittest.TestCase):
     def test_config_arguments(self):
         seen = {}

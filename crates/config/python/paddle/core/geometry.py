@@ -45,7 +45,8 @@ class Conv(_Shape):
 class Pool(_Shape):
     """Window of an image pooling."""
 
-    parts = ('pool_type', 'channels', 'size_x', 'size_y', 'start', 'stride', 'stride_y', 'padding', 'padding_y')
+    parts = ('pool_type', 'channels', 'size_x', 'size_y', 'start', 'stride', 'stride_y', 'padding', 'padding_y',
+             'img_width')
 
 
 class Norm(_Shape):
@@ -69,7 +70,7 @@ class BilinearInterp(_Shape):
 class SpatialPyramidPool(_Shape):
     """Pooling at several scales."""
 
-    parts = ('pool_type', 'pyramid_height', 'channels')
+    parts = ('pool_type', 'pyramid_height', 'channels', 'img_width')
 
 
 class Pad(_Shape):
@@ -102,12 +103,12 @@ def image_length(output, window, padding, stride, round_down):
     return (output - 1) * stride + window - 2 * padding + (0 if round_down else 1)
 
 
-def image_size(layer_name, channels):
-    """Columns and rows of the image that a layer gives: its own if it says so, else a square."""
+def image_size(layer_name, channels, width=None):
+    """Columns and rows of the image that a layer gives: as wide as given or as it says itself, else a square."""
     layer = job().layer(layer_name, 'an image layer')
     pixels = layer.size // whole(channels, 'number of channels')
-    columns = layer.width if layer.width > 0 else int(pixels ** 0.5)
-    rows = layer.height if layer.height > 0 else (pixels // columns if columns else 0)
+    columns = width or layer.width or int(pixels ** 0.5)
+    rows = layer.height if layer.height and not width else (pixels // columns if columns else 0)
     check(columns * rows == pixels,
           "layer '%s': %d x %d is not an image of %d pixels; give its data layer height= and width=", layer_name,
           columns, rows, pixels)
@@ -117,7 +118,7 @@ def image_size(layer_name, channels):
 def image(shape, layer_name, conf):
     """Fills an ImageConfig."""
     conf.channels = shape.channels
-    conf.img_size, conf.img_size_y = image_size(layer_name, conf.channels)
+    conf.img_size, conf.img_size_y = image_size(layer_name, conf.channels, getattr(shape, 'img_width', None))
 
 
 def convolution(shape, layer_name, conf, filters, transposed=False):
@@ -154,7 +155,7 @@ def pooling(shape, layer_name, conf, ceil_mode):
     conf.stride = 1 if shape.stride is None else shape.stride
     conf.size_y = conf.size_x if shape.size_y is None else shape.size_y
     conf.stride_y = conf.stride if shape.stride_y is None else shape.stride_y
-    conf.img_size, conf.img_size_y = image_size(layer_name, shape.channels)
+    conf.img_size, conf.img_size_y = image_size(layer_name, shape.channels, shape.img_width)
     if shape.padding is not None:
         conf.padding = shape.padding
     conf.padding_y = conf.padding if shape.padding_y is None else shape.padding_y

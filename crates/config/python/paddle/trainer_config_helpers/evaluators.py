@@ -86,8 +86,11 @@ def ctc_error_evaluator(input, label, name=None):
 
 @evaluator(EvaluatorAttribute.FOR_CLASSIFICATION)
 @wrap_name_default()
-def chunk_evaluator(input, label, chunk_scheme, num_chunk_types, name=None, excluded_chunk_types=None):
-    """F1 of labelled chunks; `chunk_scheme` is IOB, IOE, IOBES or plain."""
+def chunk_evaluator(input, label=None, chunk_scheme=None, num_chunk_types=None, name=None,
+                    excluded_chunk_types=None):
+    """F1 of labelled chunks; `chunk_scheme` is IOB, IOE, IOBES or plain. Old files give [output, label] as input."""
+    if chunk_scheme is None:
+        raise ConfigError("chunk_evaluator '%s' needs chunk_scheme and num_chunk_types" % name)
     evaluator_base(input, 'chunk', label, name=name, chunk_scheme=chunk_scheme, num_chunk_types=num_chunk_types,
                    excluded_chunk_types=excluded_chunk_types)
 

@@ -43,24 +43,28 @@ def _image(name, type, input, its_edge, layer_attr, channels, act=None, **argume
 @defaults('pool')
 @supports()
 def img_pool_layer(input, pool_size, name=None, num_channels=None, pool_type=None, stride=1, padding=0,
-                   layer_attr=None, pool_size_y=None, stride_y=None, padding_y=None, ceil_mode=True):
-    """Pooling over windows; `ceil_mode` lets the last window reach over the border."""
+                   layer_attr=None, pool_size_y=None, stride_y=None, padding_y=None, ceil_mode=True, img_width=None):
+    """Pooling over windows; `ceil_mode` lets the last window reach over the border.
+
+    `img_width` is for old files: a data layer says height= and width= itself.
+    """
     channels = channels_of(input, num_channels, 'img_pool_layer')
     window, step, border = both_axes(pool_size, pool_size_y), both_axes(stride, stride_y), both_axes(padding,
                                                                                                     padding_y)
     shape = geometry.Pool(pool_type=(pool_type or MaxPooling()).image_name(), channels=channels, size_x=window[0],
-                          size_y=window[1], stride=step[0], stride_y=step[1], padding=border[0], padding_y=border[1])
+                          size_y=window[1], stride=step[0], stride_y=step[1], padding=border[0], padding_y=border[1],
+                          img_width=img_width)
     return _image(name, LayerType.POOL_LAYER, input, edge(input, pool=shape), layer_attr, channels,
                   ceil_mode=ceil_mode)
 
 
 @defaults('spp')
 @supports()
-def spp_layer(input, name=None, num_channels=None, pool_type=None, pyramid_height=None, layer_attr=None):
+def spp_layer(input, name=None, num_channels=None, pool_type=None, pyramid_height=None, layer_attr=None, img_width=None):
     """Spatial pyramid pooling: a fixed number of outputs whatever the size of the image."""
     channels = channels_of(input, num_channels, 'spp_layer')
     shape = geometry.SpatialPyramidPool(pool_type=(pool_type or MaxPooling()).image_name(), channels=channels,
-                                        pyramid_height=pyramid_height)
+                                        pyramid_height=pyramid_height, img_width=img_width)
     return _image(name, LayerType.SPP_LAYER, input, edge(input, spp=shape), layer_attr, channels)
 
 
@@ -123,8 +127,8 @@ def _linear_convolution(input, function):
 
 @defaults(None)
 @supports()
-def maxout_layer(input, groups, num_channels=None, name=None, layer_attr=None):
-    """The largest of each group of channels."""
+def maxout_layer(input, groups, num_channels=None, name=None, layer_attr=None, size_x=None, size_y=None):
+    """The largest of each group of channels. (`size_x` and `size_y` are of old files: the input knows its shape.)"""
     _linear_convolution(input, 'maxout_layer')
     channels = channels_of(input, num_channels, 'maxout_layer')
     if groups <= 1 or channels % groups != 0:

@@ -160,8 +160,11 @@ class GradientClippingThreshold(Optimizer):
 
 def settings(batch_size, learning_rate=1e-3, learning_rate_decay_a=0.0, learning_rate_decay_b=0.0,
              learning_rate_schedule='poly', learning_rate_args='', learning_method=None, regularization=None,
-             is_async=False, model_average=None, gradient_clipping_threshold=None):
-    """Sets the optimization of the whole network."""
+             is_async=False, model_average=None, gradient_clipping_threshold=None, average_window=None,
+             max_average_window=None, do_average_in_cpu=False):
+    """Sets the optimization of the whole network. (The last three are of old files: use `model_average`.)"""
+    if average_window is not None and model_average is None:
+        model_average = ModelAverage(average_window, max_average_window, do_average_in_cpu)
     method = MomentumOptimizer() if learning_method is None else learning_method
     if not isinstance(method, Optimizer):
         raise ConfigError('settings: learning_method must be an optimizer such as AdamOptimizer(), not %r' % method)
