@@ -262,7 +262,7 @@ impl Host {
             match start {
                 Start::Fresh => snapshots.rewind(None, server),
                 Start::Restore(step) => snapshots.rewind(Some(step), server),
-                Start::Continue => {}
+                Start::Continue { .. } => {}
             }
         }
         let mut members = self.members();
@@ -295,13 +295,14 @@ impl Host {
         };
         let made = match start {
             Start::Fresh => Run::fresh(epoch, spec, place),
-            Start::Continue => {
+            Start::Continue { step, pass } => {
                 let old = self
                     .run()
                     .ok_or_else(|| unable("there is nothing to continue".to_owned()))?;
                 let boundary = old
                     .boundary()
-                    .ok_or_else(|| unable("a step is half applied".to_owned()))?;
+                    .filter(|boundary| boundary.step == step && boundary.pass == pass)
+                    .ok_or_else(|| unable(format!("not at the end of step {step}")))?;
                 Run::resumed(epoch, &old, spec, &boundary)
             }
             Start::Restore(step) => {
@@ -488,7 +489,7 @@ impl Listener for RunListener<'_> {
         }
     }
 
-    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Progress>) {
+    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>) {
         if let Some(snapshots) = &self.host.snapshots {
             snapshots.submit(self.run.clone(), port, boundary, progress);
         }
@@ -530,7 +531,7 @@ fn teller(metrics: Arc<Metrics>, log: Log, started: Instant) -> Tell {
 fn describe(start: Start) -> String {
     match start {
         Start::Fresh => "from the start".to_owned(),
-        Start::Continue => "from where it stood".to_owned(),
+        Start::Continue { .. } => "from where it stood".to_owned(),
         Start::Restore(step) => format!("from the snapshot of step {step}"),
     }
 }

@@ -163,7 +163,7 @@ impl Run {
     }
 
     /// The header of a part of a snapshot.
-    pub fn header(&self, boundary: Boundary, progress: Vec<Progress>) -> Header {
+    pub fn header(&self, boundary: Boundary, progress: Vec<Option<Progress>>) -> Header {
         let tables = self
             .tables
             .iter()
@@ -218,7 +218,7 @@ impl Run {
     /// Takes what belongs to this server out of a part of a snapshot.
     pub fn take_part<R: Read>(&self, reader: &mut PartReader<R>) -> Result<(), FormatError> {
         self.check_header(reader.header())?;
-        let progress: Vec<Progress> = reader
+        let progress: Vec<Option<Progress>> = reader
             .header()
             .tables
             .iter()
@@ -248,7 +248,9 @@ impl Run {
         }
         for service in &self.services {
             for (piece, progress) in service.pieces().iter().zip(&progress) {
-                piece.change_progress(|own| *own = progress.clone());
+                if let Some(progress) = progress {
+                    piece.change_progress(|own| *own = progress.clone());
+                }
             }
         }
         Ok(())

@@ -27,12 +27,12 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// The scalars of the table.
-    pub fn progress(&self) -> Progress {
+    /// The scalars of the table, if any of it is here.
+    pub fn progress(&self) -> Option<Progress> {
         match self {
-            Self::Dense(piece) => piece.read().progress.clone(),
-            Self::Sparse(piece) => piece.progress(),
-            Self::Absent => Progress::default(),
+            Self::Dense(piece) => Some(piece.read().progress.clone()),
+            Self::Sparse(piece) => Some(piece.progress()),
+            Self::Absent => None,
         }
     }
 
@@ -70,7 +70,7 @@ pub trait Listener: Sync {
     /// That many steps are applied on service `port`. Answers whether to take a snapshot now.
     fn step(&self, port: usize, step: u64) -> bool;
     /// The pieces have been asked to keep the boundary; they can be written.
-    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Progress>);
+    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>);
     /// A pass has ended on service `port`.
     fn pass(&self, port: usize, step: u64, pass: u64);
 }
@@ -233,7 +233,14 @@ impl Service {
         report: (&Metrics, &dyn Listener),
     ) {
         *self.place(trainer, table) = push;
-        let applies = self.lock().barrier.stored(trainer, table);
+        let applies = {
+            let mut state = self.lock();
+            // What arrives after the end of the epoch is not counted.
+            if self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            state.barrier.stored(trainer, table)
+        };
         self.perform(tables, applies, report);
     }
 

@@ -2,12 +2,12 @@
 
 mod support;
 
-use support::{Job, bits, table};
+use support::{Job, same, table};
 
 fn check(job: &Job) {
     let cluster = job.start(None);
     let remote = job.run(&cluster);
-    assert_eq!(bits(&remote), bits(&job.local()));
+    same(&remote, &job.local());
 }
 
 #[test]

@@ -183,8 +183,13 @@ pub struct Heartbeat {
 pub enum Start {
     /// From the initial values.
     Fresh,
-    /// From what the servers have in memory.
-    Continue,
+    /// From what the servers have in memory; they refuse if it is not what is named here.
+    Continue {
+        /// Steps applied.
+        step: Step,
+        /// Passes finished.
+        pass: u64,
+    },
     /// From the snapshot of this step.
     Restore(Step),
 }

@@ -65,8 +65,13 @@ pub fn decide(reports: &[Report]) -> Start {
     let Some((first, others)) = reports.split_first() else {
         return Start::Fresh;
     };
-    if first.boundary.is_some() && others.iter().all(|r| r.boundary == first.boundary) {
-        return Start::Continue;
+    if let Some(boundary) = &first.boundary
+        && others.iter().all(|r| r.boundary == first.boundary)
+    {
+        return Start::Continue {
+            step: boundary.step,
+            pass: boundary.pass,
+        };
     }
     stable(reports).map_or(Start::Fresh, Start::Restore)
 }
@@ -120,7 +125,10 @@ mod tests {
             (vec![report(None, &[]), report(None, &[])], Start::Fresh),
             (
                 vec![report(Some(7), &[5]), report(Some(7), &[])],
-                Start::Continue,
+                Start::Continue {
+                    step: Step(7),
+                    pass: 0,
+                },
             ),
             (
                 vec![report(Some(7), &[0, 5]), report(Some(8), &[5])],

@@ -45,8 +45,8 @@ pub struct TableHeader {
     pub cols: u32,
     /// State numbers a value.
     pub slots: u32,
-    /// Its scalars.
-    pub progress: Progress,
+    /// Its scalars; none if the service holds nothing of the table.
+    pub progress: Option<Progress>,
 }
 
 /// A piece of a table.
@@ -359,7 +359,7 @@ mod tests {
             name: name.to_owned(),
             cols: 2,
             slots: 1,
-            progress: Progress::default(),
+            progress: Some(Progress::default()),
         };
         let header = Header {
             job: "j".to_owned(),

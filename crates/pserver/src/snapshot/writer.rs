@@ -24,7 +24,7 @@ struct Job {
     run: Arc<Run>,
     port: usize,
     boundary: Boundary,
-    progress: Vec<Progress>,
+    progress: Vec<Option<Progress>>,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +101,13 @@ impl Snapshotter {
     }
 
     /// Hands a service's part over.
-    pub fn submit(&self, run: Arc<Run>, port: usize, boundary: Boundary, progress: Vec<Progress>) {
+    pub fn submit(
+        &self,
+        run: Arc<Run>,
+        port: usize,
+        boundary: Boundary,
+        progress: Vec<Option<Progress>>,
+    ) {
         let job = Job {
             run,
             port,

@@ -248,11 +248,28 @@ impl Job {
 /// All values of all tables.
 pub type Model = Vec<Vec<f32>>;
 
-pub fn bits(model: &Model) -> Vec<Vec<u32>> {
-    model
-        .iter()
-        .map(|values| values.iter().map(|v| v.to_bits()).collect())
-        .collect()
+/// Fails with the first difference, if the models are not the same bytes.
+#[track_caller]
+pub fn same(got: &Model, wanted: &Model) {
+    assert_eq!(got.len(), wanted.len(), "number of tables");
+    for (table, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        assert_eq!(got.len(), wanted.len(), "length of table {table}");
+        let differ = got
+            .iter()
+            .zip(wanted)
+            .filter(|(a, b)| a.to_bits() != b.to_bits())
+            .count();
+        let first = got
+            .iter()
+            .zip(wanted)
+            .position(|(a, b)| a.to_bits() != b.to_bits());
+        assert_eq!(
+            first,
+            None,
+            "table {table}: {differ} of {} values differ",
+            got.len()
+        );
+    }
 }
 
 pub struct Cluster {

@@ -91,6 +91,7 @@ impl Session {
     ) -> Result<(Epoch, Boundary), Fault> {
         let coordinator = self.dialer.config.trainer.0 == 0;
         let mut seen = 0;
+        let mut opened = Epoch(0);
         loop {
             if let Some(reason) = self.pulses.failed() {
                 return Err(Fault::Final(Error::JobFailed(reason)));
@@ -102,7 +103,12 @@ impl Session {
             let names = |server: usize| self.dialer.server_name(server as u32);
             match judge(&reports, self.epoch, self.dialer.config.trainers, names) {
                 Verdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
-                Verdict::Open(epoch, start) if coordinator => self.open(epoch, start)?,
+                // Reports from before the opening are no reason to open again.
+                Verdict::Open(..) if reports.iter().any(|report| report.epoch < opened) => {}
+                Verdict::Open(epoch, start) if coordinator => {
+                    self.open(epoch, start)?;
+                    opened = epoch;
+                }
                 Verdict::Open(..) => *last = "waiting for trainer 0 to open the job".to_owned(),
                 Verdict::Wait(text) => *last = text,
             }
@@ -290,7 +296,7 @@ mod tests {
         ));
         assert!(matches!(
             verdict(&[run.clone(), lobby.clone()], 4),
-            Verdict::Open(Epoch(6), Start::Continue)
+            Verdict::Open(Epoch(6), Start::Continue { .. })
         ));
         assert!(matches!(
             verdict(&[run.clone(), run], 5),
