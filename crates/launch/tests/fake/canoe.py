@@ -89,11 +89,21 @@ def pserver():
     del sockets
 
 
+def connect(server):
+    """Like the real trainer, waits for a server that is being started again."""
+    host, port = server.split(":")
+    for _ in range(2000):
+        try:
+            return socket.create_connection((host, int(port))).close()
+        except OSError:
+            time.sleep(0.01)
+    sys.exit("no server at " + server)
+
+
 def train():
     node = FLAGS["trainer_id"]
     for server in FLAGS["pservers"].split(","):
-        host, port = server.split(":")
-        socket.create_connection((host, int(port))).close()
+        connect(server)
     print("token", len(os.environ["CANOE_JOB_TOKEN"]), flush=True)
     lines = open("data/train.txt").read().splitlines()
     print("I1116 09:10:17.123121    50 T.cpp:1]  Batch=1 samples=%d AvgCost=0.5 CurrentCost=0.5 Eval: e=0.25  CurrentEval: e=0.25 " % len(lines), flush=True)
