@@ -7,6 +7,7 @@
 //! - [`objects`]: every object of a job, as plain values; pure and deterministic.
 //! - [`tutorial`]: the same job in the layout of v1's tutorial.
 //! - [`verify`]: what must agree between objects and no validator checks.
+//! - [`render`]: a job folder to checked objects.
 //! - [`yaml`]: values to text.
 //! - [`explain`]: pods, events and the job's state to a sentence with the way out.
 
@@ -16,6 +17,7 @@ pub mod explain;
 pub mod folder;
 pub mod job;
 pub mod objects;
+pub mod render;
 pub mod tutorial;
 pub mod verify;
 pub mod yaml;

@@ -47,6 +47,14 @@ impl Markers {
         fs::rename(&new, &path)
     }
 
+    /// Takes back what an earlier pod of this node said: its successor has not finished.
+    pub fn withdraw(&self, node: u32) -> io::Result<()> {
+        match fs::remove_file(self.path(node)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The nodes whose trainers have not finished.
     pub fn missing(&self) -> Vec<u32> {
         (0..self.nodes)
@@ -109,6 +117,9 @@ mod tests {
         assert_eq!(now.missing(), [0, 1]);
         now.leave(1).unwrap();
         assert_eq!(now.missing(), [0]);
+        now.withdraw(1).unwrap();
+        now.withdraw(1).unwrap();
+        assert_eq!(now.missing(), [0, 1]);
     }
 
     #[test]

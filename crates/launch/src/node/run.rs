@@ -137,6 +137,12 @@ pub fn run(
         ..Options::default()
     };
     let markers = Markers::new(plan.output(), plan.environment.nodes, &plan.token);
+    markers
+        .withdraw(plan.peers.own)
+        .map_err(|source| NodeError::Volume {
+            path: plan.node_dir(),
+            source,
+        })?;
     let mut work = NodeWork {
         plan,
         markers,
