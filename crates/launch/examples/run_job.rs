@@ -9,8 +9,9 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use launch::local::{self, Layout, Options, Plan, Shutdown, Wish, Wishes, token};
+use launch::local::{self, Layout, Limits, Options, Plan, Shutdown, Wish, Wishes, token};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -25,7 +26,15 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let plan = Plan::new(program.into(), layout, wishes, token::generate()?)?;
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
-    let outcome = local::run(plan, &Options::default(), &shutdown, &mut |event| {
+    let limits = Limits {
+        grace: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let outcome = local::run(plan, &options, &shutdown, &mut |event| {
         if let Ok(json) = serde_json::to_string(&event) {
             println!("{json}");
             drop(std::io::stdout().flush());

@@ -11,6 +11,8 @@
 //! - [`event`]: what happens in a job, as values.
 //! - [`status`], [`logline`]: what a process says about itself, by HTTP and in its log.
 //! - [`local`]: the engine of `canoe run`: plan, supervise, end.
+//! - [`k8s`]: a job file becomes objects; the state of objects becomes words.
+//! - [`node`]: what runs in a pod.
 //! - [`display`]: events to text: live view, plain lines, summary table.
 //!
 //! # Invariants
@@ -21,6 +23,8 @@
 
 pub mod display;
 pub mod event;
+pub mod k8s;
 pub mod local;
 pub mod logline;
+pub mod node;
 pub mod status;

@@ -136,7 +136,7 @@ fn read_error(path: &Path, source: io::Error) -> LayoutError {
     }
 }
 
-fn find_config(job: &Path, wish: &Wish) -> Result<(PathBuf, PathBuf), LayoutError> {
+pub(crate) fn find_config(job: &Path, wish: &Wish) -> Result<(PathBuf, PathBuf), LayoutError> {
     let folders = match &wish.config_dir {
         Some(folder) => {
             let path = job.join(folder);

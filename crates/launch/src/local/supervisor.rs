@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{Child, Log, Report};
 use super::guard::Guard;
-use super::machine::{Action, Input, Limits, Machine, Verdict};
+use super::machine::{Action, Input, Limits, Machine, ServersEnd, Verdict};
 use super::observe::Observer;
 use super::probe::{Answer, Pace, Prober};
 use super::shutdown::Shutdown;
@@ -80,6 +80,8 @@ struct Supervisor<'a> {
     begun: Instant,
     actions: VecDeque<Action>,
     generations: u32,
+    trainers_left: usize,
+    told_wait: Option<String>,
     end: Option<End>,
 }
 
@@ -116,6 +118,11 @@ pub fn supervise(
         begun: Instant::now(),
         actions: VecDeque::new(),
         generations: 0,
+        trainers_left: processes
+            .iter()
+            .filter(|id| id.role == Role::Trainer)
+            .count(),
+        told_wait: None,
         end: None,
     };
     Ok(supervisor.run(&receive, shutdown))
@@ -138,7 +145,9 @@ impl Supervisor<'_> {
                 self.take(message);
             }
             self.settle_ended();
+            self.work.alive();
             self.look_for_saved();
+            self.ask_for_peers();
             self.act();
             let mut input = Input::Tick;
             if requests_seen < shutdown.requests() {
@@ -334,13 +343,48 @@ impl Supervisor<'_> {
                         after,
                     });
                 }
-                Action::TellEnd(process) => self.emit(JobEvent::Ended { process }),
+                Action::TellEnd(process) => self.trainer_finished(process),
                 Action::TellStop(reason) => self.emit(JobEvent::Stopping { reason }),
                 Action::Terminate(id) => self.signal(id, libc::SIGTERM),
                 Action::Kill(id) => self.signal(id, libc::SIGKILL),
                 Action::Finish(verdict) => self.finish(verdict),
             }
         }
+    }
+
+    fn trainer_finished(&mut self, process: ProcessId) {
+        self.trainers_left = self.trainers_left.saturating_sub(1);
+        self.emit(JobEvent::Ended { process });
+        if let Err(error) = self.work.trainer_finished(process) {
+            self.emit(JobEvent::Warning {
+                text: format!("tell the others that {process} has finished: {error}"),
+            });
+        }
+    }
+
+    /// On a cluster the servers stay until the trainers of all nodes have finished.
+    fn ask_for_peers(&mut self) {
+        if self.options.limits.servers_end != ServersEnd::WhenDone || self.trainers_left > 0 {
+            return;
+        }
+        let reason = self.work.servers_wait_for();
+        let servers: Vec<ProcessId> = self
+            .running
+            .keys()
+            .copied()
+            .filter(|id| id.role == Role::Pserver)
+            .collect();
+        for process in servers {
+            if reason.is_none() {
+                self.tell_machine(Input::Done(process));
+            } else if reason != self.told_wait {
+                self.emit(JobEvent::Waits {
+                    process,
+                    reason: reason.clone(),
+                });
+            }
+        }
+        self.told_wait = reason;
     }
 
     fn signal(&self, id: ProcessId, signal: i32) {
@@ -355,7 +399,11 @@ impl Supervisor<'_> {
 
     fn start(&mut self, id: ProcessId, restart: u32) {
         let command = self.work.command(id);
-        let mode = if restart == 0 { Log::New } else { Log::Append };
+        let mode = if restart == 0 {
+            self.work.first_log()
+        } else {
+            Log::Append
+        };
         self.generations += 1;
         let generation = self.generations;
         let wrap = move |report| Message::Report(id, generation, report);

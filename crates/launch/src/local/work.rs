@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::child::Log;
 use super::plan::{Command, NodePorts, Plan};
 use super::ports::{self, Reservation};
 use super::workdir::{self, WorkdirError};
@@ -28,6 +29,25 @@ pub trait Work {
 
     /// Finds other ports for a server that nobody has been told about yet.
     fn move_ports(&mut self, process: ProcessId) -> io::Result<()>;
+
+    /// How the log of a process that is started for the first time begins.
+    fn first_log(&self) -> Log {
+        Log::New
+    }
+
+    /// Called whenever the supervisor looks around, several times a second.
+    fn alive(&mut self) {}
+
+    /// A trainer has finished.
+    fn trainer_finished(&mut self, _process: ProcessId) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Asked again and again: whom the servers still have to wait for after the own trainers have
+    /// finished; `None` if nobody.
+    fn servers_wait_for(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// Why a local run could not be prepared.

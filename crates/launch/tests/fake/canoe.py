@@ -46,6 +46,16 @@ def misbehave(what):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print("I do not listen to SIGTERM", flush=True)
         time.sleep(1000)
+    if what == "late":
+        # Comes to the servers once more when trainer 0 has finished long ago.
+        marker = os.path.join(FLAGS["save_dir"], "node_0", "finished")
+        while not os.path.exists(marker):
+            time.sleep(0.01)
+        time.sleep(1)
+        for server in FLAGS["pservers"].split(","):
+            host, port = server.split(":")
+            socket.create_connection((host, int(port))).close()
+        print("all servers are still there", flush=True)
     if what == "child":
         child = subprocess.Popen(["sleep", "1000"])
         open(os.path.join(FLAGS["save_dir"], "grandchild"), "w").write(str(child.pid))
@@ -68,7 +78,8 @@ def serve_status(page):
 
 
 def pserver():
-    node = os.path.basename(os.path.dirname(os.getcwd())).split("_")[1]
+    node = FLAGS["server_id"]
+    host = FLAGS["nics"] if "." in FLAGS["nics"] else "127.0.0.1"
     what = behaviour("pserver-" + node)
     if what == "squat":
         # Another program takes the port between our asking the kernel and the server's start.
@@ -81,7 +92,7 @@ def pserver():
     if what in ("never-ready",):
         time.sleep(1000)
     first, count = int(FLAGS["port"]), int(FLAGS["ports_num"]) + int(FLAGS["ports_num_for_sparse"])
-    sockets = [socket.create_server(("127.0.0.1", first + k)) for k in range(count)]
+    sockets = [socket.create_server((host, first + k)) for k in range(count)]
     serve_status({"role": "pserver", "id": int(node), "waits_for": "trainers"})
     print("tcp server start ", flush=True)
     misbehave(what)
@@ -89,11 +100,21 @@ def pserver():
     del sockets
 
 
+def connect(server):
+    """Like the real trainer, waits for a server that is being started again."""
+    host, port = server.split(":")
+    for _ in range(2000):
+        try:
+            return socket.create_connection((host, int(port))).close()
+        except OSError:
+            time.sleep(0.01)
+    sys.exit("no server at " + server)
+
+
 def train():
     node = FLAGS["trainer_id"]
     for server in FLAGS["pservers"].split(","):
-        host, port = server.split(":")
-        socket.create_connection((host, int(port))).close()
+        connect(server)
     print("token", len(os.environ["CANOE_JOB_TOKEN"]), flush=True)
     lines = open("data/train.txt").read().splitlines()
     print("I1116 09:10:17.123121    50 T.cpp:1]  Batch=1 samples=%d AvgCost=0.5 CurrentCost=0.5 Eval: e=0.25  CurrentEval: e=0.25 " % len(lines), flush=True)
