@@ -92,6 +92,30 @@ fn python_2_files_work_where_python_3_can_read_them() {
 }
 
 #[test]
+fn third_party_packages_are_found_when_asked_for() {
+    let text = format!(
+        "import os, sys\n\
+         base = os.environ['PYTHONUSERBASE'] = os.path.abspath('base')\n\
+         place = '%s/lib/python%d.%d/site-packages' % ((base,) + tuple(sys.version_info[:2]))\n\
+         os.makedirs(place)\n\
+         open(place + '/from_elsewhere.py', 'w').write('size = 5')\n\
+         import from_elsewhere\n{SMALL}fc_layer(input=word, size=from_elsewhere.size)\n"
+    );
+    let config = evaluated(&[("c.py", &text)], "").unwrap();
+    assert_eq!(config.model_config.unwrap().layers[2].size(), 5);
+}
+
+#[test]
+fn bytes_that_are_not_text_are_explained() {
+    let found = failure(&[(
+        "c.py",
+        "open('d', 'wb').write(b'\\xff')\nopen('d').read()\n",
+    )]);
+    assert_eq!(found.frames[0].line, 2);
+    assert!(found.hint.contains("latin-1"), "{found}");
+}
+
+#[test]
 fn a_failure_shows_the_users_frames_only() {
     let found = failure(&[
         (

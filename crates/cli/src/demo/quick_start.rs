@@ -18,6 +18,7 @@ macro_rules! embedded {
 }
 const FILES: &[(&str, &str)] = embedded![
     "trainer_config.lr.py",
+    "trainer_config.lr-native.py",
     "trainer_config.emb.py",
     "trainer_config.cnn.py",
     "trainer_config.lstm.py",

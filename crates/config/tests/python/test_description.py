@@ -43,7 +43,8 @@ class NameTest(unittest.TestCase):
         @wrap_bias_attr_default(has_bias=False)
         @wrap_param_attr_default()
         def twin_layer(input, size, name=None, act=None, bias_attr=None, param_attr=None):
-            return fc_layer(input=input, size=size, name=name, act=act, bias_attr=bias_attr, param_attr=param_attr)
+            return fc_layer(input=input, size=size, name=name, act=act, bias_attr=bias_attr or False,
+                            param_attr=param_attr)
 
         def network():
             twin_layer(data_layer('x', 4), 2)

@@ -98,6 +98,8 @@ def hint_for(error):
         if 'except' in (error.text or '') and ',' in (error.text or ''):
             return 'Python 3 writes `except Error as name`'
         return 'files are read as Python 3; `2to3 -w FILE` converts most of Python 2'
+    if isinstance(error, UnicodeDecodeError):
+        return "files are read as UTF-8; open(name, encoding='latin-1') reads any bytes"
     if isinstance(error, TypeError) and 'float' in str(error) and 'integer' in str(error):
         return 'in Python 3 `/` gives fractions; `//` gives whole numbers as Python 2 did'
     return ''
