@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, Words};
 use super::format::{Format, LineError, shown, slot};
 use super::{Declaration, Part, number};
 use crate::data::Input;
@@ -86,17 +86,9 @@ impl Bow {
     }
 
     /// Appends the ids of all words.
-    fn words(&self, mut text: &[u8], ids: &mut Vec<u32>) {
-        loop {
-            let start = text.iter().position(|byte| *byte > b' ');
-            let Some(start) = start else { return };
-            text = &text[start..];
-            let end = text
-                .iter()
-                .position(|byte| *byte <= b' ')
-                .unwrap_or(text.len());
-            ids.push(self.dictionary.id(&text[..end]).unwrap_or(self.unknown));
-            text = &text[end..];
+    fn words(&self, text: &[u8], ids: &mut Vec<u32>) {
+        for (hash, word) in Words::new(text) {
+            ids.push(self.dictionary.id(hash, word).unwrap_or(self.unknown));
         }
     }
 
