@@ -1,1 +1,49 @@
-//! placeholder head
+//! Networks of layers: forward, backward, and what is measured about them.
+//!
+//! A [`Network`] is built from a [`config::ModelConfig`]. It takes a [`Batch`] and [`Parameters`], answers the cost,
+//! and fills [`Gradients`]. It knows no optimizers, no files and no sockets.
+//!
+//! Two ideas make it fast on text, click and recommendation models: nothing is padded (sequences are ragged, sparse
+//! rows stay sparse), and nothing is computed twice (equal samples and equal rows of a batch are found and computed
+//! once, see [`domain`]).
+//!
+//! # Map, in reading order
+//!
+//! - [`batch`], [`parameters`]: what comes in and what goes out.
+//! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
+//! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
+//! - [`layer`]: what a layer is. [`finish`], [`activation`]: how most of them end. [`layers`], [`projections`]: all of them.
+//! - [`network`]: layers in order, the two passes.
+//!
+//! # Invariants
+//!
+//! 1. The same parameters, batch and noise seed give the same bits, whatever the number of threads.
+//! 2. Costs and gradients are sums over the batch.
+//! 3. Malformed batches are errors that name the layer; they never panic.
+
+pub mod activation;
+pub mod batch;
+pub mod domain;
+pub mod error;
+pub mod finish;
+pub mod functions;
+#[cfg(test)]
+mod gradient_check;
+pub mod layer;
+pub mod layers;
+pub mod matrix;
+pub mod network;
+pub mod noise;
+pub mod output;
+pub mod parameters;
+pub mod product;
+pub mod projections;
+pub mod rows;
+pub mod simd;
+
+pub use batch::{Batch, Slot, SlotData};
+pub use error::{BuildError, ExecuteError, LayerError};
+pub use layer::Pass;
+pub use matrix::Matrix;
+pub use network::{InputSpec, LayerView, Network, Options};
+pub use parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};

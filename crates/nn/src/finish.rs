@@ -1,0 +1,99 @@
+//! The end of most layers: add the bias, apply the activation; and the beginning of their backward.
+
+use crate::activation::{Activation, sequence_softmax, sequence_softmax_backward};
+use crate::error::LayerError;
+use crate::layer::{Backward, Forward, Reads};
+use crate::matrix::Matrix;
+use crate::output::Output;
+use crate::parameters::{Gradients, ParameterIndex};
+use crate::product::Accumulate;
+use crate::simd;
+
+/// Bias and activation of one layer.
+#[derive(Debug)]
+pub struct Finish {
+    bias: Option<ParameterIndex>,
+    activation: Activation,
+    argument: Matrix,
+}
+
+impl Finish {
+    /// Bias and activation.
+    pub fn new(bias: Option<ParameterIndex>, activation: Activation) -> Self {
+        Self {
+            bias,
+            activation,
+            argument: Matrix::default(),
+        }
+    }
+
+    /// The activation.
+    pub fn activation(&self) -> Activation {
+        self.activation
+    }
+
+    /// The bias.
+    pub fn bias(&self) -> Option<ParameterIndex> {
+        self.bias
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_identity(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::Linear
+    }
+
+    /// How far it looks: a layer looks at least as far as its finish.
+    pub fn reads(&self) -> Reads {
+        if self.activation == Activation::SequenceSoftmax {
+            Reads::Samples
+        } else {
+            Reads::Rows
+        }
+    }
+
+    /// `out = f(out + bias)`.
+    pub fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let mut bias = match self.bias {
+            Some(bias) => Some(pass.parameters.full(bias)?),
+            None => None,
+        };
+        let out = pass.out.value_mut();
+        let cols = out.cols();
+        if self.activation.needs_argument() {
+            Activation::Linear.forward(out.values_mut(), cols, bias.take());
+            self.argument.copy_from(out);
+        }
+        self.activation.forward(out.values_mut(), cols, bias);
+        if self.activation == Activation::SequenceSoftmax {
+            let sequences = pass.out.sequences(0)?.clone();
+            sequence_softmax(pass.out.value_mut(), &sequences);
+        }
+        Ok(())
+    }
+
+    /// Turns the gradient of the output into that of its argument, and adds to the bias.
+    pub fn backward(&self, pass: &mut Backward<'_>) {
+        self.backward_parts(pass.out, pass.gradients);
+    }
+
+    /// As [`Finish::backward`].
+    pub fn backward_parts(&self, out: &mut Output, gradients: &mut Gradients) {
+        let sequences = out.layout.sequences.clone();
+        let (grad, result) = out.grad_and_value();
+        let cols = grad.cols();
+        match (self.activation, sequences) {
+            (Activation::SequenceSoftmax, Some(sequences)) => {
+                sequence_softmax_backward(grad, result, &sequences)
+            }
+            _ => self.activation.backward(
+                grad.values_mut(),
+                result.values(),
+                self.argument.values(),
+                cols,
+            ),
+        }
+        if let Some((bias, mode)) = self.bias.and_then(|bias| gradients.dense(bias)) {
+            simd::column_sums(bias, grad.values(), mode == Accumulate::Overwrite);
+        }
+    }
+}

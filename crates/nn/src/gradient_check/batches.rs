@@ -1,0 +1,165 @@
+//! Small ragged batches for tests, with repeated samples, empty sequences and sequences of one.
+
+use crate::noise::Noise;
+use crate::{Batch, Slot, SlotData};
+
+/// Lengths of the sequences of a batch; several samples are equal on purpose.
+pub(crate) const LENGTHS: [u32; 6] = [3, 0, 1, 4, 3, 2];
+/// Which sample each one repeats.
+const SAME_AS: [usize; 6] = [0, 1, 2, 3, 0, 5];
+
+/// Makes batches of six samples.
+pub(crate) struct Feed {
+    noise: Noise,
+    slots: Vec<Slot>,
+}
+
+impl Feed {
+    pub fn new() -> Self {
+        Self {
+            noise: Noise::new(3),
+            slots: Vec::new(),
+        }
+    }
+
+    /// The batch.
+    pub fn batch(self) -> Batch {
+        Batch {
+            samples: LENGTHS.len(),
+            slots: self.slots,
+        }
+    }
+
+    fn number(&self, place: usize) -> f32 {
+        self.noise
+            .part(self.slots.len() as u64)
+            .uniform(place as u64)
+            * 2.0
+            - 1.0
+    }
+
+    fn id(&self, place: usize, limit: u32) -> u32 {
+        (self.noise.part(self.slots.len() as u64).bits(place as u64) % u64::from(limit)) as u32
+    }
+
+    fn plain(mut self, data: SlotData) -> Self {
+        self.slots.push(Slot::plain(data));
+        self
+    }
+
+    fn sequence(mut self, data: SlotData) -> Self {
+        self.slots.push(Slot::sequence(data, offsets()));
+        self
+    }
+
+    /// One dense row a sample, numbers in [-1, 1).
+    pub fn dense(self, dim: usize) -> Self {
+        let values = SAME_AS
+            .iter()
+            .flat_map(|&s| (0..dim).map(move |i| s * dim + i))
+            .map(|p| self.number(p))
+            .collect();
+        self.plain(SlotData::Dense { dim, values })
+    }
+
+    /// One dense row a sample, numbers in (0, 1).
+    pub fn positive(self, dim: usize) -> Self {
+        let values = (0..LENGTHS.len() * dim)
+            .map(|p| self.number(p) * 0.4 + 0.5)
+            .collect();
+        self.plain(SlotData::Dense { dim, values })
+    }
+
+    /// One dense row a position.
+    pub fn dense_sequence(self, dim: usize) -> Self {
+        let values = places()
+            .flat_map(|p| (0..dim).map(move |i| p * dim + i))
+            .map(|p| self.number(p))
+            .collect();
+        self.sequence(SlotData::Dense { dim, values })
+    }
+
+    /// One id a sample.
+    pub fn ids(self, limit: u32) -> Self {
+        let ids = SAME_AS.iter().map(|&s| self.id(s, limit)).collect();
+        self.plain(SlotData::Ids(ids))
+    }
+
+    /// One id a position.
+    pub fn id_sequence(self, limit: u32) -> Self {
+        let ids = places().map(|p| self.id(p, limit)).collect();
+        self.sequence(SlotData::Ids(ids))
+    }
+
+    /// Some columns a sample, one sample with none.
+    pub fn binary(self, limit: u32) -> Self {
+        let (offsets, columns) = self.columns(limit);
+        self.plain(SlotData::Binary { offsets, columns })
+    }
+
+    /// Some columns with values a sample, one sample with none.
+    pub fn sparse(self, limit: u32) -> Self {
+        let (offsets, columns) = self.columns(limit);
+        let values = columns
+            .iter()
+            .map(|&c| self.number(c as usize + 1000))
+            .collect();
+        self.plain(SlotData::Sparse {
+            offsets,
+            columns,
+            values,
+        })
+    }
+
+    fn columns(&self, limit: u32) -> (Vec<u32>, Vec<u32>) {
+        let mut columns: Vec<u32> = Vec::new();
+        for (sample, &length) in LENGTHS.iter().enumerate() {
+            let mut row: Vec<u32> = (0..length as usize)
+                .map(|i| self.id(SAME_AS[sample] * 10 + i, limit))
+                .collect();
+            row.sort_unstable();
+            row.dedup();
+            row.resize(length as usize, row.last().copied().unwrap_or(0));
+            columns.extend(row);
+        }
+        (offsets(), columns)
+    }
+
+    /// Two-level sequences of dense rows: each sequence is cut into sub-sequences of at most two.
+    pub fn nested(mut self, dim: usize) -> Self {
+        let values = places()
+            .flat_map(|p| (0..dim).map(move |i| p * dim + i))
+            .map(|p| self.number(p))
+            .collect();
+        let mut inner = vec![0];
+        for pair in offsets().windows(2) {
+            let mut at = pair[0];
+            while at < pair[1] {
+                at = (at + 2).min(pair[1]);
+                inner.push(at);
+            }
+        }
+        self.slots.push(Slot {
+            data: SlotData::Dense { dim, values },
+            sequences: Some(offsets().into()),
+            subsequences: Some(inner.into()),
+        });
+        self
+    }
+}
+
+fn offsets() -> Vec<u32> {
+    let mut offsets = vec![0];
+    for length in LENGTHS {
+        offsets.push(offsets.last().unwrap() + length);
+    }
+    offsets
+}
+
+/// A number for each position, the same where samples are the same.
+fn places() -> impl Iterator<Item = usize> {
+    LENGTHS
+        .iter()
+        .zip(SAME_AS)
+        .flat_map(|(&length, same)| (0..length as usize).map(move |i| same * 10 + i))
+}

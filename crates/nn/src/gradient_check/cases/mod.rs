@@ -1,0 +1,6 @@
+//! The cases, a file for each family of layers.
+
+pub(super) mod costs;
+pub(super) mod mixed;
+pub(super) mod rows;
+pub(super) mod sequences;

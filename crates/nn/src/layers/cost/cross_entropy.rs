@@ -1,0 +1,41 @@
+//! `-ln p[label]`, for rows of probabilities.
+
+use super::{Cost, Label, RowLoss, check_ids};
+use crate::error::{BuildError, LayerError};
+use crate::functions::ln;
+use crate::layer::{Build, Layer};
+use crate::output::Output;
+
+/// Builds a `multi-class-cross-entropy` layer.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    Cost::build(build, CrossEntropy)
+}
+
+/// The negative logarithm of the label's probability.
+pub struct CrossEntropy;
+
+/// A probability that can be divided by.
+pub(super) fn positive(p: f32) -> f32 {
+    if p < f32::MIN_POSITIVE {
+        f32::MIN_POSITIVE
+    } else {
+        p
+    }
+}
+
+impl RowLoss for CrossEntropy {
+    fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {
+        check_ids(label, cols)
+    }
+
+    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+        let Label::Id(id) = label else { return 0.0 };
+        let p = row[id as usize];
+        if p.is_nan() { p } else { -ln(p) }
+    }
+
+    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+        let Label::Id(id) = label else { return };
+        grad[id as usize] -= scale / positive(row[id as usize]);
+    }
+}

@@ -1,0 +1,126 @@
+//! LambdaRank: pushes scores so that the normalised discounted cumulative gain (NDCG) of each list grows.
+//!
+//! What is reported is the NDCG of the list, for each of its rows. The gradient is not its derivative (it has none)
+//! but, for each pair whose true order is `i` above `j`, `∓|ΔDCG| / (1 + e^(sᵢ - sⱼ)) / max DCG`, with
+//! `ΔDCG = (2^rᵢ - 2^rⱼ)(1/ln(i+2) - 1/ln(j+2))` by true ranks. (v1 divides by a difference of logarithms instead of
+//! taking the difference of the discounts; we do not.)
+
+use crate::error::{BuildError, LayerError};
+use crate::functions::sigmoid;
+use crate::layer::{Backward, Build, Forward, Layer};
+
+/// Ranks lists.
+pub struct LambdaCost {
+    truncation: usize,
+    /// Pairs are formed with at least one of the first so many by true relevance.
+    sorted: Option<usize>,
+    coeff: f32,
+}
+
+/// Builds a `lambda_cost` layer: scores and true relevances, both sequences of width 1.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    build.expect_inputs(2..=2)?;
+    let truncation = usize::try_from(build.config.NDCG_num()).unwrap_or(0).max(1);
+    let sorted = usize::try_from(build.config.max_sort_size())
+        .ok()
+        .filter(|&size| size > 0);
+    build.expect(sorted.is_none_or(|size| size >= truncation), || {
+        format!(
+            "max_sort_size {} is less than NDCG_num {truncation}",
+            sorted.unwrap_or(0)
+        )
+    })?;
+    Ok(Box::new(LambdaCost {
+        truncation,
+        sorted,
+        coeff: build.config.coeff() as f32,
+    }))
+}
+
+/// Rows by descending value, equal ones in their order.
+fn ranking(values: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}
+
+fn discount(rank: usize) -> f32 {
+    1.0 / (rank as f32 + 2.0).ln()
+}
+
+impl LambdaCost {
+    /// The gain of the first rows in an order.
+    fn dcg(&self, relevance: &[f32], order: &[usize]) -> f32 {
+        let gains = order.iter().take(self.truncation).enumerate();
+        gains
+            .map(|(rank, &row)| (relevance[row].exp2() - 1.0) * discount(rank))
+            .sum()
+    }
+
+    fn add_list(&self, scores: &[f32], relevance: &[f32], grad: &mut [f32]) {
+        let order = ranking(relevance);
+        let best = self.dcg(relevance, &order);
+        if best <= 0.0 {
+            return;
+        }
+        let sorted = self.sorted.unwrap_or(order.len()).min(order.len());
+        for i in 0..sorted {
+            for j in i + 1..order.len() {
+                let (above, below) = (order[i], order[j]);
+                let lower = if j < sorted { discount(j) } else { 0.0 };
+                let change =
+                    (relevance[above].exp2() - relevance[below].exp2()) * (discount(i) - lower);
+                let lambda =
+                    self.coeff * change.abs() * sigmoid(scores[below] - scores[above]) / best;
+                grad[above] -= lambda;
+                grad[below] += lambda;
+            }
+        }
+    }
+}
+
+impl Layer for LambdaCost {
+    fn is_cost(&self) -> bool {
+        true
+    }
+
+    fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let sequences = pass.inputs.get(0).sequences(0)?.clone();
+        let scores = pass.inputs.dense_of(0, 1)?;
+        pass.inputs.check_rows(1, scores.rows())?;
+        let relevance = pass.inputs.dense_of(1, 1)?.values();
+        let out = pass.out.value_mut();
+        out.resize(scores.rows(), 1);
+        for pair in sequences.windows(2) {
+            let range = pair[0] as usize..pair[1] as usize;
+            let (scores, relevance) = (&scores.values()[range.clone()], &relevance[range.clone()]);
+            let best = self.dcg(relevance, &ranking(relevance));
+            let ndcg = if best > 0.0 {
+                self.dcg(relevance, &ranking(scores)) / best
+            } else {
+                0.0
+            };
+            out.values_mut()[range].fill(ndcg);
+        }
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>) {
+        if !pass.inputs.wants_grad(0) {
+            return;
+        }
+        let Some(sequences) = pass.inputs.get(0).layout.sequences.clone() else {
+            unreachable!("forward read sequences")
+        };
+        let relevance = pass.inputs.get(1).value().values().to_vec();
+        let (grad, scores) = pass.inputs.get_mut(0).grad_and_value();
+        for pair in sequences.windows(2) {
+            let range = pair[0] as usize..pair[1] as usize;
+            self.add_list(
+                &scores.values()[range.clone()],
+                &relevance[range.clone()],
+                &mut grad.values_mut()[range],
+            );
+        }
+    }
+}

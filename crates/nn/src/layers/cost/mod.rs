@@ -1,0 +1,129 @@
+//! Costs: one number for each row, and its gradient, without a mean over the batch.
+//!
+//! A third input weighs the rows; `coeff` scales the gradient (not the cost that is reported), as in v1.
+
+pub mod binary_cross_entropy;
+pub mod cross_entropy;
+pub mod huber;
+pub mod lambda;
+pub mod rank;
+pub mod self_norm;
+pub mod smooth_l1;
+pub mod square_error;
+pub mod sum;
+
+use crate::error::{BuildError, LayerError};
+use crate::layer::{Backward, Build, Forward, Layer};
+use crate::matrix::SparseRows;
+use crate::output::{Data, Output};
+
+/// What a row should have been.
+#[derive(Debug, Clone, Copy)]
+pub enum Label<'a> {
+    /// A class.
+    Id(u32),
+    /// A row of numbers.
+    Dense(&'a [f32]),
+    /// A row of few numbers.
+    Sparse(&'a SparseRows, usize),
+}
+
+impl<'a> Label<'a> {
+    fn of(output: &'a Output, row: usize) -> Self {
+        match &output.data {
+            Data::Ids(ids) => Label::Id(ids[row]),
+            Data::Dense(matrix) => Label::Dense(matrix.row(row)),
+            Data::Sparse(rows) => Label::Sparse(rows, row),
+        }
+    }
+}
+
+/// The cost of one row.
+pub trait RowLoss: Send {
+    /// Which kinds of labels it takes, and how wide a row must be; called once a batch.
+    fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError>;
+    /// The cost of a row.
+    fn cost(&self, row: &[f32], label: Label<'_>) -> f32;
+    /// `grad += scale · ` the derivative of the cost.
+    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]);
+}
+
+/// A cost layer: inputs are the prediction, the label and, maybe, a weight for each row.
+pub struct Cost<L> {
+    loss: L,
+    coeff: f32,
+}
+
+impl<L: RowLoss + 'static> Cost<L> {
+    /// Builds the layer around a loss.
+    pub fn build(build: &Build<'_>, loss: L) -> Result<Box<dyn Layer>, BuildError> {
+        build.expect_inputs(2..=3)?;
+        Ok(Box::new(Self {
+            loss,
+            coeff: build.config.coeff() as f32,
+        }))
+    }
+}
+
+impl<L: RowLoss> Layer for Cost<L> {
+    fn is_cost(&self) -> bool {
+        true
+    }
+
+    fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let x = pass.inputs.dense(0)?;
+        pass.inputs.check_rows(1, x.rows())?;
+        let label = pass.inputs.get(1);
+        self.loss.check(x.cols(), label)?;
+        let out = pass.out.value_mut();
+        out.resize(x.rows(), 1);
+        for (row, (cost, x)) in out.values_mut().iter_mut().zip(x.iter_rows()).enumerate() {
+            *cost = self.loss.cost(x, Label::of(label, row));
+        }
+        if pass.inputs.len() == 3 {
+            pass.inputs.check_rows(2, x.rows())?;
+            let weight = pass.inputs.dense_of(2, 1)?;
+            for (cost, weight) in out.values_mut().iter_mut().zip(weight.values()) {
+                *cost *= weight;
+            }
+        }
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>) {
+        if !pass.inputs.wants_grad(0) {
+            return;
+        }
+        let weights =
+            (pass.inputs.len() == 3).then(|| pass.inputs.get(2).value().values().to_vec());
+        let mut grad = std::mem::take(pass.inputs.get_mut(0).grad_mut());
+        let (x, label) = (pass.inputs.get(0).value(), pass.inputs.get(1));
+        for (row, (grad, x)) in grad.iter_rows_mut().zip(x.iter_rows()).enumerate() {
+            let scale = self.coeff * weights.as_ref().map_or(1.0, |weights| weights[row]);
+            self.loss.add_grad(x, Label::of(label, row), scale, grad);
+        }
+        *pass.inputs.get_mut(0).grad_mut() = grad;
+    }
+}
+
+/// Checks that labels are ids below `limit`.
+pub(crate) fn check_ids(label: &Output, limit: usize) -> Result<(), LayerError> {
+    match label.ids(1)?.iter().find(|&&id| id as usize >= limit) {
+        Some(&id) => Err(LayerError::Id { id, limit }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that labels are dense rows of this width.
+pub(crate) fn check_dense(label: &Output, cols: usize) -> Result<(), LayerError> {
+    let got = label.dense(1)?.cols();
+    if got == cols {
+        Ok(())
+    } else {
+        Err(LayerError::Width {
+            input: 1,
+            got,
+            want: cols,
+        })
+    }
+}

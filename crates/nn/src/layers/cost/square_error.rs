@@ -1,0 +1,59 @@
+//! `Σⱼ (yⱼ - tⱼ)²`, without a half; the targets may be dense, sparse, or ids for a single column.
+
+use super::{Cost, Label, RowLoss, check_dense};
+use crate::error::{BuildError, LayerError};
+use crate::layer::{Build, Layer};
+use crate::output::{Data, Output};
+use crate::simd;
+
+/// Builds a `square_error` layer.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    Cost::build(build, SquareError)
+}
+
+/// The squared distance.
+pub struct SquareError;
+
+impl RowLoss for SquareError {
+    fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {
+        match &label.data {
+            Data::Sparse(rows) if rows.cols == cols => Ok(()),
+            Data::Ids(_) if cols == 1 => Ok(()),
+            _ => check_dense(label, cols),
+        }
+    }
+
+    #[inline(always)]
+    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+        match label {
+            Label::Dense(target) => row.iter().zip(target).map(|(y, t)| (y - t) * (y - t)).sum(),
+            Label::Id(id) => (row[0] - id as f32) * (row[0] - id as f32),
+            Label::Sparse(rows, r) => {
+                let all = simd::dot(row, row);
+                rows.range(r).fold(all, |cost, entry| {
+                    let (y, t) = (row[rows.columns[entry] as usize], rows.value(entry));
+                    cost + (y - t) * (y - t) - y * y
+                })
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+        let scale = 2.0 * scale;
+        match label {
+            Label::Dense(target) => {
+                for ((grad, y), t) in grad.iter_mut().zip(row).zip(target) {
+                    *grad += scale * (y - t);
+                }
+            }
+            Label::Id(id) => grad[0] += scale * (row[0] - id as f32),
+            Label::Sparse(rows, r) => {
+                simd::add_scaled(grad, scale, row);
+                for entry in rows.range(r) {
+                    grad[rows.columns[entry] as usize] -= scale * rows.value(entry);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Fully connected: `y = f(Σᵢ xᵢ Wᵢ + b)`, also for mixed layers of full-matrix projections only.
+//!
+//! Each input is multiplied on its own stored rows, however few they are; where inputs of different domains meet,
+//! the products (not the inputs) are gathered and added. Sparse inputs add up rows of the weights.
+
+use crate::error::{BuildError, LayerError};
+use crate::finish::Finish;
+use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::matrix::{Matrix, SparseRows};
+use crate::output::{Data, scatter_add_rows};
+use crate::parameters::ParameterIndex;
+use crate::product::{Accumulate, View, multiply};
+use crate::rows::RowSet;
+use crate::simd;
+
+/// A fully connected layer.
+pub struct FullyConnected {
+    size: usize,
+    weights: Vec<Weight>,
+    finish: Finish,
+}
+
+/// The weight of one input.
+struct Weight {
+    parameter: ParameterIndex,
+    /// Rows of the weight: width of the input.
+    rows: usize,
+    /// Whether it is stored transposed.
+    transposed: bool,
+    /// The product, or its gradient, on the rows of this input.
+    product: Matrix,
+    touched: RowSet,
+    row_grads: Matrix,
+}
+
+/// Builds an `fc` layer.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    build.expect(!build.input_sizes.is_empty(), || {
+        "it has no input".to_owned()
+    })?;
+    let transposed = vec![false; build.input_sizes.len()];
+    Ok(Box::new(FullyConnected::new(build, &transposed)?))
+}
+
+impl FullyConnected {
+    /// One weight for each input, some of them stored transposed.
+    pub fn new(build: &mut Build<'_>, transposed: &[bool]) -> Result<Self, BuildError> {
+        let size = build.size();
+        let mut weights = Vec::new();
+        for (input, &transposed) in transposed.iter().enumerate() {
+            let rows = build.input_sizes[input];
+            weights.push(Weight {
+                parameter: build.input_parameter(input, rows * size)?,
+                rows,
+                transposed,
+                product: Matrix::default(),
+                touched: RowSet::default(),
+                row_grads: Matrix::default(),
+            });
+        }
+        Ok(Self {
+            size,
+            weights,
+            finish: build.finish()?,
+        })
+    }
+}
+
+impl Layer for FullyConnected {
+    fn reads(&self) -> Reads {
+        self.finish.reads()
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+        self.weights
+            .iter()
+            .enumerate()
+            .map(|(input, weight)| (input, weight.parameter))
+            .collect()
+    }
+
+    fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let rows = match pass.inputs.index(0) {
+            Some(index) => index.len(),
+            None => pass.inputs.get(0).data.rows(),
+        };
+        pass.out.value_mut().resize(rows, self.size);
+        let mut mode = Accumulate::Overwrite;
+        for (input, weight) in self.weights.iter_mut().enumerate() {
+            let got = pass
+                .inputs
+                .index(input)
+                .map_or(pass.inputs.get(input).data.rows(), <[u32]>::len);
+            if got != rows {
+                return Err(LayerError::Rows {
+                    input,
+                    got,
+                    want: rows,
+                });
+            }
+            if pass.inputs.index(input).is_none() {
+                let mut product = std::mem::take(pass.out.value_mut());
+                let result = weight.multiply(&mut product, pass, input, mode);
+                *pass.out.value_mut() = product;
+                result?;
+            } else {
+                let mut product = std::mem::take(&mut weight.product);
+                product.resize(pass.inputs.get(input).data.rows(), self.size);
+                let result = weight.multiply(&mut product, pass, input, Accumulate::Overwrite);
+                weight.product = product;
+                result?;
+                if let Some(index) = pass.inputs.index(input) {
+                    gather_add(pass.out.value_mut(), &weight.product, index, mode);
+                }
+            }
+            mode = Accumulate::Add;
+        }
+        self.finish.forward(pass)
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>) {
+        self.finish.backward(pass);
+        for (input, weight) in self.weights.iter_mut().enumerate() {
+            match pass.inputs.index(input) {
+                None => weight.backward(pass, input, false),
+                Some(index) => {
+                    weight
+                        .product
+                        .resize_zeroed(pass.inputs.get(input).data.rows(), self.size);
+                    scatter_add_rows(&mut weight.product, pass.out.grad().values(), index);
+                    weight.backward(pass, input, true);
+                }
+            }
+        }
+    }
+}
+
+impl Weight {
+    /// `out = x W` on the stored rows of an input.
+    fn multiply(
+        &mut self,
+        out: &mut Matrix,
+        pass: &Forward<'_>,
+        input: usize,
+        mode: Accumulate,
+    ) -> Result<(), LayerError> {
+        let size = out.cols();
+        match &pass.inputs.get(input).data {
+            Data::Dense(_) => {
+                let x = pass.inputs.dense_of(input, self.rows)?;
+                let values = pass.parameters.full(self.parameter)?;
+                multiply(out.values_mut(), x.into(), self.view(values, size), mode);
+                Ok(())
+            }
+            Data::Sparse(x) if !self.transposed => {
+                if mode == Accumulate::Overwrite {
+                    out.values_mut().fill(0.0);
+                }
+                self.touched.collect(&x.columns, self.rows)?;
+                let spec = &pass.specs[self.parameter.0];
+                let table = pass.parameters.table(self.parameter, spec);
+                let whole = table.is_whole();
+                let places = if whole {
+                    Vec::new()
+                } else {
+                    self.touched
+                        .ids()
+                        .iter()
+                        .map(|&id| table.place(id))
+                        .collect::<Result<Vec<_>, _>>()?
+                };
+                let place = |column: u32| {
+                    if whole {
+                        column as usize
+                    } else {
+                        places[self.touched.place(column) as usize]
+                    }
+                };
+                sparse_product(out, x, table.values(), place);
+                Ok(())
+            }
+            other => Err(LayerError::Kind {
+                input,
+                got: other.kind(),
+                want: "dense or sparse rows",
+            }),
+        }
+    }
+
+    fn view<'a>(&self, values: &'a [f32], size: usize) -> View<'a> {
+        if self.transposed {
+            View::new(values, size, self.rows).t()
+        } else {
+            View::new(values, self.rows, size)
+        }
+    }
+
+    /// Adds to the gradients of the weight and of the input, given the gradient of their product.
+    fn backward(&mut self, pass: &mut Backward<'_>, input: usize, own: bool) {
+        let grad = if own { &self.product } else { pass.out.grad() };
+        let size = grad.cols();
+        let source = pass.inputs.get_mut(input);
+        match &source.data {
+            Data::Dense(x) => {
+                if let Some((weight, mode)) = pass.gradients.dense(self.parameter) {
+                    if self.transposed {
+                        multiply(weight, View::from(grad).t(), x.into(), mode);
+                    } else {
+                        multiply(weight, View::from(x).t(), grad.into(), mode);
+                    }
+                }
+                if source.wants_grad {
+                    let values = full(pass.parameters, self.parameter);
+                    let (input_grad, mode, _) = source.grad_target();
+                    let weight = if self.transposed {
+                        View::new(values, size, self.rows)
+                    } else {
+                        View::new(values, self.rows, size).t()
+                    };
+                    multiply(input_grad.values_mut(), grad.into(), weight, mode);
+                }
+            }
+            Data::Sparse(x) => {
+                if let Some(weight) = pass.gradients.dense_zeroed(self.parameter) {
+                    sparse_gradient(weight, x, grad, |column| column as usize);
+                } else if pass.gradients.by_row(self.parameter) {
+                    self.row_grads.resize_zeroed(self.touched.ids().len(), size);
+                    sparse_gradient(self.row_grads.values_mut(), x, grad, |column| {
+                        self.touched.place(column) as usize
+                    });
+                    pass.gradients
+                        .add_rows(self.parameter, self.touched.ids(), &self.row_grads);
+                }
+            }
+            Data::Ids(_) => unreachable!("forward refused ids"),
+        }
+    }
+}
+
+/// `out[r] += Σ value · weight[place(column)]` over the entries of each row.
+fn sparse_product(
+    out: &mut Matrix,
+    x: &SparseRows,
+    weight: &[f32],
+    place: impl Fn(u32) -> usize + Sync,
+) {
+    let size = out.cols();
+    simd::for_row_blocks(
+        out.values_mut(),
+        size,
+        #[inline(always)]
+        |first, block| {
+            for (row, out) in block.chunks_exact_mut(size).enumerate() {
+                for entry in x.range(first + row) {
+                    let start = place(x.columns[entry]) * size;
+                    simd::add_scaled(out, x.value(entry), &weight[start..start + size]);
+                }
+            }
+        },
+    );
+}
+
+/// `weight[place(column)] += value · grad[r]` over the entries of each row, in order.
+#[inline(always)]
+fn sparse_gradient(
+    weight: &mut [f32],
+    x: &SparseRows,
+    grad: &Matrix,
+    place: impl Fn(u32) -> usize,
+) {
+    let size = grad.cols();
+    simd::vectorised(
+        #[inline(always)]
+        || {
+            for row in 0..x.rows() {
+                let grad = grad.row(row);
+                for entry in x.range(row) {
+                    let start = place(x.columns[entry]) * size;
+                    simd::add_scaled(&mut weight[start..start + size], x.value(entry), grad);
+                }
+            }
+        },
+    );
+}
+
+/// `out[r] (+)= product[index[r]]`.
+pub(crate) fn gather_add(out: &mut Matrix, product: &Matrix, index: &[u32], mode: Accumulate) {
+    let cols = out.cols();
+    simd::for_row_blocks(
+        out.values_mut(),
+        cols,
+        #[inline(always)]
+        |first, block| {
+            for (row, out) in block.chunks_exact_mut(cols).enumerate() {
+                let from = product.row(index[first + row] as usize);
+                if mode == Accumulate::Add {
+                    simd::add(out, from);
+                } else {
+                    out.copy_from_slice(from);
+                }
+            }
+        },
+    );
+}

@@ -1,0 +1,126 @@
+//! From many rows to one: maximum, average and ends of sequences.
+
+pub mod average;
+pub mod last;
+pub mod max;
+
+use std::sync::Arc;
+
+use crate::domain::Layout;
+use crate::error::{BuildError, LayerError};
+use crate::layer::Build;
+
+/// Which rows are pooled together.
+#[derive(Debug, Clone, Copy)]
+pub struct Segments {
+    /// Sub-sequences become rows of a sequence; otherwise sequences become single rows.
+    nested: bool,
+    /// Sequences are cut into windows of so many rows first.
+    stride: Option<usize>,
+    /// Windows are counted from the end.
+    from_end: bool,
+}
+
+impl Segments {
+    /// What a pooling layer asks for.
+    pub fn new(build: &Build<'_>) -> Result<Self, BuildError> {
+        let config = build.config;
+        build.expect_inputs(1..=1)?;
+        let nested = match config.trans_type() {
+            "non-seq" => false,
+            "seq" => true,
+            other => {
+                return Err(build.error(format!(
+                    "trans_type '{other}' is neither 'seq' nor 'non-seq'"
+                )));
+            }
+        };
+        build.expect(build.input_sizes[0] == build.size(), || {
+            format!(
+                "input has width {}, the layer {}",
+                build.input_sizes[0],
+                build.size()
+            )
+        })?;
+        Ok(Self {
+            nested,
+            stride: usize::try_from(config.seq_pool_stride())
+                .ok()
+                .filter(|&stride| stride > 0),
+            from_end: config.select_first(),
+        })
+    }
+
+    /// Offsets of the rows that are pooled together, and the layout of the results.
+    pub fn of(&self, layout: &Layout) -> Result<(Arc<[u32]>, Layout), LayerError> {
+        let sequences = layout
+            .sequences
+            .clone()
+            .ok_or(LayerError::NotSequence { input: 0 })?;
+        if self.nested {
+            let inner = layout
+                .subsequences
+                .clone()
+                .ok_or(LayerError::NotNested { input: 0 })?;
+            let outer = sequences
+                .iter()
+                .map(|offset| inner.partition_point(|inner| inner < offset) as u32)
+                .collect();
+            let pooled = Layout {
+                sequences: Some(outer),
+                ..layout.pooled()
+            };
+            return Ok((inner, pooled));
+        }
+        let Some(stride) = self.stride else {
+            return Ok((sequences, layout.pooled()));
+        };
+        let (windows, outer) = windows(&sequences, stride as u32, self.from_end);
+        let pooled = Layout {
+            sequences: Some(outer),
+            ..layout.pooled()
+        };
+        Ok((windows, pooled))
+    }
+}
+
+/// Cuts each sequence into windows of `stride` rows; the odd one is the last, or the first if counted from the end.
+fn windows(sequences: &[u32], stride: u32, from_end: bool) -> (Arc<[u32]>, Arc<[u32]>) {
+    let (mut inner, mut outer) = (vec![0], vec![0]);
+    for pair in sequences.windows(2) {
+        let (start, end) = (pair[0], pair[1]);
+        let mut cut = if from_end && !(end - start).is_multiple_of(stride) {
+            start + (end - start) % stride
+        } else {
+            start + stride
+        };
+        while start < end && cut < end {
+            inner.push(cut);
+            cut += stride;
+        }
+        if start < end {
+            inner.push(end);
+        }
+        outer.push(inner.len() as u32 - 1);
+    }
+    (inner.into(), outer.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cut_every_sequence() {
+        let (inner, outer) = windows(&[0, 5, 5, 7], 2, false);
+        assert_eq!(
+            (&inner[..], &outer[..]),
+            (&[0, 2, 4, 5, 7][..], &[0, 3, 3, 4][..])
+        );
+        let (inner, outer) = windows(&[0, 5, 5, 7], 2, true);
+        assert_eq!(
+            (&inner[..], &outer[..]),
+            (&[0, 1, 3, 5, 7][..], &[0, 3, 3, 4][..])
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! Gated recurrent units (v1's `gated_recurrent`). The input has three sums, in this order:
+//!
+//! ```text
+//! z = gate(x₀ + h⁻W₀ + b₀)          update gate
+//! r = gate(x₁ + h⁻W₁ + b₁)          reset gate
+//! c = act(x₂ + (r∘h⁻)W₂ + b₂)       candidate
+//! h = (1 - z)∘h⁻ + z∘c              output
+//! ```
+//!
+//! The weight is `size × 2 size` for the gates, followed by `size × size` for the candidate.
+
+use super::TimeMajor;
+use crate::activation::Activation;
+use crate::error::{BuildError, LayerError};
+use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::matrix::Matrix;
+use crate::output::{gather_rows, scatter_add_rows};
+use crate::parameters::ParameterIndex;
+use crate::product::{Accumulate, View, multiply, multiply_strided};
+use crate::simd;
+
+/// A layer of gated recurrent units.
+pub struct Gru {
+    size: usize,
+    weight: ParameterIndex,
+    bias: Option<ParameterIndex>,
+    reversed: bool,
+    gate: Activation,
+    candidate: Activation,
+    time: TimeMajor,
+    stored: Vec<u32>,
+    /// The two gates and the candidate of each row; in backward the gradients of their sums.
+    sums: Matrix,
+    hidden: Matrix,
+    /// Output of the step before, and the same after the reset gate, for each row (zeros in the first step).
+    previous: Matrix,
+    reset: Matrix,
+    grads: Matrix,
+    /// Gradient of `reset` in one step.
+    reset_grads: Matrix,
+}
+
+/// Builds a `gated_recurrent` layer.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    build.expect_inputs(1..=1)?;
+    let (size, config) = (build.size(), build.config);
+    build.expect(build.input_sizes[0] == 3 * size, || {
+        format!(
+            "input has width {}, but three sums of {size} are needed",
+            build.input_sizes[0]
+        )
+    })?;
+    Ok(Box::new(Gru {
+        size,
+        weight: build.input_parameter(0, 3 * size * size)?,
+        bias: build.bias(3 * size)?,
+        reversed: config.reversed(),
+        gate: build.gate(config.active_gate_type())?,
+        candidate: build.gate(config.active_type())?,
+        time: TimeMajor::default(),
+        stored: Vec::new(),
+        sums: Matrix::default(),
+        hidden: Matrix::default(),
+        previous: Matrix::default(),
+        reset: Matrix::default(),
+        grads: Matrix::default(),
+        reset_grads: Matrix::default(),
+    }))
+}
+
+impl Layer for Gru {
+    fn reads(&self) -> Reads {
+        Reads::Samples
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let size = self.size;
+        let sequences = pass.out.sequences(0)?.clone();
+        let x = pass.inputs.dense_of(0, 3 * size)?;
+        let weight = pass.parameters.full(self.weight)?;
+        let bias = match self.bias {
+            Some(bias) => Some(pass.parameters.full(bias)?),
+            None => None,
+        };
+        self.time.arrange(&sequences, self.reversed);
+        self.time.stored(pass.inputs.index(0), &mut self.stored);
+        TimeMajor::read(&mut self.sums, x, &self.stored, bias);
+        let rows = self.time.rows();
+        self.hidden.resize(rows, size);
+        self.previous.resize_zeroed(rows, size);
+        self.reset.resize_zeroed(rows, size);
+        for step in 0..self.time.steps() {
+            self.forward_step(step, weight);
+        }
+        let out = pass.out.value_mut();
+        out.resize(rows, size);
+        for (hidden, &position) in self.hidden.iter_rows().zip(&self.time.positions) {
+            out.row_mut(position as usize).copy_from_slice(hidden);
+        }
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>) {
+        let weight = full(pass.parameters, self.weight);
+        gather_rows(&mut self.grads, pass.out.grad(), &self.time.positions);
+        for step in (0..self.time.steps()).rev() {
+            self.backward_step(step, weight);
+        }
+        let (size, rows) = (self.size, self.time.rows());
+        if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
+            let (gates, candidate) = weight.split_at_mut(2 * size * size);
+            let gate_grads = View::strided(self.sums.values(), rows, 2 * size, 3 * size);
+            multiply_strided(
+                gates,
+                2 * size,
+                View::from(&self.previous).t(),
+                gate_grads,
+                mode,
+            );
+            let grads = View::strided(
+                self.sums.values().get(2 * size..).unwrap_or(&[]),
+                rows,
+                size,
+                3 * size,
+            );
+            multiply(candidate, View::from(&self.reset).t(), grads, mode);
+        }
+        if let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) {
+            simd::column_sums(bias, self.sums.values(), mode == Accumulate::Overwrite);
+        }
+        if pass.inputs.wants_grad(0) {
+            scatter_add_rows(
+                pass.inputs.get_mut(0).grad_mut(),
+                self.sums.values(),
+                &self.stored,
+            );
+        }
+    }
+}
+
+impl Gru {
+    fn forward_step(&mut self, step: usize, weight: &[f32]) {
+        let size = self.size;
+        let (gate_weight, candidate_weight) = weight.split_at(2 * size * size);
+        let rows = self.time.step(step);
+        let count = rows.len();
+        let (done, rest) = self.hidden.values_mut().split_at_mut(rows.start * size);
+        let sums = &mut self.sums.values_mut()[rows.start * 3 * size..rows.end * 3 * size];
+        let previous = &mut self.previous.values_mut()[rows.start * size..rows.end * size];
+        if step > 0 {
+            let before = self.time.before(step);
+            previous.copy_from_slice(&done[before.start * size..before.end * size]);
+            let weight = View::new(gate_weight, size, 2 * size);
+            multiply_strided(
+                sums,
+                3 * size,
+                View::new(previous, count, size),
+                weight,
+                Accumulate::Add,
+            );
+        }
+        let reset = &mut self.reset.values_mut()[rows.start * size..rows.end * size];
+        for ((sums, previous), reset) in sums
+            .chunks_exact_mut(3 * size)
+            .zip(previous.chunks_exact(size))
+            .zip(reset.chunks_exact_mut(size))
+        {
+            self.gate.forward(&mut sums[..2 * size], 2 * size, None);
+            for j in 0..size {
+                reset[j] = sums[size + j] * previous[j];
+            }
+        }
+        if step > 0 {
+            let weight = View::new(candidate_weight, size, size);
+            multiply_strided(
+                &mut sums[2 * size..],
+                3 * size,
+                View::new(reset, count, size),
+                weight,
+                Accumulate::Add,
+            );
+        }
+        let hidden = rest[..count * size].chunks_exact_mut(size);
+        for ((sums, previous), hidden) in sums
+            .chunks_exact_mut(3 * size)
+            .zip(previous.chunks_exact(size))
+            .zip(hidden)
+        {
+            self.candidate.forward(&mut sums[2 * size..], size, None);
+            for j in 0..size {
+                let (update, candidate) = (sums[j], sums[2 * size + j]);
+                hidden[j] = previous[j] - update * previous[j] + update * candidate;
+            }
+        }
+    }
+
+    fn backward_step(&mut self, step: usize, weight: &[f32]) {
+        let size = self.size;
+        let (gate_weight, candidate_weight) = weight.split_at(2 * size * size);
+        let rows = self.time.step(step);
+        let count = rows.len();
+        let sums = &mut self.sums.values_mut()[rows.start * 3 * size..rows.end * 3 * size];
+        let (done, rest) = self.grads.values_mut().split_at_mut(rows.start * size);
+        let grads = &mut rest[..count * size];
+        let previous = &self.previous.values()[rows.start * size..rows.end * size];
+        for ((sums, previous), grads) in sums
+            .chunks_exact_mut(3 * size)
+            .zip(previous.chunks_exact(size))
+            .zip(grads.chunks_exact_mut(size))
+        {
+            for j in 0..size {
+                let (update, candidate, grad) = (sums[j], sums[2 * size + j], grads[j]);
+                sums[j] = grad * (candidate - previous[j]) * self.gate.slope(update);
+                sums[2 * size + j] = grad * update * self.candidate.slope(candidate);
+                grads[j] = grad * (1.0 - update);
+            }
+        }
+        if step == 0 {
+            // There was nothing to reset or to keep.
+            sums.chunks_exact_mut(3 * size)
+                .for_each(|sums| sums[size..2 * size].fill(0.0));
+            return;
+        }
+        self.reset_grads.resize(count, size);
+        let candidate_grads = View::strided(&sums[2 * size..], count, size, 3 * size);
+        let candidate_weight = View::new(candidate_weight, size, size).t();
+        multiply(
+            self.reset_grads.values_mut(),
+            candidate_grads,
+            candidate_weight,
+            Accumulate::Overwrite,
+        );
+        let rows = sums
+            .chunks_exact_mut(3 * size)
+            .zip(previous.chunks_exact(size))
+            .zip(grads.chunks_exact_mut(size));
+        for (((sums, previous), grads), reset_grads) in rows.zip(self.reset_grads.iter_rows()) {
+            for j in 0..size {
+                let reset = sums[size + j];
+                grads[j] += reset_grads[j] * reset;
+                sums[size + j] = reset_grads[j] * previous[j] * self.gate.slope(reset);
+            }
+        }
+        let gate_grads = View::strided(sums, count, 2 * size, 3 * size);
+        multiply(
+            grads,
+            gate_grads,
+            View::new(gate_weight, size, 2 * size).t(),
+            Accumulate::Add,
+        );
+        let before = self.time.before(step);
+        simd::add(&mut done[before.start * size..before.end * size], grads);
+    }
+}

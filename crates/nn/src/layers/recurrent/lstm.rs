@@ -1,0 +1,493 @@
+//! Long short-term memory with peepholes (v1's `lstmemory`). The input has the four gates' sums, in this order:
+//!
+//! ```text
+//! c = act(x₀ + h⁻W₀ + b₀)               candidate
+//! i = gate(x₁ + h⁻W₁ + b₁ + s⁻∘p₀)      input gate
+//! f = gate(x₂ + h⁻W₂ + b₂ + s⁻∘p₁)      forget gate
+//! s = c∘i + s⁻∘f                        state
+//! o = gate(x₃ + h⁻W₃ + b₃ + s∘p₂)       output gate
+//! h = o∘state_act(s)                    output
+//! ```
+//!
+//! `W` is `size × 4 size`; the bias has 7 size values: b₀ … b₃, then the peepholes p₀, p₁, p₂.
+
+use super::TimeMajor;
+use crate::activation::Activation;
+use crate::error::{BuildError, LayerError};
+use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::matrix::Matrix;
+use crate::output::scatter_add_rows;
+use crate::parameters::ParameterIndex;
+use crate::product::{Accumulate, View, multiply, multiply_strided};
+use crate::simd;
+
+/// A layer of LSTM cells.
+pub struct Lstm {
+    size: usize,
+    weight: ParameterIndex,
+    bias: Option<ParameterIndex>,
+    reversed: bool,
+    functions: Functions,
+    time: TimeMajor,
+    stored: Vec<u32>,
+    /// The four gates of each row; in backward the gradients of their sums.
+    gates: Matrix,
+    /// State, activated state and output of each row.
+    cells: Matrix,
+    /// Output of the step before, for each row after the first step.
+    previous: Matrix,
+    /// Gradient of each row's output.
+    output_grads: Matrix,
+    /// Gradient of each running sequence's state.
+    state_grads: Matrix,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Functions {
+    candidate: Activation,
+    gate: Activation,
+    state: Activation,
+}
+
+/// Builds an `lstmemory` layer.
+pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    build.expect_inputs(1..=1)?;
+    let (size, config) = (build.size(), build.config);
+    build.expect(build.input_sizes[0] == 4 * size, || {
+        format!(
+            "input has width {}, but four gates of {size} are needed",
+            build.input_sizes[0]
+        )
+    })?;
+    Ok(Box::new(Lstm {
+        size,
+        weight: build.input_parameter(0, 4 * size * size)?,
+        bias: build.bias(7 * size)?,
+        reversed: config.reversed(),
+        functions: Functions {
+            candidate: build.gate(config.active_type())?,
+            gate: build.gate(config.active_gate_type())?,
+            state: build.gate(config.active_state_type())?,
+        },
+        time: TimeMajor::default(),
+        stored: Vec::new(),
+        gates: Matrix::default(),
+        cells: Matrix::default(),
+        previous: Matrix::default(),
+        output_grads: Matrix::default(),
+        state_grads: Matrix::default(),
+    }))
+}
+
+impl Layer for Lstm {
+    fn reads(&self) -> Reads {
+        Reads::Samples
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
+        let size = self.size;
+        let sequences = pass.out.sequences(0)?.clone();
+        let x = pass.inputs.dense_of(0, 4 * size)?;
+        let weight = pass.parameters.full(self.weight)?;
+        let bias = match self.bias {
+            Some(bias) => Some(pass.parameters.full(bias)?),
+            None => None,
+        };
+        self.time.arrange(&sequences, self.reversed);
+        self.time.stored(pass.inputs.index(0), &mut self.stored);
+        TimeMajor::read(
+            &mut self.gates,
+            x,
+            &self.stored,
+            bias.map(|bias| &bias[..4 * size]),
+        );
+        self.cells.resize(self.time.rows(), 3 * size);
+        self.previous.resize(self.time.rows(), size);
+        let peepholes = bias.map(|bias| &bias[4 * size..]);
+        for step in 0..self.time.steps() {
+            self.forward_step(step, weight, peepholes);
+        }
+        self.write_outputs(pass.out.value_mut());
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>) {
+        let size = self.size;
+        let weight = full(pass.parameters, self.weight);
+        let bias = self.bias.map(|bias| full(pass.parameters, bias));
+        crate::output::gather_rows(
+            &mut self.output_grads,
+            pass.out.grad(),
+            &self.time.positions,
+        );
+        let sequences = self.time.starts.get(1).copied().unwrap_or(0);
+        self.state_grads.resize_zeroed(sequences, size);
+        let peepholes = bias.map(|bias| &bias[4 * size..]);
+        for step in (0..self.time.steps()).rev() {
+            self.backward_step(step, weight, peepholes);
+        }
+        self.add_parameter_grads(pass);
+        if pass.inputs.wants_grad(0) {
+            scatter_add_rows(
+                pass.inputs.get_mut(0).grad_mut(),
+                self.gates.values(),
+                &self.stored,
+            );
+        }
+    }
+}
+
+impl Lstm {
+    fn forward_step(&mut self, step: usize, weight: &[f32], peepholes: Option<&[f32]>) {
+        let size = self.size;
+        let rows = self.time.step(step);
+        let count = rows.len();
+        let (done, cells) =
+            self.cells.values_mut()[..rows.end * 3 * size].split_at_mut(rows.start * 3 * size);
+        let gates = &mut self.gates.values_mut()[rows.start * 4 * size..rows.end * 4 * size];
+        let before = (step > 0).then(|| {
+            let before = self.time.before(step);
+            &done[before.start * 3 * size..before.end * 3 * size]
+        });
+        if let Some(before) = before {
+            let previous = &mut self.previous.values_mut()[rows.start * size..rows.end * size];
+            for (to, cell) in previous
+                .chunks_exact_mut(size)
+                .zip(before.chunks_exact(3 * size))
+            {
+                to.copy_from_slice(&cell[2 * size..]);
+            }
+            multiply(
+                gates,
+                View::new(previous, count, size),
+                View::new(weight, size, 4 * size),
+                Accumulate::Add,
+            );
+        }
+        let f = self.functions;
+        simd::for_row_blocks2(
+            (gates, 4 * size),
+            (cells, 3 * size),
+            #[inline(always)]
+            |first, gates, cells| {
+                for (row, (gates, cell)) in gates
+                    .chunks_exact_mut(4 * size)
+                    .zip(cells.chunks_exact_mut(3 * size))
+                    .enumerate()
+                {
+                    let before = before.map(|before| &before[(first + row) * 3 * size..][..size]);
+                    f.forward(size, gates, cell, before, peepholes);
+                }
+            },
+        );
+    }
+
+    fn write_outputs(&self, out: &mut Matrix) {
+        let size = self.size;
+        out.resize(self.time.rows(), size);
+        for (cell, &position) in self.cells.iter_rows().zip(&self.time.positions) {
+            out.row_mut(position as usize)
+                .copy_from_slice(&cell[2 * size..]);
+        }
+    }
+
+    fn backward_step(&mut self, step: usize, weight: &[f32], peepholes: Option<&[f32]>) {
+        let size = self.size;
+        let rows = self.time.step(step);
+        let gates = &mut self.gates.values_mut()[rows.start * 4 * size..rows.end * 4 * size];
+        let states = &mut self.state_grads.values_mut()[..rows.len() * size];
+        let before = if step > 0 {
+            self.time.before(step)
+        } else {
+            0..0
+        };
+        let (cells, output_grads, f) = (&self.cells, &self.output_grads, self.functions);
+        simd::for_row_blocks2(
+            (gates, 4 * size),
+            (states, size),
+            #[inline(always)]
+            |first, gates, states| {
+                for (row, (gates, state)) in gates
+                    .chunks_exact_mut(4 * size)
+                    .zip(states.chunks_exact_mut(size))
+                    .enumerate()
+                {
+                    let row = first + row;
+                    let previous = (step > 0).then(|| &cells.row(before.start + row)[..size]);
+                    let cell = cells.row(rows.start + row);
+                    f.backward(
+                        size,
+                        gates,
+                        state,
+                        cell,
+                        previous,
+                        output_grads.row(rows.start + row),
+                        peepholes,
+                    );
+                }
+            },
+        );
+        if step > 0 {
+            let grads = View::new(
+                &self.gates.values()[rows.start * 4 * size..rows.end * 4 * size],
+                rows.len(),
+                4 * size,
+            );
+            let to = &mut self.output_grads.values_mut()[before.start * size..before.end * size];
+            multiply(
+                to,
+                grads,
+                View::new(weight, size, 4 * size).t(),
+                Accumulate::Add,
+            );
+        }
+    }
+
+    fn add_parameter_grads(&mut self, pass: &mut Backward<'_>) {
+        let size = self.size;
+        let rows = self.time.rows();
+        if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
+            let first = self.time.starts.get(1).copied().unwrap_or(0);
+            let previous = View::new(&self.previous.values()[first * size..], rows - first, size);
+            let grads = View::new(
+                &self.gates.values()[first * 4 * size..],
+                rows - first,
+                4 * size,
+            );
+            multiply_strided(weight, 4 * size, previous.t(), grads, mode);
+        }
+        let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) else {
+            return;
+        };
+        let (sums, peepholes) = bias.split_at_mut(4 * size);
+        simd::column_sums(sums, self.gates.values(), mode == Accumulate::Overwrite);
+        if mode == Accumulate::Overwrite {
+            peepholes.fill(0.0);
+        }
+        let (time, gates, cells) = (&self.time, &self.gates, &self.cells);
+        simd::vectorised(
+            #[inline(always)]
+            || {
+                for step in 0..time.steps() {
+                    for (offset, row) in time.step(step).enumerate() {
+                        let grads = gates.row(row);
+                        if step > 0 {
+                            let previous = &cells.row(time.starts[step - 1] + offset)[..size];
+                            simd::add_product(
+                                &mut peepholes[..size],
+                                &grads[size..2 * size],
+                                previous,
+                            );
+                            simd::add_product(
+                                &mut peepholes[size..2 * size],
+                                &grads[2 * size..3 * size],
+                                previous,
+                            );
+                        }
+                        simd::add_product(
+                            &mut peepholes[2 * size..],
+                            &grads[3 * size..],
+                            &cells.row(row)[..size],
+                        );
+                    }
+                }
+            },
+        );
+    }
+}
+
+impl Functions {
+    fn are_usual(self) -> bool {
+        (self.candidate, self.gate, self.state)
+            == (Activation::Tanh, Activation::Sigmoid, Activation::Tanh)
+    }
+
+    /// One row: sums of the gates become their values, and the cell is filled.
+    #[inline(always)]
+    fn forward(
+        self,
+        size: usize,
+        gates: &mut [f32],
+        cell: &mut [f32],
+        before: Option<&[f32]>,
+        peepholes: Option<&[f32]>,
+    ) {
+        use crate::functions::{sigmoid, tanh};
+        if self.are_usual() {
+            cell_forward(size, gates, cell, before, peepholes, (tanh, sigmoid, tanh));
+        } else {
+            let functions = (
+                #[inline(always)]
+                |x| self.candidate.at(x),
+                #[inline(always)]
+                |x| self.gate.at(x),
+                #[inline(always)]
+                |x| self.state.at(x),
+            );
+            cell_forward(size, gates, cell, before, peepholes, functions);
+        }
+    }
+
+    /// One row: values of the gates become gradients of their sums, and the gradient of the state that of the one before.
+    #[allow(clippy::too_many_arguments, reason = "all that a cell knows")]
+    #[inline(always)]
+    fn backward(
+        self,
+        size: usize,
+        gates: &mut [f32],
+        state_grad: &mut [f32],
+        cell: &[f32],
+        before: Option<&[f32]>,
+        output_grad: &[f32],
+        peepholes: Option<&[f32]>,
+    ) {
+        if self.are_usual() {
+            let slopes = (
+                #[inline(always)]
+                |y: f32| 1.0 - y * y,
+                #[inline(always)]
+                |y: f32| y * (1.0 - y),
+                #[inline(always)]
+                |y: f32| 1.0 - y * y,
+            );
+            cell_backward(
+                size,
+                gates,
+                state_grad,
+                cell,
+                before,
+                output_grad,
+                peepholes,
+                slopes,
+            );
+        } else {
+            let slopes = (
+                #[inline(always)]
+                |y| self.candidate.slope(y),
+                #[inline(always)]
+                |y| self.gate.slope(y),
+                #[inline(always)]
+                |y| self.state.slope(y),
+            );
+            cell_backward(
+                size,
+                gates,
+                state_grad,
+                cell,
+                before,
+                output_grad,
+                peepholes,
+                slopes,
+            );
+        }
+    }
+}
+
+/// Zeros to read where there is nothing: before the first step, or without peepholes.
+const ZEROS: [f32; 4096] = [0.0; 4096];
+
+#[inline(always)]
+fn cell_forward(
+    size: usize,
+    gates: &mut [f32],
+    cell: &mut [f32],
+    before: Option<&[f32]>,
+    peepholes: Option<&[f32]>,
+    (act, gate, state_act): (
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+    ),
+) {
+    let mut start = 0;
+    while start < size {
+        let width = (size - start).min(ZEROS.len());
+        let part = start..start + width;
+        let zeros = &ZEROS[..width];
+        let before = before.map_or(zeros, |before| &before[part.clone()]);
+        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
+        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
+        let (c, rest) = gates.split_at_mut(size);
+        let (i, rest) = rest.split_at_mut(size);
+        let (f, o) = rest.split_at_mut(size);
+        let (c, i, f, o) = (
+            &mut c[part.clone()],
+            &mut i[part.clone()],
+            &mut f[part.clone()],
+            &mut o[part.clone()],
+        );
+        let (state, rest) = cell.split_at_mut(size);
+        let (activated, out) = rest.split_at_mut(size);
+        let (state, activated, out) = (
+            &mut state[part.clone()],
+            &mut activated[part.clone()],
+            &mut out[part],
+        );
+        for j in 0..width {
+            c[j] = act(c[j]);
+            i[j] = gate(i[j] + before[j] * pi[j]);
+            f[j] = gate(f[j] + before[j] * pf[j]);
+            state[j] = c[j] * i[j] + before[j] * f[j];
+            o[j] = gate(o[j] + state[j] * po[j]);
+            activated[j] = state_act(state[j]);
+            out[j] = o[j] * activated[j];
+        }
+        start += width;
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "all that a cell knows")]
+#[inline(always)]
+fn cell_backward(
+    size: usize,
+    gates: &mut [f32],
+    state_grad: &mut [f32],
+    cell: &[f32],
+    before: Option<&[f32]>,
+    output_grad: &[f32],
+    peepholes: Option<&[f32]>,
+    (act, gate, state_act): (
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+    ),
+) {
+    let mut start = 0;
+    while start < size {
+        let width = (size - start).min(ZEROS.len());
+        let part = start..start + width;
+        let zeros = &ZEROS[..width];
+        let before = before.map_or(zeros, |before| &before[part.clone()]);
+        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
+        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
+        let (c, rest) = gates.split_at_mut(size);
+        let (i, rest) = rest.split_at_mut(size);
+        let (f, o) = rest.split_at_mut(size);
+        let (c, i, f, o) = (
+            &mut c[part.clone()],
+            &mut i[part.clone()],
+            &mut f[part.clone()],
+            &mut o[part.clone()],
+        );
+        let activated = &cell[size..2 * size][part.clone()];
+        let (output_grad, state_grad) = (&output_grad[part.clone()], &mut state_grad[part]);
+        for j in 0..width {
+            let d_o = output_grad[j] * activated[j] * gate(o[j]);
+            let d_state =
+                state_grad[j] + output_grad[j] * o[j] * state_act(activated[j]) + d_o * po[j];
+            let d_i = d_state * c[j] * gate(i[j]);
+            let d_f = d_state * before[j] * gate(f[j]);
+            let d_c = d_state * i[j] * act(c[j]);
+            state_grad[j] = d_state * f[j] + d_i * pi[j] + d_f * pf[j];
+            c[j] = d_c;
+            i[j] = d_i;
+            f[j] = d_f;
+            o[j] = d_o;
+        }
+        start += width;
+    }
+}

@@ -1,0 +1,111 @@
+//! A row-major matrix of `f32` whose buffer lives on from batch to batch.
+
+/// Rows of equal width, one after another in memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Matrix {
+    rows: usize,
+    cols: usize,
+    data: Vec<f32>,
+}
+
+impl Matrix {
+    /// A matrix of zeros.
+    pub fn zeros(rows: usize, cols: usize) -> Self {
+        Self {
+            rows,
+            cols,
+            data: vec![0.0; rows * cols],
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Width of a row.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Gives the matrix another shape. What it holds afterwards is unspecified: old values or zeros.
+    pub fn resize(&mut self, rows: usize, cols: usize) {
+        self.rows = rows;
+        self.cols = cols;
+        self.data.resize(rows * cols, 0.0);
+    }
+
+    /// Gives the matrix another shape and sets all of it to zero.
+    pub fn resize_zeroed(&mut self, rows: usize, cols: usize) {
+        self.resize(rows, cols);
+        self.data.fill(0.0);
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> &[f32] {
+        &self.data
+    }
+
+    /// All values, row after row.
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.data
+    }
+
+    /// One row.
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.data[row * self.cols..(row + 1) * self.cols]
+    }
+
+    /// One row.
+    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        &mut self.data[row * self.cols..(row + 1) * self.cols]
+    }
+
+    /// The rows in order. Empty if the width is 0.
+    pub fn iter_rows(&self) -> std::slice::ChunksExact<'_, f32> {
+        self.data.chunks_exact(self.cols.max(1))
+    }
+
+    /// The rows in order. Empty if the width is 0.
+    pub fn iter_rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, f32> {
+        self.data.chunks_exact_mut(self.cols.max(1))
+    }
+
+    /// Becomes a copy of `other`, keeping its buffer.
+    pub fn copy_from(&mut self, other: &Matrix) {
+        self.rows = other.rows;
+        self.cols = other.cols;
+        self.data.clear();
+        self.data.extend_from_slice(&other.data);
+    }
+}
+
+/// Rows with few non-zero columns (compressed sparse rows).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SparseRows {
+    /// Width of a row.
+    pub cols: usize,
+    /// Where each row starts in `columns`; one more than rows.
+    pub offsets: Vec<u32>,
+    /// Column of each entry.
+    pub columns: Vec<u32>,
+    /// Value of each entry; empty if all are 1.
+    pub values: Vec<f32>,
+}
+
+impl SparseRows {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The range of a row's entries.
+    pub fn range(&self, row: usize) -> std::ops::Range<usize> {
+        self.offsets[row] as usize..self.offsets[row + 1] as usize
+    }
+
+    /// The value of an entry.
+    pub fn value(&self, entry: usize) -> f32 {
+        self.values.get(entry).copied().unwrap_or(1.0)
+    }
+}

@@ -1,0 +1,343 @@
+//! The network: layers in execution order, and the two passes over them.
+
+mod build;
+mod view;
+
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::domain::{Domain, Joints, Layout};
+use crate::error::{ExecuteError, LayerError};
+use crate::layer::{Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
+use crate::layers::data::DataLayer;
+use crate::noise::Noise;
+use crate::output::{Data, Output, scatter_add_rows};
+use crate::parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters};
+use crate::rows::distinct_rows;
+
+pub use view::LayerView;
+
+/// A data layer that a batch must feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputSpec {
+    /// Name of the data layer.
+    pub name: String,
+    /// Width of its rows, or number of its ids.
+    pub size: usize,
+}
+
+/// Choices in how a network computes; results are the same up to rounding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Compute equal samples and rows once. Off: everything is computed for every position.
+    pub share: bool,
+    /// Join layers that are cheaper together.
+    pub fuse: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            share: true,
+            fuse: true,
+        }
+    }
+}
+
+/// A network with the buffers of the current batch.
+pub struct Network {
+    nodes: Vec<Node>,
+    outputs: Vec<Output>,
+    data: Vec<DataLayer>,
+    inputs: Vec<InputSpec>,
+    specs: Vec<ParameterSpec>,
+    /// Node that ends with the output of each named layer.
+    names: std::collections::HashMap<String, usize>,
+    costs: Vec<usize>,
+    samples: usize,
+    joints: Joints,
+    share: bool,
+}
+
+/// One layer in its place.
+struct Node {
+    name: String,
+    work: Work,
+    edges: Vec<Edge>,
+    /// Parameters whose gradient is complete after this node's backward.
+    completes: Vec<ParameterIndex>,
+}
+
+enum Work {
+    /// Reads the slot of this number.
+    Slot(usize),
+    /// Computes.
+    Layer { layer: Box<dyn Layer>, reads: Reads },
+}
+
+impl Network {
+    /// The data layers, in the order of a batch's slots.
+    pub fn inputs(&self) -> &[InputSpec] {
+        &self.inputs
+    }
+
+    /// The parameters, in the model's order.
+    pub fn parameters(&self) -> &[ParameterSpec] {
+        &self.specs
+    }
+
+    /// The rows of by-row parameters that a batch will read: ascending and distinct.
+    pub fn rows_needed(&self, batch: &Batch) -> Vec<(ParameterIndex, Vec<u32>)> {
+        let mut needed: Vec<(ParameterIndex, Vec<u32>)> = Vec::new();
+        for (slot, parameter) in self.lookups() {
+            let Some(slot) = batch.slots.get(slot) else {
+                continue;
+            };
+            let rows = crate::rows::looked_up(&slot.data);
+            match needed.iter_mut().find(|(p, _)| *p == parameter) {
+                Some((_, all)) => all.extend_from_slice(rows),
+                None => needed.push((parameter, rows.to_vec())),
+            }
+        }
+        for (_, rows) in &mut needed {
+            *rows = distinct_rows(rows);
+        }
+        needed.sort_by_key(|(parameter, _)| *parameter);
+        needed
+    }
+
+    /// (slot, by-row parameter) pairs: which data decides which rows are read.
+    fn lookups(&self) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
+        self.nodes.iter().flat_map(move |node| {
+            let found = match &node.work {
+                Work::Slot(_) => Vec::new(),
+                Work::Layer { layer, .. } => layer.lookups(),
+            };
+            found.into_iter().filter_map(move |(input, parameter)| {
+                let source = node.edges[input].source;
+                match self.nodes[source].work {
+                    Work::Slot(slot) if self.specs[parameter.0].by_row => Some((slot, parameter)),
+                    _ => None,
+                }
+            })
+        })
+    }
+
+    /// Computes all outputs of a batch and answers the cost summed over its samples.
+    pub fn forward(
+        &mut self,
+        parameters: &Parameters,
+        batch: &Batch,
+        pass: Pass,
+    ) -> Result<f64, ExecuteError> {
+        if batch.slots.len() != self.inputs.len() {
+            return Err(ExecuteError::SlotCount {
+                got: batch.slots.len(),
+                want: self.inputs.len(),
+            });
+        }
+        self.samples = batch.samples;
+        self.joints = Joints::new(batch.samples);
+        for node in 0..self.nodes.len() {
+            self.forward_node(node, parameters, batch, pass)
+                .map_err(|source| ExecuteError::Layer {
+                    layer: self.nodes[node].name.clone(),
+                    source,
+                })?;
+        }
+        let cost = self.cost();
+        if cost.is_finite() {
+            Ok(cost)
+        } else {
+            Err(self.not_finite())
+        }
+    }
+
+    fn forward_node(
+        &mut self,
+        node: usize,
+        parameters: &Parameters,
+        batch: &Batch,
+        pass: Pass,
+    ) -> Result<(), LayerError> {
+        let (before, rest) = self.outputs.split_at_mut(node);
+        let out = &mut rest[0];
+        out.clear_grad();
+        let Node { work, edges, .. } = &mut self.nodes[node];
+        match work {
+            Work::Slot(slot) => {
+                self.data[*slot].read(&batch.slots[*slot], batch.samples, &self.joints, out)
+            }
+            Work::Layer { layer, reads } => {
+                out.layout = plan(&mut self.joints, before, edges, *reads, layer.gathers());
+                let seed = match pass {
+                    Pass::Train { noise } => noise,
+                    Pass::Test => 0,
+                };
+                layer.forward(&mut Forward {
+                    inputs: Inputs {
+                        outputs: before,
+                        edges,
+                    },
+                    out,
+                    parameters,
+                    specs: &self.specs,
+                    pass,
+                    noise: Noise::new(seed).part(node as u64),
+                    share: self.share,
+                })
+            }
+        }
+    }
+
+    fn cost(&self) -> f64 {
+        self.costs
+            .iter()
+            .map(|&node| {
+                self.outputs[node]
+                    .value()
+                    .values()
+                    .iter()
+                    .map(|&x| f64::from(x))
+                    .sum::<f64>()
+            })
+            .sum()
+    }
+
+    fn not_finite(&self) -> ExecuteError {
+        let bad = |output: &Output| match &output.data {
+            Data::Dense(matrix) => matrix.values().iter().any(|x| !x.is_finite()),
+            Data::Sparse(rows) => rows.values.iter().any(|x| !x.is_finite()),
+            Data::Ids(_) => false,
+        };
+        let first = self
+            .outputs
+            .iter()
+            .position(bad)
+            .or(self.costs.first().copied())
+            .unwrap_or(0);
+        ExecuteError::NotFinite {
+            layer: self.nodes[first].name.clone(),
+        }
+    }
+
+    /// Computes the gradients of the batch that went forward last. `complete` is called for each parameter that
+    /// learns as soon as no layer will add to it, in the order in which that happens.
+    pub fn backward(
+        &mut self,
+        parameters: &Parameters,
+        gradients: &mut Gradients,
+        complete: &mut dyn FnMut(ParameterIndex, &mut Gradient),
+    ) {
+        gradients.begin();
+        for node in (0..self.nodes.len()).rev() {
+            self.backward_node(node, parameters, gradients);
+            for &parameter in &self.nodes[node].completes {
+                complete(parameter, gradients.complete(parameter));
+            }
+        }
+    }
+
+    fn backward_node(&mut self, node: usize, parameters: &Parameters, gradients: &mut Gradients) {
+        let (before, rest) = self.outputs.split_at_mut(node);
+        let out = &mut rest[0];
+        let Node { work, edges, .. } = &mut self.nodes[node];
+        let Work::Layer { layer, .. } = work else {
+            return;
+        };
+        if !out.wants_grad || !(out.has_grad() || layer.is_cost()) {
+            return;
+        }
+        for edge in edges.iter_mut() {
+            edge.staged.clear_grad();
+        }
+        layer.backward(&mut Backward {
+            inputs: Inputs {
+                outputs: before,
+                edges,
+            },
+            out,
+            parameters,
+            specs: &self.specs,
+            gradients,
+        });
+        for edge in edges
+            .iter_mut()
+            .filter(|edge| edge.copied && edge.staged.has_grad())
+        {
+            if let (Some(index), true) = (&edge.index, before[edge.source].wants_grad) {
+                scatter_add_rows(
+                    before[edge.source].grad_mut(),
+                    edge.staged.grad().values(),
+                    index,
+                );
+            }
+        }
+    }
+
+    /// The output of a layer in the batch that went forward last; `None` if there is no such layer.
+    pub fn output(&self, layer: &str) -> Option<LayerView<'_>> {
+        let node = *self.names.get(layer)?;
+        Some(LayerView::new(&self.outputs[node], self.samples))
+    }
+
+    /// Samples in the batch that went forward last.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+}
+
+/// Brings the inputs of a layer together: decides the rows it works on and fills its edges.
+fn plan(
+    joints: &mut Joints,
+    outputs: &[Output],
+    edges: &mut [Edge],
+    reads: Reads,
+    gathers: bool,
+) -> Layout {
+    let Some(first) = edges
+        .first()
+        .map(|edge| outputs[edge.source].layout.clone())
+    else {
+        return Layout::units(joints.whole().clone());
+    };
+    if reads == Reads::Rows
+        && edges
+            .iter()
+            .all(|edge| outputs[edge.source].layout.same_rows(&first))
+    {
+        for edge in edges.iter_mut() {
+            edge.index = None;
+            edge.copied = false;
+        }
+        return first;
+    }
+    let (domain, unit_of) = if reads == Reads::Batch {
+        let whole = joints.whole().clone();
+        let maps = edges
+            .iter()
+            .map(|edge| joints.unit_of(&whole, &outputs[edge.source].layout.domain))
+            .collect();
+        (whole, maps)
+    } else {
+        let domains: Vec<Arc<Domain>> = edges
+            .iter()
+            .map(|edge| outputs[edge.source].layout.domain.clone())
+            .collect();
+        let joint = joints.join(&domains);
+        (joint.domain, joint.unit_of)
+    };
+    let mut layout = None;
+    for (edge, unit_of) in edges.iter_mut().zip(&unit_of) {
+        let source = &outputs[edge.source];
+        let (spread, index) = source.layout.spread(&domain, unit_of.as_ref());
+        edge.copied = !gathers && index.is_some();
+        if let (Some(index), true) = (&index, edge.copied) {
+            edge.staged.gather(source, index);
+            edge.staged.layout = spread.clone();
+        }
+        edge.index = index;
+        layout.get_or_insert(spread);
+    }
+    layout.unwrap_or(first)
+}

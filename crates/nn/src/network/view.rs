@@ -1,0 +1,119 @@
+//! Looking at a layer's output from outside: one row for each position of the batch, whatever is shared inside.
+
+use std::sync::Arc;
+
+use crate::domain::Domain;
+use crate::matrix::SparseRows;
+use crate::output::{Data, Output};
+
+/// The output of one layer for the whole batch.
+#[derive(Debug)]
+pub struct LayerView<'a> {
+    output: &'a Output,
+    index: Option<Arc<[u32]>>,
+    sequences: Option<Arc<[u32]>>,
+    subsequences: Option<Arc<[u32]>>,
+    rows: usize,
+}
+
+impl<'a> LayerView<'a> {
+    pub(crate) fn new(output: &'a Output, samples: usize) -> Self {
+        let unit_of = output.layout.domain.of_sample.clone();
+        let (layout, index) = output
+            .layout
+            .spread(&Domain::whole(samples), unit_of.as_ref());
+        let rows = index
+            .as_ref()
+            .map_or(output.data.rows(), |index| index.len());
+        Self {
+            output,
+            index,
+            sequences: layout.sequences,
+            subsequences: layout.subsequences,
+            rows,
+        }
+    }
+
+    /// Number of rows: samples, or positions of sequences.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Width of a row; 1 for ids.
+    pub fn cols(&self) -> usize {
+        match &self.output.data {
+            Data::Dense(matrix) => matrix.cols(),
+            Data::Ids(_) => 1,
+            Data::Sparse(rows) => rows.cols,
+        }
+    }
+
+    /// Where each sample's rows start, if they are sequences.
+    pub fn sequences(&self) -> Option<&[u32]> {
+        self.sequences.as_deref()
+    }
+
+    /// Where each sub-sequence's rows start.
+    pub fn subsequences(&self) -> Option<&[u32]> {
+        self.subsequences.as_deref()
+    }
+
+    fn stored(&self, row: usize) -> usize {
+        self.index.as_ref().map_or(row, |index| index[row] as usize)
+    }
+
+    /// A row of numbers; `None` if the layer's output is not dense.
+    pub fn row(&self, row: usize) -> Option<&'a [f32]> {
+        match &self.output.data {
+            Data::Dense(matrix) => Some(matrix.row(self.stored(row))),
+            _ => None,
+        }
+    }
+
+    /// The id of a row; `None` if the layer's output is not ids.
+    pub fn id(&self, row: usize) -> Option<u32> {
+        match &self.output.data {
+            Data::Ids(ids) => Some(ids[self.stored(row)]),
+            _ => None,
+        }
+    }
+
+    /// Whether the output is ids.
+    pub fn is_ids(&self) -> bool {
+        matches!(self.output.data, Data::Ids(_))
+    }
+
+    /// Whether the output is rows of numbers.
+    pub fn is_dense(&self) -> bool {
+        matches!(self.output.data, Data::Dense(_))
+    }
+
+    /// The non-zero columns of a row, with their values; `None` if the layer's output is not sparse.
+    pub fn sparse_row(&self, row: usize) -> Option<impl Iterator<Item = (u32, f32)> + 'a> {
+        match &self.output.data {
+            Data::Sparse(rows) => Some(entries(rows, self.stored(row))),
+            _ => None,
+        }
+    }
+
+    /// All rows of numbers one after another; `None` if the layer's output is not dense.
+    pub fn to_dense(&self) -> Option<Vec<f32>> {
+        let mut all = Vec::with_capacity(self.rows * self.cols());
+        for row in 0..self.rows {
+            all.extend_from_slice(self.row(row)?);
+        }
+        Some(all)
+    }
+
+    /// The gradient that arrived at a row of numbers, shared rows with the sum of their positions; `None` if none did.
+    pub fn grad(&self, row: usize) -> Option<&'a [f32]> {
+        self.output
+            .has_grad()
+            .then(|| self.output.grad().row(self.stored(row)))
+    }
+}
+
+fn entries(rows: &SparseRows, row: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
+    rows.range(row)
+        .map(|entry| (rows.columns[entry], rows.value(entry)))
+}

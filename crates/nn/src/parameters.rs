@@ -1,0 +1,399 @@
+//! The numbers a network learns, and their gradients: dense, or by row where a batch touches few rows.
+
+use config::ModelConfig;
+
+use crate::error::{BuildError, LayerError};
+use crate::matrix::Matrix;
+use crate::product::Accumulate;
+use crate::simd;
+
+/// Position of a parameter in the model's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParameterIndex(pub usize);
+
+/// What a network needs to know of one parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterSpec {
+    /// Name, unique in the model; layers that use the same name share the values.
+    pub name: String,
+    /// Number of rows: the first of its `dims`.
+    pub rows: usize,
+    /// Width of a row.
+    pub cols: usize,
+    /// Whether only the rows that a batch touches have a gradient (`sparse_update`).
+    pub by_row: bool,
+    /// Whether it never changes and therefore needs no gradient.
+    pub is_static: bool,
+}
+
+impl ParameterSpec {
+    /// Number of values.
+    pub fn size(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// The parameters of a model, in its order.
+    pub(crate) fn all(model: &ModelConfig) -> Result<Vec<Self>, BuildError> {
+        model
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let rows = parameter.dims.first().copied().unwrap_or(1);
+                let fits = rows > 0
+                    && parameter.size % rows == 0
+                    && (parameter.dims.is_empty()
+                        || parameter
+                            .dims
+                            .iter()
+                            .try_fold(1u64, |n, &d| n.checked_mul(d))
+                            == Some(parameter.size));
+                let (Ok(size), Ok(rows), true) =
+                    (usize::try_from(parameter.size), usize::try_from(rows), fits)
+                else {
+                    return Err(BuildError::ParameterShape {
+                        parameter: parameter.name.clone(),
+                        size: parameter.size,
+                        dims: parameter.dims.clone(),
+                    });
+                };
+                Ok(Self {
+                    name: parameter.name.clone(),
+                    rows,
+                    cols: size / rows,
+                    by_row: parameter.sparse_update() || parameter.sparse_remote_update(),
+                    is_static: parameter.is_static(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// The values of one parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// All rows.
+    Full(Vec<f32>),
+    /// Only some rows: those that the coming batch needs, fetched from a server.
+    Rows {
+        /// The rows, ascending.
+        ids: Vec<u32>,
+        /// Their values, one row after another.
+        values: Vec<f32>,
+    },
+}
+
+/// The values of all parameters, in the model's order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parameters(pub Vec<Values>);
+
+impl Parameters {
+    /// All values of a parameter that is wholly here.
+    pub fn full(&self, parameter: ParameterIndex) -> Result<&[f32], LayerError> {
+        match &self.0[parameter.0] {
+            Values::Full(values) => Ok(values),
+            Values::Rows { .. } => Err(LayerError::Value(
+                "a parameter that is kept by row is read as a whole; remove sparse_update from it"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// The rows of a parameter, whichever are here.
+    pub fn table<'a>(&'a self, parameter: ParameterIndex, spec: &'a ParameterSpec) -> Table<'a> {
+        let (ids, values) = match &self.0[parameter.0] {
+            Values::Full(values) => (None, values),
+            Values::Rows { ids, values } => (Some(&ids[..]), values),
+        };
+        Table { ids, values, spec }
+    }
+}
+
+/// Access to the rows of a parameter by their number.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<'a> {
+    ids: Option<&'a [u32]>,
+    values: &'a [f32],
+    spec: &'a ParameterSpec,
+}
+
+impl<'a> Table<'a> {
+    /// Where in the stored values a row is.
+    #[inline(always)]
+    pub fn place(&self, row: u32) -> Result<usize, LayerError> {
+        if row as usize >= self.spec.rows {
+            return Err(LayerError::Id {
+                id: row,
+                limit: self.spec.rows,
+            });
+        }
+        match self.ids {
+            None => Ok(row as usize),
+            Some(ids) => ids.binary_search(&row).map_err(|_| LayerError::MissingRow {
+                parameter: self.spec.name.clone(),
+                row,
+            }),
+        }
+    }
+
+    /// Whether all rows are here, so that the place of a row is its number.
+    pub fn is_whole(&self) -> bool {
+        self.ids.is_none()
+    }
+
+    /// All stored values.
+    pub fn values(&self) -> &'a [f32] {
+        self.values
+    }
+
+    /// The row stored at a place.
+    #[inline(always)]
+    pub fn at(&self, place: usize) -> &'a [f32] {
+        &self.values[place * self.spec.cols..(place + 1) * self.spec.cols]
+    }
+
+    /// One row.
+    pub fn row(&self, row: u32) -> Result<&'a [f32], LayerError> {
+        Ok(self.at(self.place(row)?))
+    }
+}
+
+/// The gradient of one parameter, summed over the batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Gradient {
+    /// Of every value.
+    Dense(Vec<f32>),
+    /// Of the rows that the batch touched; all others are zero.
+    Rows {
+        /// The rows, ascending and distinct.
+        ids: Vec<u32>,
+        /// Their gradients, one row after another.
+        values: Vec<f32>,
+    },
+}
+
+/// The gradients of all parameters. Buffers are kept from batch to batch.
+#[derive(Debug)]
+pub struct Gradients {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    gradient: Gradient,
+    cols: usize,
+    is_static: bool,
+    touched: bool,
+    spare: (Vec<u32>, Vec<f32>),
+}
+
+impl Gradients {
+    /// No gradients yet, for these parameters.
+    pub fn new(parameters: &[ParameterSpec]) -> Self {
+        let entries = parameters
+            .iter()
+            .map(|spec| Entry {
+                gradient: if spec.by_row {
+                    Gradient::Rows {
+                        ids: Vec::new(),
+                        values: Vec::new(),
+                    }
+                } else {
+                    Gradient::Dense(vec![0.0; if spec.is_static { 0 } else { spec.size() }])
+                },
+                cols: spec.cols,
+                is_static: spec.is_static,
+                touched: false,
+                spare: (Vec::new(), Vec::new()),
+            })
+            .collect();
+        Self { entries }
+    }
+
+    /// One parameter's gradient.
+    pub fn get(&self, parameter: ParameterIndex) -> &Gradient {
+        &self.entries[parameter.0].gradient
+    }
+
+    /// One parameter's gradient.
+    pub fn get_mut(&mut self, parameter: ParameterIndex) -> &mut Gradient {
+        &mut self.entries[parameter.0].gradient
+    }
+
+    /// Forgets the gradients of the last batch.
+    pub(crate) fn begin(&mut self) {
+        for entry in &mut self.entries {
+            entry.touched = false;
+        }
+    }
+
+    /// Makes the gradient of a parameter valid even if nothing was added to it.
+    pub(crate) fn complete(&mut self, parameter: ParameterIndex) -> &mut Gradient {
+        let entry = &mut self.entries[parameter.0];
+        if !entry.touched {
+            entry.touched = true;
+            match &mut entry.gradient {
+                Gradient::Dense(values) => values.fill(0.0),
+                Gradient::Rows { ids, values } => {
+                    ids.clear();
+                    values.clear();
+                }
+            }
+        }
+        &mut entry.gradient
+    }
+
+    /// The whole gradient and what to do with it (replace if nothing was added yet); `None` if nobody wants it.
+    /// A parameter that is kept by row has no whole gradient: it is `None` too, and the layer fails in forward.
+    pub fn dense(&mut self, parameter: ParameterIndex) -> Option<(&mut [f32], Accumulate)> {
+        let entry = &mut self.entries[parameter.0];
+        if entry.is_static {
+            return None;
+        }
+        let Gradient::Dense(values) = &mut entry.gradient else {
+            return None;
+        };
+        let mode = if entry.touched {
+            Accumulate::Add
+        } else {
+            Accumulate::Overwrite
+        };
+        entry.touched = true;
+        Some((values, mode))
+    }
+
+    /// The whole gradient to add to, zeros at first; `None` if nobody wants it.
+    pub fn dense_zeroed(&mut self, parameter: ParameterIndex) -> Option<&mut [f32]> {
+        let (values, mode) = self.dense(parameter)?;
+        if mode == Accumulate::Overwrite {
+            values.fill(0.0);
+        }
+        Some(values)
+    }
+
+    /// Whether the gradient is kept by row, and wanted.
+    pub fn by_row(&self, parameter: ParameterIndex) -> bool {
+        let entry = &self.entries[parameter.0];
+        !entry.is_static && matches!(entry.gradient, Gradient::Rows { .. })
+    }
+
+    /// Adds rows (ascending, distinct ids) to the gradient of a parameter, however that is kept.
+    pub fn add_rows(&mut self, parameter: ParameterIndex, ids: &[u32], rows: &Matrix) {
+        if let Some(values) = self.dense_zeroed(parameter) {
+            let cols = rows.cols();
+            simd::vectorised(
+                #[inline(always)]
+                || {
+                    for (&id, row) in ids.iter().zip(rows.iter_rows()) {
+                        simd::add(
+                            &mut values[id as usize * cols..(id as usize + 1) * cols],
+                            row,
+                        );
+                    }
+                },
+            );
+            return;
+        }
+        if self.by_row(parameter) {
+            self.entries[parameter.0].merge(ids, rows.values());
+        }
+    }
+}
+
+impl Entry {
+    fn merge(&mut self, new_ids: &[u32], new_values: &[f32]) {
+        let Gradient::Rows { ids, values } = &mut self.gradient else {
+            return;
+        };
+        if !self.touched {
+            self.touched = true;
+            ids.clear();
+            ids.extend_from_slice(new_ids);
+            values.clear();
+            values.extend_from_slice(new_values);
+            return;
+        }
+        std::mem::swap(ids, &mut self.spare.0);
+        std::mem::swap(values, &mut self.spare.1);
+        ids.clear();
+        values.clear();
+        merge_rows(
+            (&self.spare.0, &self.spare.1),
+            (new_ids, new_values),
+            self.cols,
+            ids,
+            values,
+        );
+    }
+}
+
+/// The union of two sets of rows; rows in both are added.
+fn merge_rows(
+    a: (&[u32], &[f32]),
+    b: (&[u32], &[f32]),
+    cols: usize,
+    ids: &mut Vec<u32>,
+    values: &mut Vec<f32>,
+) {
+    let (mut i, mut j) = (0, 0);
+    while i < a.0.len() || j < b.0.len() {
+        let from_a = j == b.0.len() || (i < a.0.len() && a.0[i] <= b.0[j]);
+        let from_b = i == a.0.len() || (j < b.0.len() && b.0[j] <= a.0[i]);
+        if from_a {
+            ids.push(a.0[i]);
+            values.extend_from_slice(&a.1[i * cols..(i + 1) * cols]);
+            i += 1;
+        }
+        if from_b {
+            let row = &b.1[j * cols..(j + 1) * cols];
+            if from_a {
+                let start = values.len() - cols;
+                simd::add(&mut values[start..], row);
+            } else {
+                ids.push(b.0[j]);
+                values.extend_from_slice(row);
+            }
+            j += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_merged_in_order_and_added() {
+        let spec = ParameterSpec {
+            name: "w".into(),
+            rows: 10,
+            cols: 2,
+            by_row: true,
+            is_static: false,
+        };
+        let rows = |values: &[f32]| {
+            let mut m = Matrix::zeros(values.len() / 2, 2);
+            m.values_mut().copy_from_slice(values);
+            m
+        };
+        let p = ParameterIndex(0);
+        let mut gradients = Gradients::new(&[spec]);
+        for _batch in 0..2 {
+            gradients.begin();
+            gradients.add_rows(p, &[1, 4], &rows(&[1.0, 2.0, 3.0, 4.0]));
+            gradients.add_rows(p, &[0, 4, 9], &rows(&[5.0, 5.0, 0.5, 0.5, 7.0, 8.0]));
+            assert_eq!(
+                gradients.get(p),
+                &Gradient::Rows {
+                    ids: vec![0, 1, 4, 9],
+                    values: vec![5.0, 5.0, 1.0, 2.0, 3.5, 4.5, 7.0, 8.0]
+                }
+            );
+        }
+        gradients.begin();
+        let empty = Gradient::Rows {
+            ids: vec![],
+            values: vec![],
+        };
+        assert_eq!(gradients.complete(p), &empty);
+    }
+}

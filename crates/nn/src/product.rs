@@ -1,0 +1,195 @@
+//! Matrix products: thin, safe calls of the `gemm` crate.
+//!
+//! Small products run on the calling thread, large ones on rayon's current pool. A cell of the result is always
+//! summed in the same order, so the number of threads does not change a bit of it (there is a test).
+
+use gemm::Parallelism;
+
+/// Whether a result replaces what is there or is added to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accumulate {
+    /// Replace.
+    Overwrite,
+    /// Add.
+    Add,
+}
+
+/// Products with fewer multiplications than this stay on one thread.
+const PARALLEL_MULTIPLICATIONS: usize = 1 << 20;
+
+/// A matrix inside a slice: `rows × cols`, rows `stride` apart, read transposed if asked.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    values: &'a [f32],
+    rows: usize,
+    cols: usize,
+    row_stride: usize,
+    col_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// `rows × cols` values, row after row.
+    pub fn new(values: &'a [f32], rows: usize, cols: usize) -> Self {
+        Self::strided(values, rows, cols, cols)
+    }
+
+    /// `rows × cols` values whose rows start `stride` apart.
+    pub fn strided(values: &'a [f32], rows: usize, cols: usize, stride: usize) -> Self {
+        assert!(
+            rows == 0 || cols == 0 || (rows - 1) * stride + cols <= values.len(),
+            "view within its slice"
+        );
+        Self {
+            values,
+            rows,
+            cols,
+            row_stride: stride,
+            col_stride: 1,
+        }
+    }
+
+    /// The same values, rows and columns exchanged.
+    pub fn t(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
+    }
+}
+
+impl<'a> From<&'a crate::Matrix> for View<'a> {
+    fn from(matrix: &'a crate::Matrix) -> Self {
+        View::new(matrix.values(), matrix.rows(), matrix.cols())
+    }
+}
+
+/// `out = left · right` or `out += left · right`, where `out` has rows `stride` apart.
+pub fn multiply_strided(
+    out: &mut [f32],
+    stride: usize,
+    left: View<'_>,
+    right: View<'_>,
+    mode: Accumulate,
+) {
+    let (m, n, k) = (left.rows, right.cols, left.cols);
+    assert_eq!(k, right.rows, "inner dimensions agree");
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!((m - 1) * stride + n <= out.len(), "result fits");
+    let parallelism = if m * n * k >= PARALLEL_MULTIPLICATIONS && rayon::current_num_threads() > 1 {
+        Parallelism::Rayon(rayon::current_num_threads())
+    } else {
+        Parallelism::None
+    };
+    // SAFETY: the asserts above and in `View::strided` keep every access inside the three slices, and `out` is
+    // borrowed exclusively.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            stride as isize,
+            mode == Accumulate::Add,
+            left.values.as_ptr(),
+            left.col_stride as isize,
+            left.row_stride as isize,
+            right.values.as_ptr(),
+            right.col_stride as isize,
+            right.row_stride as isize,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+/// `out = left · right` or `out += left · right`, `out` dense.
+pub fn multiply(out: &mut [f32], left: View<'_>, right: View<'_>, mode: Accumulate) {
+    multiply_strided(out, right.cols, left, right, mode);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    fn values(n: usize, seed: u64) -> Vec<f32> {
+        let noise = Noise::new(seed);
+        (0..n).map(|i| noise.uniform(i as u64) - 0.5).collect()
+    }
+
+    #[test]
+    fn a_product_equals_its_definition() {
+        for (m, n, k) in [
+            (1, 1, 1),
+            (3, 5, 7),
+            (17, 2, 30),
+            (2, 1, 9),
+            (1, 33, 4),
+            (5, 4, 0),
+        ] {
+            let (a, b) = (values(m * k, 1), values(k * n, 2));
+            let mut out = vec![1.0; m * n];
+            multiply(
+                &mut out,
+                View::new(&a, m, k),
+                View::new(&b, k, n),
+                Accumulate::Add,
+            );
+            for i in 0..m {
+                for j in 0..n {
+                    let want: f32 = 1.0 + (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum::<f32>();
+                    assert!((out[i * n + j] - want).abs() < 1e-4, "{m}x{n}x{k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_change_a_bit() {
+        for (m, n, k) in [
+            (1600, 256, 256),
+            (256, 256, 1600),
+            (70, 1280, 256),
+            (4000, 2, 300),
+            (1, 512, 4096),
+        ] {
+            let (a, b) = (values(m * k, 3), values(k * n, 4));
+            let run = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .unwrap();
+                let mut out = vec![0.5; m * n];
+                pool.install(|| {
+                    multiply(
+                        &mut out,
+                        View::new(&a, k, m).t(),
+                        View::new(&b, k, n),
+                        Accumulate::Add,
+                    );
+                    multiply(
+                        &mut out,
+                        View::new(&a, m, k),
+                        View::new(&b, n, k).t(),
+                        Accumulate::Add,
+                    );
+                });
+                out
+            };
+            let one = run(1);
+            for threads in [2, 3, 7] {
+                assert!(one == run(threads), "{m}x{n}x{k} with {threads} threads");
+            }
+        }
+    }
+}

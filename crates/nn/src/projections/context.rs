@@ -1,0 +1,161 @@
+//! A window over neighbours: `y[t] = (x[t+s], …, x[t+s+n-1])` for context start `s` and length `n`.
+//!
+//! Positions outside the sequence are zeros, or rows of a trainable padding: the first `max(0, -s)` rows stand for
+//! positions before the beginning (the last of them is position -1), the others for positions after the end.
+
+use config::ProjectionConfig;
+
+use super::Projection;
+use crate::error::{BuildError, LayerError};
+use crate::layer::{Backward, Build, Forward, Reads};
+use crate::matrix::Matrix;
+use crate::parameters::ParameterIndex;
+use crate::simd;
+
+/// Puts neighbours beside each other.
+#[derive(Debug, Clone)]
+pub struct ContextWindow {
+    /// Offset of the first neighbour.
+    pub start: i64,
+    /// How many neighbours.
+    pub length: usize,
+    /// Width of one.
+    pub dim: usize,
+    /// Rows for positions outside the sequence.
+    pub padding: Option<ParameterIndex>,
+}
+
+/// Where a neighbour is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbour {
+    /// At a position of the sequence.
+    Position(usize),
+    /// In a row of the padding.
+    Padding(usize),
+}
+
+impl ContextWindow {
+    /// The window that a projection describes.
+    pub fn new(
+        build: &mut Build<'_>,
+        input: usize,
+        config: &ProjectionConfig,
+    ) -> Result<Self, BuildError> {
+        let dim = build.input_sizes[input];
+        let mut window = Self {
+            start: i64::from(config.context_start()),
+            length: config.context_length().max(0) as usize,
+            dim,
+            padding: None,
+        };
+        build.expect(config.output_size as usize == dim * window.length, || {
+            format!(
+                "{} neighbours of width {dim} are not {} columns",
+                window.length, config.output_size
+            )
+        })?;
+        if config.trainable_padding() && window.padding_rows() > 0 {
+            window.padding = Some(build.input_parameter(input, window.padding_rows() * dim)?);
+        }
+        Ok(window)
+    }
+
+    fn before(&self) -> usize {
+        (-self.start).max(0) as usize
+    }
+
+    /// Rows that a trainable padding has.
+    pub fn padding_rows(&self) -> usize {
+        self.before() + (self.start + self.length as i64 - 1).max(0) as usize
+    }
+
+    /// Neighbour `k` of a position in the sequence `range`.
+    #[inline(always)]
+    pub fn neighbour(
+        &self,
+        range: &std::ops::Range<usize>,
+        position: usize,
+        k: usize,
+    ) -> Neighbour {
+        let at = position as i64 + self.start + k as i64;
+        if at < range.start as i64 {
+            Neighbour::Padding((self.before() as i64 + at - range.start as i64) as usize)
+        } else if at >= range.end as i64 {
+            Neighbour::Padding((self.before() as i64 + at - range.end as i64) as usize)
+        } else {
+            Neighbour::Position(at as usize)
+        }
+    }
+
+    /// Calls `visit(position, k, neighbour)` for every position of all sequences.
+    #[inline(always)]
+    fn visit(&self, sequences: &[u32], mut visit: impl FnMut(usize, usize, Neighbour)) {
+        for pair in sequences.windows(2) {
+            let range = pair[0] as usize..pair[1] as usize;
+            for position in range.clone() {
+                for k in 0..self.length {
+                    visit(position, k, self.neighbour(&range, position, k));
+                }
+            }
+        }
+    }
+}
+
+impl Projection for ContextWindow {
+    fn reads(&self) -> Reads {
+        Reads::Samples
+    }
+
+    fn forward(
+        &mut self,
+        pass: &Forward<'_>,
+        input: usize,
+        out: &mut Matrix,
+    ) -> Result<(), LayerError> {
+        let sequences = pass.inputs.get(input).sequences(input)?;
+        let x = pass.inputs.dense_of(input, self.dim)?;
+        let padding = match self.padding {
+            Some(padding) => Some(pass.parameters.full(padding)?),
+            None => None,
+        };
+        let dim = self.dim;
+        self.visit(sequences, |position, k, neighbour| {
+            let from = match (neighbour, padding) {
+                (Neighbour::Position(at), _) => x.row(at),
+                (Neighbour::Padding(row), Some(padding)) => &padding[row * dim..(row + 1) * dim],
+                (Neighbour::Padding(_), None) => return,
+            };
+            simd::add(&mut out.row_mut(position)[k * dim..(k + 1) * dim], from);
+        });
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>, input: usize, grad: &Matrix) {
+        let Some(sequences) = pass.inputs.get(input).layout.sequences.clone() else {
+            unreachable!("forward read sequences")
+        };
+        let dim = self.dim;
+        if pass.inputs.wants_grad(input) {
+            let input_grad = pass.inputs.get_mut(input).grad_mut();
+            self.visit(&sequences, |position, k, neighbour| {
+                if let Neighbour::Position(at) = neighbour {
+                    simd::add(
+                        input_grad.row_mut(at),
+                        &grad.row(position)[k * dim..(k + 1) * dim],
+                    );
+                }
+            });
+        }
+        if let Some(padding) = self
+            .padding
+            .and_then(|padding| pass.gradients.dense_zeroed(padding))
+        {
+            self.visit(&sequences, |position, k, neighbour| {
+                if let Neighbour::Padding(row) = neighbour {
+                    let from = &grad.row(position)[k * dim..(k + 1) * dim];
+                    simd::add(&mut padding[row * dim..(row + 1) * dim], from);
+                }
+            });
+        }
+    }
+}

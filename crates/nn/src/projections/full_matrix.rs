@@ -1,0 +1,77 @@
+//! `y += x W`, or `y += x Wᵀ` if the weight is stored transposed.
+
+use super::Projection;
+use crate::error::LayerError;
+use crate::layer::{Backward, Forward, full};
+use crate::matrix::Matrix;
+use crate::parameters::ParameterIndex;
+use crate::product::{Accumulate, View, multiply};
+
+/// Multiplies by a weight.
+pub struct FullMatrix {
+    weight: ParameterIndex,
+    from: usize,
+    to: usize,
+    transposed: bool,
+}
+
+impl FullMatrix {
+    /// From `from` columns to `to`.
+    pub fn new(weight: ParameterIndex, from: usize, to: usize, transposed: bool) -> Self {
+        Self {
+            weight,
+            from,
+            to,
+            transposed,
+        }
+    }
+
+    fn view<'a>(&self, values: &'a [f32]) -> View<'a> {
+        if self.transposed {
+            View::new(values, self.to, self.from).t()
+        } else {
+            View::new(values, self.from, self.to)
+        }
+    }
+}
+
+impl Projection for FullMatrix {
+    fn forward(
+        &mut self,
+        pass: &Forward<'_>,
+        input: usize,
+        out: &mut Matrix,
+    ) -> Result<(), LayerError> {
+        let x = pass.inputs.dense_of(input, self.from)?;
+        let weight = pass.parameters.full(self.weight)?;
+        multiply(
+            out.values_mut(),
+            x.into(),
+            self.view(weight),
+            Accumulate::Add,
+        );
+        Ok(())
+    }
+
+    fn backward(&mut self, pass: &mut Backward<'_>, input: usize, grad: &Matrix) {
+        let source = pass.inputs.get_mut(input);
+        if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
+            let (x, g) = (View::from(source.value()), View::from(grad));
+            if self.transposed {
+                multiply(weight, g.t(), x, mode);
+            } else {
+                multiply(weight, x.t(), g, mode);
+            }
+        }
+        if source.wants_grad {
+            let weight = full(pass.parameters, self.weight);
+            let (input_grad, mode, _) = source.grad_target();
+            multiply(
+                input_grad.values_mut(),
+                grad.into(),
+                self.view(weight).t(),
+                mode,
+            );
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Sets of row numbers: which rows a batch touches, and where each is in the compact form.
+
+use crate::batch::SlotData;
+use crate::error::LayerError;
+
+/// A set of row numbers below a limit, with the position of each in ascending order.
+#[derive(Debug, Default)]
+pub struct RowSet {
+    bits: Vec<u64>,
+    ranks: Vec<u32>,
+    ids: Vec<u32>,
+}
+
+impl RowSet {
+    /// Becomes the set of these rows; all must be below `limit`.
+    pub fn collect(&mut self, rows: &[u32], limit: usize) -> Result<(), LayerError> {
+        if let Some(&id) = rows.iter().find(|&&row| row as usize >= limit) {
+            return Err(LayerError::Id { id, limit });
+        }
+        for &id in &self.ids {
+            self.bits[id as usize / 64] = 0;
+        }
+        self.bits.resize(limit.div_ceil(64), 0);
+        self.ranks.resize(self.bits.len(), 0);
+        for &row in rows {
+            self.bits[row as usize / 64] |= 1 << (row % 64);
+        }
+        self.ids.clear();
+        for (word, &bits) in self.bits.iter().enumerate() {
+            if bits == 0 {
+                continue;
+            }
+            self.ranks[word] = self.ids.len() as u32;
+            let mut rest = bits;
+            while rest != 0 {
+                self.ids.push((word * 64) as u32 + rest.trailing_zeros());
+                rest &= rest - 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows, ascending and distinct.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The position of a row that is in the set.
+    #[inline(always)]
+    pub fn place(&self, row: u32) -> u32 {
+        let word = row as usize / 64;
+        self.ranks[word] + (self.bits[word] & ((1 << (row % 64)) - 1)).count_ones()
+    }
+}
+
+/// The distinct rows, ascending.
+pub fn distinct_rows(rows: &[u32]) -> Vec<u32> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+/// The rows of a table that a slot's data looks up: its ids or its sparse columns.
+pub fn looked_up(data: &SlotData) -> &[u32] {
+    match data {
+        SlotData::Ids(ids) => ids,
+        SlotData::Binary { columns, .. } | SlotData::Sparse { columns, .. } => columns,
+        SlotData::Dense { .. } => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_ranks_and_the_set_can_be_reused() {
+        let mut set = RowSet::default();
+        for rows in [vec![200, 3, 3, 64, 63, 127], vec![5], vec![], vec![299, 0]] {
+            set.collect(&rows, 300).unwrap();
+            assert_eq!(set.ids(), distinct_rows(&rows));
+            for (place, &id) in set.ids().iter().enumerate() {
+                assert_eq!(set.place(id), place as u32);
+            }
+        }
+        assert_eq!(
+            set.collect(&[300], 300),
+            Err(LayerError::Id {
+                id: 300,
+                limit: 300
+            })
+        );
+    }
+}
