@@ -83,7 +83,7 @@ impl Layer for SelectiveFullyConnected {
             });
             return Ok(());
         }
-        let width = if rows == 0 { 1 } else { sums.len() / rows };
+        let width = sums.len().checked_div(rows).unwrap_or(1);
         if width == 0
             || selection
                 .offsets

@@ -68,9 +68,8 @@ impl<'a> Alignment<'a> {
     fn reach(&self) -> Vec<f64> {
         let (count, steps) = (self.segments.len(), self.logs.len() / self.classes);
         let mut before = vec![f64::NEG_INFINITY; steps * count];
-        for segment in 0..count.min(2) {
-            before[segment] = self.log_of(0, segment);
-        }
+        let first = before.iter_mut().take(count.min(2)).enumerate();
+        first.for_each(|(segment, before)| *before = self.log_of(0, segment));
         for step in 1..steps {
             let (done, now) = before.split_at_mut(step * count);
             let last = &done[(step - 1) * count..];

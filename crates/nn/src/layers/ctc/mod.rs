@@ -30,16 +30,16 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
         .input_sizes
         .first()
         .map_or(0, |classes| classes.saturating_sub(1));
-    Ctc::new(build, last, true)
+    Ctc::boxed(build, last, true)
 }
 
 /// Builds `warp_ctc`.
 pub fn build_warp(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
-    Ctc::new(build, build.config.blank() as usize, false)
+    Ctc::boxed(build, build.config.blank() as usize, false)
 }
 
 impl Ctc {
-    fn new(
+    fn boxed(
         build: &Build<'_>,
         blank: usize,
         softmax_below: bool,

@@ -27,7 +27,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
         return Err(build.error("its input has no pool_conf"));
     };
     let level = pooling(build, conf)?;
-    ImagePool::new(build, vec![level])
+    ImagePool::boxed(build, vec![level])
 }
 
 /// Builds `spp`.
@@ -52,7 +52,7 @@ pub fn build_pyramid(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError
             },
         })
         .collect();
-    ImagePool::new(build, levels)
+    ImagePool::boxed(build, levels)
 }
 
 /// Windows that cut an axis into equal bins, padded if the bins are too long together.
@@ -99,7 +99,7 @@ fn pooling(build: &Build<'_>, conf: &PoolConfig) -> Result<Pooling, BuildError> 
 }
 
 impl ImagePool {
-    fn new(build: &Build<'_>, levels: Vec<Pooling>) -> Result<Box<dyn Layer>, BuildError> {
+    fn boxed(build: &Build<'_>, levels: Vec<Pooling>) -> Result<Box<dyn Layer>, BuildError> {
         for level in &levels {
             build.expect(is_usable(&level.windows), || {
                 format!("its sizes are not usable: {:?}", level.windows)

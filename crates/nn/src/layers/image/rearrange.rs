@@ -44,7 +44,7 @@ pub fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
         let (line, column) = (pixel / height, pixel % height);
         channel * pixels + (height - 1 - column) * width + line
     };
-    Rearrange::new(
+    Rearrange::boxed(
         build,
         (0..size).map(|place| turned(place) as u32).collect(),
         None,
@@ -94,7 +94,7 @@ pub fn build_pad(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
             }
         }
     }
-    Rearrange::new(build, places, None)
+    Rearrange::boxed(build, places, None)
 }
 
 /// The positions along an axis after padding it, `None` for those that are new; `None` if `pad` is not two numbers.
@@ -151,11 +151,11 @@ pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, Build
         .into_iter()
         .map(|place| place.map_or(NOTHING, |place| place as u32))
         .collect();
-    Rearrange::new(build, places, Some(windows.positions()))
+    Rearrange::boxed(build, places, Some(windows.positions()))
 }
 
 impl Rearrange {
-    fn new(
+    fn boxed(
         build: &Build<'_>,
         places: Vec<u32>,
         blocks: Option<usize>,
