@@ -2,15 +2,24 @@
 
 pub mod addto;
 pub mod concat;
+pub mod conv_shift;
 pub mod cos;
 pub mod cost;
+pub mod crf;
+pub mod ctc;
 pub mod data;
 pub mod embedding;
 pub mod fc;
+mod few_classes;
+pub mod hsigmoid;
+pub mod image;
 pub mod maxid;
 pub mod mixed;
+pub mod nce;
 pub mod pooling;
+pub mod prelu;
 pub mod recurrent;
+pub mod selective_fc;
 pub mod tail;
 
 use crate::error::BuildError;
@@ -23,17 +32,31 @@ pub type Factory = fn(&mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>;
 pub const REGISTRY: &[(&str, Factory)] = &[
     ("addto", addto::build),
     ("average", pooling::average::build),
+    ("batch_norm", image::batch_norm::build),
+    ("bilinear_interp", image::bilinear::build),
+    ("blockexpand", image::rearrange::build_block_expand),
     ("concat", concat::build),
     ("concat2", concat::build_projections),
+    ("conv_shift", conv_shift::build),
     ("cos", cos::build),
     ("cos_vm", cos::build_many),
+    ("crf", crf::cost::build),
+    ("crf_decoding", crf::decoding::build),
+    ("ctc", ctc::build),
+    ("cudnn_batch_norm", image::batch_norm::build),
+    ("cudnn_conv", image::conv::build),
+    ("cudnn_convt", image::conv::build_transposed),
+    ("exconv", image::conv::build),
+    ("exconvt", image::conv::build_transposed),
     ("fc", fc::build),
     ("gated_recurrent", recurrent::gru::build),
+    ("hsigmoid", hsigmoid::build),
     ("huber", cost::huber::build),
     ("lambda_cost", cost::lambda::build),
     ("lstmemory", recurrent::lstm::build),
     ("max", pooling::max::build),
     ("maxid", maxid::build),
+    ("maxout", image::maxout::build),
     ("mixed", mixed::build),
     ("multi-class-cross-entropy", cost::cross_entropy::build),
     (
@@ -44,16 +67,26 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         "multi_class_cross_entropy_with_selfnorm",
         cost::self_norm::build,
     ),
+    ("nce", nce::build),
+    ("norm", image::response_norm::build),
+    ("pad", image::rearrange::build_pad),
+    ("pool", image::pool::build),
+    ("prelu", prelu::build),
+    ("priorbox", image::prior_box::build),
     ("rank-cost", cost::rank::build),
     ("recurrent", recurrent::simple::build),
+    ("rotate", image::rearrange::build_rotate),
+    ("selective_fc", selective_fc::build),
     ("seqlastins", pooling::last::build),
     ("smooth_l1", cost::smooth_l1::build),
     (
         "soft_binary_class_cross_entropy",
         cost::binary_cross_entropy::build,
     ),
+    ("spp", image::pool::build_pyramid),
     ("square_error", cost::square_error::build),
     ("sum_cost", cost::sum::build),
+    ("warp_ctc", ctc::build_warp),
 ];
 
 /// The builder of a layer type; `None` if it cannot be executed.

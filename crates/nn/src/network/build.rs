@@ -79,6 +79,7 @@ impl Builder<'_> {
         let mut build = Build {
             config,
             input_sizes: sources.iter().map(|&source| self.sizes[source]).collect(),
+            model: self.model,
             specs: self.specs,
             used: Vec::new(),
         };
