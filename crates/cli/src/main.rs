@@ -58,6 +58,8 @@ enum Command {
     Pserver(V1Arguments),
     /// Look into a pass directory, export it, compare two.
     Model(commands::model::ModelArgs),
+    /// Reproducible measurements.
+    Bench(commands::bench::BenchArgs),
 }
 
 /// Arguments in the form of v1, which `flags` reads.
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Train(v1) => commands::train::run(&v1.args),
         Command::Pserver(v1) => commands::pserver::run(&v1.args),
         Command::Model(args) => commands::model::run(args),
+        Command::Bench(args) => commands::bench::run(args),
     };
     match result {
         Ok(exit) => exit.into(),

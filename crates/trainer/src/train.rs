@@ -129,6 +129,10 @@ impl Trainer<'_> {
             let trainer = self.settings.trainer + node as u32;
             let noise = noise_seed(self.settings.seed, trainer, pass, batch);
             let cost = self.compute(&data, noise, gradients, (pass, batch))?;
+            // Moving averages belong to the trainer that saves the model.
+            if node == 0 {
+                self.network.assign(&mut self.parameters);
+            }
             if let Some(total) = &mut total {
                 let parameters = self.network.parameters().len();
                 sum::add(total, parameters, gradients, step.is_none());

@@ -1,5 +1,6 @@
 //! One file a command: its arguments and what it does.
 
+pub mod bench;
 pub mod config;
 pub mod data;
 pub mod demo;

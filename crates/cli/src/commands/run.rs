@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// Batches between recovery snapshots.
     #[arg(long, visible_alias = "snapshot_period")]
     snapshot_period: Option<u64>,
+    /// Seconds after which a silent process counts as lost.
+    #[arg(long, visible_alias = "peer_timeout")]
+    peer_timeout: Option<f64>,
     /// Start a process that died again, and go on from the last snapshot.
     #[arg(long)]
     keep_going: bool,
@@ -89,12 +92,21 @@ fn wishes(args: RunArgs) -> Wishes {
     let snapshots = args
         .snapshot_period
         .map(|period| format!("--snapshot_period={period}"));
+    let timeout = args
+        .peer_timeout
+        .map(|seconds| format!("--peer_timeout={seconds}"));
     Wishes {
+        pserver_flags: timeout.clone().into_iter().collect(),
         nodes: args.nodes,
         ports_num: args.ports,
         ports_num_for_sparse: args.sparse_ports,
         num_passes: args.passes,
-        trainer_flags: args.trainer_flags.into_iter().chain(snapshots).collect(),
+        trainer_flags: args
+            .trainer_flags
+            .into_iter()
+            .chain(snapshots)
+            .chain(timeout)
+            .collect(),
         ..Wishes::default()
     }
 }
