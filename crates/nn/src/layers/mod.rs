@@ -2,16 +2,33 @@
 
 pub mod addto;
 pub mod concat;
+pub mod convex_comb;
 pub mod cos;
 pub mod cost;
 pub mod data;
 pub mod embedding;
+pub mod expand;
 pub mod fc;
+pub mod featmap_expand;
+pub mod ids;
+pub mod interpolation;
 pub mod maxid;
 pub mod mixed;
+pub mod out_prod;
+pub mod pass_through;
 pub mod pooling;
+pub mod power;
 pub mod recurrent;
+pub mod scaling;
+pub mod seqconcat;
+pub mod seqreshape;
+pub mod sequence_conv;
+pub mod slope_intercept;
+pub mod subseq;
+pub mod sum_to_one_norm;
 pub mod tail;
+pub mod tensor;
+pub mod trans;
 
 use crate::error::BuildError;
 use crate::layer::{Build, Layer};
@@ -25,11 +42,17 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("average", pooling::average::build),
     ("concat", concat::build),
     ("concat2", concat::build_projections),
+    ("convex_comb", convex_comb::build),
     ("cos", cos::build),
     ("cos_vm", cos::build_many),
+    ("eos_id", ids::build_eos),
+    ("expand", expand::build),
     ("fc", fc::build),
+    ("featmap_expand", featmap_expand::build),
     ("gated_recurrent", recurrent::gru::build),
+    ("get_output", pass_through::build_get_output),
     ("huber", cost::huber::build),
+    ("interpolation", interpolation::build),
     ("lambda_cost", cost::lambda::build),
     ("lstmemory", recurrent::lstm::build),
     ("max", pooling::max::build),
@@ -44,16 +67,29 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         "multi_class_cross_entropy_with_selfnorm",
         cost::self_norm::build,
     ),
+    ("out_prod", out_prod::build),
+    ("power", power::build),
+    ("print", pass_through::build),
     ("rank-cost", cost::rank::build),
     ("recurrent", recurrent::simple::build),
+    ("resize", seqreshape::build_resize),
+    ("sampling_id", ids::build_sampling),
+    ("scaling", scaling::build),
+    ("seqconcat", seqconcat::build),
     ("seqlastins", pooling::last::build),
+    ("seqreshape", seqreshape::build),
+    ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
     (
         "soft_binary_class_cross_entropy",
         cost::binary_cross_entropy::build,
     ),
     ("square_error", cost::square_error::build),
+    ("subseq", subseq::build),
     ("sum_cost", cost::sum::build),
+    ("sum_to_one_norm", sum_to_one_norm::build),
+    ("tensor", tensor::build),
+    ("trans", trans::build),
 ];
 
 /// The builder of a layer type; `None` if it cannot be executed.
