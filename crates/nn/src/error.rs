@@ -77,6 +77,15 @@ pub enum ExecuteError {
         #[source]
         source: LayerError,
     },
+    /// An evaluator could not use what it was given.
+    #[error("evaluator '{evaluator}'")]
+    Evaluator {
+        /// Name of the evaluator.
+        evaluator: String,
+        /// What it could not use.
+        #[source]
+        source: LayerError,
+    },
     /// The cost is not a finite number; the layer is the first one whose output is not.
     #[error(
         "the cost is not finite: the output of layer '{layer}' is the first with a NaN or infinity"

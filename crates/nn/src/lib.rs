@@ -14,7 +14,7 @@
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
 //! - [`image`]: convolution and pooling of rows that are images.
 //! - [`layer`]: what a layer is. [`finish`], [`activation`]: how most of them end. [`layers`], [`projections`]: all of them.
-//! - [`network`]: layers in order, the two passes.
+//! - [`network`]: layers in order, the two passes. [`evaluators`]: what is measured about its outputs.
 //!
 //! # Invariants
 //!
@@ -26,6 +26,7 @@ pub mod activation;
 pub mod batch;
 pub mod domain;
 pub mod error;
+pub mod evaluators;
 pub mod finish;
 pub mod functions;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub mod simd;
 
 pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};
+pub use evaluators::Evaluators;
 pub use layer::{Assigned, Pass};
 pub use matrix::Matrix;
 pub use network::{InputSpec, LayerView, Network, Options};
