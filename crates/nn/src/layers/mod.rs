@@ -82,8 +82,14 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("maxout", image::maxout::build),
     ("mixed", mixed::build),
     ("multi-class-cross-entropy", cost::cross_entropy::build),
-    ("multi_binary_label_cross_entropy", cost::binary_cross_entropy::build),
-    ("multi_class_cross_entropy_with_selfnorm", cost::self_norm::build),
+    (
+        "multi_binary_label_cross_entropy",
+        cost::binary_cross_entropy::build,
+    ),
+    (
+        "multi_class_cross_entropy_with_selfnorm",
+        cost::self_norm::build,
+    ),
     ("nce", nce::build),
     ("norm", image::response_norm::build),
     ("out_prod", out_prod::build),
@@ -105,7 +111,10 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("seqreshape", seqreshape::build),
     ("slope_intercept", slope_intercept::build),
     ("smooth_l1", cost::smooth_l1::build),
-    ("soft_binary_class_cross_entropy", cost::binary_cross_entropy::build),
+    (
+        "soft_binary_class_cross_entropy",
+        cost::binary_cross_entropy::build,
+    ),
     ("spp", image::pool::build_pyramid),
     ("square_error", cost::square_error::build),
     ("subseq", subseq::build),
