@@ -1,6 +1,7 @@
 //! The network: layers in execution order, and the two passes over them.
 
 mod build;
+mod fuse;
 mod view;
 
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct Network {
 /// One layer in its place.
 struct Node {
     name: String,
+    /// Addresses this layer's part of the noise; depends on its name only, not on how the network is executed.
+    noise: u64,
     work: Work,
     edges: Vec<Edge>,
     /// Parameters whose gradient is complete after this node's backward.
@@ -163,7 +166,9 @@ impl Network {
         let (before, rest) = self.outputs.split_at_mut(node);
         let out = &mut rest[0];
         out.clear_grad();
-        let Node { work, edges, .. } = &mut self.nodes[node];
+        let Node {
+            work, edges, noise, ..
+        } = &mut self.nodes[node];
         match work {
             Work::Slot(slot) => {
                 self.data[*slot].read(&batch.slots[*slot], batch.samples, &self.joints, out)
@@ -183,7 +188,7 @@ impl Network {
                     parameters,
                     specs: &self.specs,
                     pass,
-                    noise: Noise::new(seed).part(node as u64),
+                    noise: Noise::new(seed).part(*noise),
                     share: self.share,
                 })
             }

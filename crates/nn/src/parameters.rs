@@ -184,6 +184,8 @@ struct Entry {
     is_static: bool,
     touched: bool,
     spare: (Vec<u32>, Vec<f32>),
+    /// Rows of a whole gradient that may differ from zero, if it is known that no others do.
+    dirty: Option<Vec<u32>>,
 }
 
 impl Gradients {
@@ -204,6 +206,7 @@ impl Gradients {
                 is_static: spec.is_static,
                 touched: false,
                 spare: (Vec::new(), Vec::new()),
+                dirty: Some(Vec::new()),
             })
             .collect();
         Self { entries }
@@ -231,13 +234,7 @@ impl Gradients {
         let entry = &mut self.entries[parameter.0];
         if !entry.touched {
             entry.touched = true;
-            match &mut entry.gradient {
-                Gradient::Dense(values) => values.fill(0.0),
-                Gradient::Rows { ids, values } => {
-                    ids.clear();
-                    values.clear();
-                }
-            }
+            entry.clear();
         }
         &mut entry.gradient
     }
@@ -258,6 +255,7 @@ impl Gradients {
             Accumulate::Overwrite
         };
         entry.touched = true;
+        entry.dirty = None;
         Some((values, mode))
     }
 
@@ -270,6 +268,26 @@ impl Gradients {
         Some(values)
     }
 
+    /// The whole gradient to add to some of its rows, zeros at first; `None` if nobody wants it.
+    /// Rows that no batch touches are not even cleared: outside of layers, a zero must stay a zero.
+    pub fn dense_rows(&mut self, parameter: ParameterIndex, rows: &[u32]) -> Option<&mut [f32]> {
+        let entry = &mut self.entries[parameter.0];
+        if entry.is_static || !matches!(entry.gradient, Gradient::Dense(_)) {
+            return None;
+        }
+        if !entry.touched {
+            entry.clear();
+            entry.touched = true;
+        }
+        if let Some(dirty) = &mut entry.dirty {
+            dirty.extend_from_slice(rows);
+        }
+        match &mut entry.gradient {
+            Gradient::Dense(values) => Some(values),
+            Gradient::Rows { .. } => None,
+        }
+    }
+
     /// Whether the gradient is kept by row, and wanted.
     pub fn by_row(&self, parameter: ParameterIndex) -> bool {
         let entry = &self.entries[parameter.0];
@@ -278,7 +296,7 @@ impl Gradients {
 
     /// Adds rows (ascending, distinct ids) to the gradient of a parameter, however that is kept.
     pub fn add_rows(&mut self, parameter: ParameterIndex, ids: &[u32], rows: &Matrix) {
-        if let Some(values) = self.dense_zeroed(parameter) {
+        if let Some(values) = self.dense_rows(parameter, ids) {
             let cols = rows.cols();
             simd::vectorised(
                 #[inline(always)]
@@ -300,6 +318,23 @@ impl Gradients {
 }
 
 impl Entry {
+    /// Makes the gradient zero, touching only what may differ from it.
+    fn clear(&mut self) {
+        match (&mut self.gradient, &mut self.dirty) {
+            (Gradient::Dense(values), Some(dirty)) => {
+                for row in dirty.drain(..) {
+                    values[row as usize * self.cols..][..self.cols].fill(0.0);
+                }
+            }
+            (Gradient::Dense(values), None) => values.fill(0.0),
+            (Gradient::Rows { ids, values }, _) => {
+                ids.clear();
+                values.clear();
+            }
+        }
+        self.dirty.get_or_insert_default();
+    }
+
     fn merge(&mut self, new_ids: &[u32], new_values: &[f32]) {
         let Gradient::Rows { ids, values } = &mut self.gradient else {
             return;
@@ -360,6 +395,37 @@ fn merge_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_gradient_is_cleared_where_it_was_touched() {
+        let spec = ParameterSpec {
+            name: "w".into(),
+            rows: 4,
+            cols: 1,
+            by_row: false,
+            is_static: false,
+        };
+        let p = ParameterIndex(0);
+        let mut gradients = Gradients::new(&[spec]);
+        let one = Matrix::zeros(1, 1);
+        let add = |gradients: &mut Gradients, row: u32| {
+            let mut value = one.clone();
+            value.values_mut()[0] = 2.0;
+            gradients.begin();
+            gradients.add_rows(p, &[row], &value);
+            match gradients.complete(p) {
+                Gradient::Dense(values) => values.clone(),
+                Gradient::Rows { .. } => Vec::new(),
+            }
+        };
+        assert_eq!(add(&mut gradients, 1), [0.0, 2.0, 0.0, 0.0]);
+        assert_eq!(add(&mut gradients, 3), [0.0, 0.0, 0.0, 2.0]);
+        gradients.begin();
+        gradients.dense_zeroed(p).unwrap().fill(7.0);
+        assert_eq!(add(&mut gradients, 0), [2.0, 0.0, 0.0, 0.0]);
+        gradients.begin();
+        assert_eq!(gradients.complete(p), &Gradient::Dense(vec![0.0; 4]));
+    }
 
     #[test]
     fn rows_are_merged_in_order_and_added() {

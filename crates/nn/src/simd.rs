@@ -46,12 +46,38 @@ pub fn for_row_blocks(
         });
 }
 
+/// Calls `work(first, values)` for blocks of `values`, each of which costs as much as `weight` numbers.
+#[inline(always)]
+pub fn for_blocks(
+    values: &mut [f32],
+    weight: usize,
+    work: impl Fn(usize, &mut [f32]) + Send + Sync,
+) {
+    if values.len() * weight < 2 * PARALLEL_NUMBERS || rayon::current_num_threads() == 1 {
+        vectorised(
+            #[inline(always)]
+            || work(0, values),
+        );
+        return;
+    }
+    let count = PARALLEL_NUMBERS.div_ceil(weight.max(1)).max(1);
+    values
+        .par_chunks_mut(count)
+        .enumerate()
+        .for_each(|(block, values)| {
+            vectorised(
+                #[inline(always)]
+                || work(block * count, values),
+            );
+        });
+}
+
 /// Like [`for_row_blocks`], with a second matrix of the same number of rows to write.
 #[inline(always)]
-pub fn for_row_blocks2(
+pub fn for_row_blocks2<T: Send>(
     first: (&mut [f32], usize),
-    second: (&mut [f32], usize),
-    work: impl Fn(usize, &mut [f32], &mut [f32]) + Send + Sync,
+    second: (&mut [T], usize),
+    work: impl Fn(usize, &mut [f32], &mut [T]) + Send + Sync,
 ) {
     let ((a, a_cols), (b, b_cols)) = (first, second);
     if a_cols == 0 || b_cols == 0 || a.is_empty() {
@@ -103,13 +129,34 @@ pub fn add_product(out: &mut [f32], a: &[f32], b: &[f32]) {
 /// The scalar product, summed in 16 lanes.
 #[inline(always)]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
-    reduce(a, b, |a, b| a * b)
+    reduce(
+        a,
+        b,
+        #[inline(always)]
+        |a, b| a * b,
+    )
+}
+
+/// The squared distance, summed in 16 lanes.
+#[inline(always)]
+pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+    reduce(
+        a,
+        b,
+        #[inline(always)]
+        |a, b| (a - b) * (a - b),
+    )
 }
 
 /// The sum, in 16 lanes.
 #[inline(always)]
 pub fn sum(a: &[f32]) -> f32 {
-    reduce(a, a, |a, _| a)
+    reduce(
+        a,
+        a,
+        #[inline(always)]
+        |a, _| a,
+    )
 }
 
 #[inline(always)]

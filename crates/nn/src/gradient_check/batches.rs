@@ -22,6 +22,26 @@ impl Feed {
         }
     }
 
+    /// A feed that begins with dense sequences of which one is long.
+    pub fn long(dim: usize, length: u32) -> Self {
+        let mut feed = Self::new();
+        let values = (0..(length as usize + 2) * dim)
+            .map(|place| feed.number(place))
+            .collect();
+        let offsets = [
+            0,
+            length,
+            length,
+            length + 1,
+            length + 1,
+            length + 1,
+            length + 2,
+        ];
+        feed.slots
+            .push(Slot::sequence(SlotData::Dense { dim, values }, offsets));
+        feed
+    }
+
     /// The batch.
     pub fn batch(self) -> Batch {
         Batch {
@@ -83,6 +103,11 @@ impl Feed {
     pub fn ids(self, limit: u32) -> Self {
         let ids = SAME_AS.iter().map(|&s| self.id(s, limit)).collect();
         self.plain(SlotData::Ids(ids))
+    }
+
+    /// These ids, one a sample.
+    pub fn given_ids(self, ids: &[u32]) -> Self {
+        self.plain(SlotData::Ids(ids.to_vec()))
     }
 
     /// One id a position.

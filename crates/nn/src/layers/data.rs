@@ -11,6 +11,8 @@ use crate::output::{Data, Output};
 
 /// Dense rows wider than this are rarely equal, and comparing them costs.
 const WIDEST_COMPARED: usize = 64;
+/// Sparse rows with more entries than this on average are rarely equal.
+const LONGEST_COMPARED: usize = 16;
 
 /// Reads one slot.
 #[derive(Debug)]
@@ -173,6 +175,11 @@ fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
     }
     if let SlotData::Dense { dim, .. } = &slot.data
         && (*dim > WIDEST_COMPARED || slot.sequences.is_some())
+    {
+        return None;
+    }
+    if let SlotData::Binary { columns, .. } | SlotData::Sparse { columns, .. } = &slot.data
+        && columns.len() > LONGEST_COMPARED * slot.data.rows()
     {
         return None;
     }

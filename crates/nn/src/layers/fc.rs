@@ -160,26 +160,27 @@ impl Weight {
                 if mode == Accumulate::Overwrite {
                     out.values_mut().fill(0.0);
                 }
-                self.touched.collect(&x.columns, self.rows)?;
                 let spec = &pass.specs[self.parameter.0];
                 let table = pass.parameters.table(self.parameter, spec);
-                let whole = table.is_whole();
-                let places = if whole {
-                    Vec::new()
-                } else {
-                    self.touched
-                        .ids()
-                        .iter()
-                        .map(|&id| table.place(id))
-                        .collect::<Result<Vec<_>, _>>()?
-                };
-                let place = |column: u32| {
-                    if whole {
-                        column as usize
-                    } else {
-                        places[self.touched.place(column) as usize]
-                    }
-                };
+                if spec.by_row || !table.is_whole() {
+                    self.touched.collect(&x.columns, self.rows)?;
+                }
+                if table.is_whole() {
+                    sparse_product(
+                        out,
+                        x,
+                        table.values(),
+                        #[inline(always)]
+                        |column| column as usize,
+                    );
+                    return Ok(());
+                }
+                let ids = self.touched.ids().iter();
+                let places = ids
+                    .map(|&id| table.place(id))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let touched = &self.touched;
+                let place = |column: u32| places[touched.place(column) as usize];
                 sparse_product(out, x, table.values(), place);
                 Ok(())
             }
@@ -225,15 +226,21 @@ impl Weight {
                 }
             }
             Data::Sparse(x) => {
-                if let Some(weight) = pass.gradients.dense_zeroed(self.parameter) {
-                    sparse_gradient(weight, x, grad, |column| column as usize);
-                } else if pass.gradients.by_row(self.parameter) {
-                    self.row_grads.resize_zeroed(self.touched.ids().len(), size);
-                    sparse_gradient(self.row_grads.values_mut(), x, grad, |column| {
-                        self.touched.place(column) as usize
+                if pass.gradients.by_row(self.parameter) {
+                    let (touched, rows) = (&self.touched, &mut self.row_grads);
+                    rows.resize_zeroed(touched.ids().len(), size);
+                    sparse_gradient(rows.values_mut(), x, grad, |column| {
+                        touched.place(column) as usize
                     });
-                    pass.gradients
-                        .add_rows(self.parameter, self.touched.ids(), &self.row_grads);
+                    pass.gradients.add_rows(self.parameter, touched.ids(), rows);
+                } else if let Some(weight) = pass.gradients.dense_rows(self.parameter, &x.columns) {
+                    sparse_gradient(
+                        weight,
+                        x,
+                        grad,
+                        #[inline(always)]
+                        |column| column as usize,
+                    );
                 }
             }
             Data::Ids(_) => unreachable!("forward refused ids"),
@@ -242,6 +249,7 @@ impl Weight {
 }
 
 /// `out[r] += Σ value · weight[place(column)]` over the entries of each row.
+#[inline(always)]
 fn sparse_product(
     out: &mut Matrix,
     x: &SparseRows,
@@ -253,15 +261,49 @@ fn sparse_product(
         out.values_mut(),
         size,
         #[inline(always)]
-        |first, block| {
-            for (row, out) in block.chunks_exact_mut(size).enumerate() {
-                for entry in x.range(first + row) {
-                    let start = place(x.columns[entry]) * size;
-                    simd::add_scaled(out, x.value(entry), &weight[start..start + size]);
+        |first, block| match size {
+            1 => narrow_product::<1>(first, block, x, weight, &place),
+            2 => narrow_product::<2>(first, block, x, weight, &place),
+            _ => {
+                for (row, out) in block.chunks_exact_mut(size).enumerate() {
+                    for entry in x.range(first + row) {
+                        let start = place(x.columns[entry]) * size;
+                        simd::add_scaled(out, x.value(entry), &weight[start..start + size]);
+                    }
                 }
             }
         },
     );
+}
+
+/// [`sparse_product`] for rows so narrow that they stay in registers.
+#[inline(always)]
+fn narrow_product<const N: usize>(
+    first: usize,
+    block: &mut [f32],
+    x: &SparseRows,
+    weight: &[f32],
+    place: &impl Fn(u32) -> usize,
+) {
+    let (weight, _) = weight.as_chunks::<N>();
+    for (row, out) in block.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        let range = x.range(first + row);
+        if x.values.is_empty() {
+            for &column in &x.columns[range] {
+                let weight = &weight[place(column)];
+                for col in 0..N {
+                    out[col] += weight[col];
+                }
+            }
+        } else {
+            for (&column, &value) in x.columns[range.clone()].iter().zip(&x.values[range]) {
+                let weight = &weight[place(column)];
+                for col in 0..N {
+                    out[col] += value * weight[col];
+                }
+            }
+        }
+    }
 }
 
 /// `weight[place(column)] += value · grad[r]` over the entries of each row, in order.
@@ -275,16 +317,39 @@ fn sparse_gradient(
     let size = grad.cols();
     simd::vectorised(
         #[inline(always)]
-        || {
-            for row in 0..x.rows() {
-                let grad = grad.row(row);
-                for entry in x.range(row) {
-                    let start = place(x.columns[entry]) * size;
-                    simd::add_scaled(&mut weight[start..start + size], x.value(entry), grad);
+        || match size {
+            1 => narrow_gradient::<1>(weight, x, grad, &place),
+            2 => narrow_gradient::<2>(weight, x, grad, &place),
+            _ => {
+                for row in 0..x.rows() {
+                    let grad = grad.row(row);
+                    for entry in x.range(row) {
+                        let start = place(x.columns[entry]) * size;
+                        simd::add_scaled(&mut weight[start..start + size], x.value(entry), grad);
+                    }
                 }
             }
         },
     );
+}
+
+/// [`sparse_gradient`] for rows so narrow that they stay in registers.
+#[inline(always)]
+fn narrow_gradient<const N: usize>(
+    weight: &mut [f32],
+    x: &SparseRows,
+    grad: &Matrix,
+    place: &impl Fn(u32) -> usize,
+) {
+    let (weight, _) = weight.as_chunks_mut::<N>();
+    for (row, grad) in grad.values().as_chunks::<N>().0.iter().enumerate() {
+        for entry in x.range(row) {
+            let (weight, value) = (&mut weight[place(x.columns[entry])], x.value(entry));
+            for col in 0..N {
+                weight[col] += value * grad[col];
+            }
+        }
+    }
 }
 
 /// `out[r] (+)= product[index[r]]`.

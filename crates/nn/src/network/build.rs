@@ -4,13 +4,16 @@ use std::collections::HashMap;
 
 use config::{LayerConfig, ModelConfig};
 
+use super::fuse::{Group, groups};
 use super::{InputSpec, Network, Node, Options, Work};
 use crate::domain::Joints;
 use crate::error::BuildError;
 use crate::layer::{Build, Edge, Layer, Reads};
 use crate::layers;
 use crate::layers::data::DataLayer;
+use crate::layers::sequence_conv::SequenceConv;
 use crate::layers::tail::Tail;
+use crate::noise::mix;
 use crate::output::Output;
 use crate::parameters::{ParameterIndex, ParameterSpec};
 
@@ -34,8 +37,15 @@ impl Network {
             names: HashMap::new(),
             costs: Vec::new(),
         };
-        for layer in &model.layers {
-            builder.layer(layer)?;
+        for group in groups(model, options.fuse) {
+            match group {
+                Group::Single(layer) => builder.layer(layer)?,
+                Group::Convolution {
+                    window,
+                    connected,
+                    maximum,
+                } => builder.convolution(window, connected, maximum)?,
+            }
         }
         builder.finish()
     }
@@ -59,30 +69,12 @@ impl Builder<'_> {
         if config.r#type == "data" {
             return self.data(config);
         }
-        let sources = config
-            .inputs
-            .iter()
-            .map(|input| {
-                self.names
-                    .get(&input.input_layer_name)
-                    .copied()
-                    .ok_or_else(|| BuildError::UnknownInput {
-                        layer: config.name.clone(),
-                        input: input.input_layer_name.clone(),
-                    })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let sources = self.sources(config)?;
         let factory = layers::factory(&config.r#type).ok_or_else(|| BuildError::UnknownType {
             layer: config.name.clone(),
             kind: config.r#type.clone(),
         })?;
-        let mut build = Build {
-            config,
-            input_sizes: sources.iter().map(|&source| self.sizes[source]).collect(),
-            model: self.model,
-            specs: self.specs,
-            used: Vec::new(),
-        };
+        let mut build = self.build(config, &sources);
         let layer = factory(&mut build)?;
         let used = build.used;
         let is_cost = layer.is_cost();
@@ -94,6 +86,53 @@ impl Builder<'_> {
             self.push(config, Box::new(tail), &[node], Vec::new());
         }
         Ok(())
+    }
+
+    fn convolution(
+        &mut self,
+        window: &LayerConfig,
+        connected: &LayerConfig,
+        maximum: Option<&LayerConfig>,
+    ) -> Result<(), BuildError> {
+        let sources = self.sources(window)?;
+        let (mut lower, mut upper) = (self.build(window, &sources), self.build(connected, &[]));
+        let layer = SequenceConv::new(&mut lower, &mut upper, maximum.is_some())?;
+        let used = [lower.used, upper.used].concat();
+        self.push(
+            maximum.unwrap_or(connected),
+            Box::new(layer),
+            &sources,
+            used,
+        );
+        Ok(())
+    }
+
+    /// The nodes that a layer reads.
+    fn sources(&self, config: &LayerConfig) -> Result<Vec<usize>, BuildError> {
+        let source = |name: &String| {
+            self.names
+                .get(name)
+                .copied()
+                .ok_or_else(|| BuildError::UnknownInput {
+                    layer: config.name.clone(),
+                    input: name.clone(),
+                })
+        };
+        config
+            .inputs
+            .iter()
+            .map(|input| source(&input.input_layer_name))
+            .collect()
+    }
+
+    fn build<'a>(&'a self, config: &'a LayerConfig, sources: &[usize]) -> Build<'a> {
+        Build {
+            config,
+            input_sizes: sources.iter().map(|&source| self.sizes[source]).collect(),
+            model: self.model,
+            specs: self.specs,
+            used: Vec::new(),
+        }
     }
 
     /// Whether a cost layer counts for the network's cost: if it is an output, or no cost layer is.
@@ -119,6 +158,7 @@ impl Builder<'_> {
         self.names.insert(config.name.clone(), self.nodes.len());
         self.nodes.push(Node {
             name: config.name.clone(),
+            noise: 0,
             work: Work::Slot(slot),
             edges: Vec::new(),
             completes: Vec::new(),
@@ -149,6 +189,7 @@ impl Builder<'_> {
         };
         self.nodes.push(Node {
             name: config.name.clone(),
+            noise: self.noise_of(&config.name),
             work: Work::Layer { layer, reads },
             edges: sources
                 .iter()
@@ -166,6 +207,13 @@ impl Builder<'_> {
         self.wants_grad.push(wants_grad);
         self.used.push(used);
         node
+    }
+
+    /// A number from a layer's name, and whether the name is taken already (by the layer before its tail).
+    fn noise_of(&self, name: &str) -> u64 {
+        let start = u64::from(self.names.contains_key(name));
+        name.bytes()
+            .fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
     }
 
     fn finish(mut self) -> Result<Network, BuildError> {

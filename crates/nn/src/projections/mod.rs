@@ -19,7 +19,7 @@ use crate::layer::{Backward, Build, Forward, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 
-pub(crate) use context::ContextWindow;
+pub(crate) use context::{ContextWindow, Neighbour};
 
 /// A function of one input whose result a layer adds to its output.
 pub trait Projection: Send {

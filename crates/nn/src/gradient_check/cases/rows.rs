@@ -149,5 +149,76 @@ pub(crate) fn cases() -> Vec<Case> {
             Feed::new().ids(4).ids(5).dense(size as usize).batch(),
         ));
     }
+    cases.extend(of_two_inputs());
     cases
+}
+
+/// A layer `y` of two or three inputs: `w` of the first width with values in (0, 1), then others.
+fn combined(widths: &[u64], size: u64, layer: Layer) -> Case {
+    let mut model = Model::new().data("x", 3).data("t", size);
+    let mut layer = layer;
+    for (input, &width) in widths.iter().enumerate() {
+        let name = format!("i{input}");
+        model = model.fc(&name, &["x"], width, "sigmoid");
+        layer = if layer.config.r#type == "tensor" && input == 0 {
+            layer.weighted(&name, &[widths[0], widths[1], size])
+        } else {
+            layer.input(&name)
+        };
+    }
+    let name = layer.config.r#type.clone();
+    Case::new(
+        name,
+        model.layer(layer).square_error("y", "t"),
+        Feed::new().dense(3).dense(size as usize).batch(),
+    )
+}
+
+fn of_two_inputs() -> Vec<Case> {
+    let layer = |kind: &str, size| Layer::new(kind, "y", size);
+    vec![
+        combined(&[1, 3], 3, layer("scaling", 3)),
+        combined(&[1, 3, 3], 3, layer("interpolation", 3)),
+        combined(&[1, 3], 3, layer("power", 3)),
+        combined(
+            &[3],
+            3,
+            layer("slope_intercept", 3).with(|c| (c.slope, c.intercept) = (Some(0.7), Some(0.9))),
+        ),
+        combined(&[3], 3, layer("sum_to_one_norm", 3)),
+        combined(&[2, 3], 4, layer("tensor", 4).bias().act("tanh")),
+        combined(&[2, 6], 3, layer("convex_comb", 3)),
+        combined(&[2, 3], 6, layer("out_prod", 6)),
+        combined(
+            &[3],
+            6,
+            layer("featmap_expand", 6)
+                .act("tanh")
+                .with(|c| c.num_filters = Some(2)),
+        ),
+        combined(&[3], 3, layer("get_output", 3)),
+        combined(&[3], 3, layer("print", 3)),
+        Case::new(
+            "trans, twice",
+            Model::new()
+                .data("x", 3)
+                .data("t", 2)
+                .fc("h", &["x"], 2, "tanh")
+                .layer(Layer::new("trans", "a", 6).input("h"))
+                .layer(Layer::new("trans", "b", 2).input("a"))
+                .square_error("b", "t"),
+            Feed::new().dense(3).dense(2).batch(),
+        ),
+        Case::new(
+            "resize, there and back",
+            Model::new()
+                .data("x", 3)
+                .data("t", 4)
+                .fc("h", &["x"], 4, "tanh")
+                .layer(Layer::new("resize", "a", 8).input("h"))
+                .layer(Layer::new("resize", "b", 4).input("a"))
+                .square_error("b", "t"),
+            Feed::new().dense(3).dense(4).batch(),
+        ),
+    ]
 }

@@ -55,6 +55,7 @@ impl RowLoss for BinaryCrossEntropy {
         }
     }
 
+    #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         let mut cost = 0.0;
         targets(label, row.len(), |col, target| {
@@ -68,6 +69,7 @@ impl RowLoss for BinaryCrossEntropy {
         cost
     }
 
+    #[inline(always)]
     fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
         targets(label, row.len(), |col, target| {
             let p = row[col];

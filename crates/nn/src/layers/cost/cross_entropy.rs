@@ -28,12 +28,14 @@ impl RowLoss for CrossEntropy {
         check_ids(label, cols)
     }
 
+    #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         let Label::Id(id) = label else { return 0.0 };
         let p = row[id as usize];
         if p.is_nan() { p } else { -ln(p) }
     }
 
+    #[inline(always)]
     fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
         let Label::Id(id) = label else { return };
         grad[id as usize] -= scale / positive(row[id as usize]);

@@ -28,6 +28,7 @@ impl RowLoss for Huber {
         check_ids(label, 2)
     }
 
+    #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         let margin = row[0] * sign(label);
         if margin < -1.0 {
@@ -39,6 +40,7 @@ impl RowLoss for Huber {
         }
     }
 
+    #[inline(always)]
     fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
         let y = sign(label);
         let margin = row[0] * y;

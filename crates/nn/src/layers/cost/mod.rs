@@ -16,6 +16,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 use crate::matrix::SparseRows;
 use crate::output::{Data, Output};
+use crate::simd;
 
 /// What a row should have been.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,7 @@ pub enum Label<'a> {
 }
 
 impl<'a> Label<'a> {
+    #[inline(always)]
     fn of(output: &'a Output, row: usize) -> Self {
         match &output.data {
             Data::Ids(ids) => Label::Id(ids[row]),
@@ -39,7 +41,7 @@ impl<'a> Label<'a> {
 }
 
 /// The cost of one row.
-pub trait RowLoss: Send {
+pub trait RowLoss: Send + Sync {
     /// Which kinds of labels it takes, and how wide a row must be; called once a batch.
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError>;
     /// The cost of a row.
@@ -77,9 +79,18 @@ impl<L: RowLoss> Layer for Cost<L> {
         self.loss.check(x.cols(), label)?;
         let out = pass.out.value_mut();
         out.resize(x.rows(), 1);
-        for (row, (cost, x)) in out.values_mut().iter_mut().zip(x.iter_rows()).enumerate() {
-            *cost = self.loss.cost(x, Label::of(label, row));
-        }
+        // One block for each so many numbers of the prediction, not of the costs.
+        simd::for_blocks(
+            out.values_mut(),
+            x.cols(),
+            #[inline(always)]
+            |first, costs| {
+                for (offset, cost) in costs.iter_mut().enumerate() {
+                    let row = first + offset;
+                    *cost = self.loss.cost(x.row(row), Label::of(label, row));
+                }
+            },
+        );
         if pass.inputs.len() == 3 {
             pass.inputs.check_rows(2, x.rows())?;
             let weight = pass.inputs.dense_of(2, 1)?;
@@ -98,10 +109,20 @@ impl<L: RowLoss> Layer for Cost<L> {
             (pass.inputs.len() == 3).then(|| pass.inputs.get(2).value().values().to_vec());
         let mut grad = std::mem::take(pass.inputs.get_mut(0).grad_mut());
         let (x, label) = (pass.inputs.get(0).value(), pass.inputs.get(1));
-        for (row, (grad, x)) in grad.iter_rows_mut().zip(x.iter_rows()).enumerate() {
-            let scale = self.coeff * weights.as_ref().map_or(1.0, |weights| weights[row]);
-            self.loss.add_grad(x, Label::of(label, row), scale, grad);
-        }
+        let cols = grad.cols();
+        simd::for_row_blocks(
+            grad.values_mut(),
+            cols,
+            #[inline(always)]
+            |first, block| {
+                for (offset, grad) in block.chunks_exact_mut(cols).enumerate() {
+                    let row = first + offset;
+                    let scale = self.coeff * weights.as_ref().map_or(1.0, |weights| weights[row]);
+                    self.loss
+                        .add_grad(x.row(row), Label::of(label, row), scale, grad);
+                }
+            },
+        );
         *pass.inputs.get_mut(0).grad_mut() = grad;
     }
 }

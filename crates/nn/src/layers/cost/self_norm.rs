@@ -24,11 +24,13 @@ impl RowLoss for SelfNorm {
         check_ids(label, cols)
     }
 
+    #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         let log = ln(simd::sum(row));
         CrossEntropy.cost(row, label) + log + self.alpha * log * log
     }
 
+    #[inline(always)]
     fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
         CrossEntropy.add_grad(row, label, scale, grad);
         let sum = positive(simd::sum(row));

@@ -19,6 +19,7 @@ impl RowLoss for SmoothL1 {
         check_dense(label, cols)
     }
 
+    #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         let Label::Dense(target) = label else {
             return 0.0;
@@ -33,6 +34,7 @@ impl RowLoss for SmoothL1 {
         row.iter().zip(target).map(|(y, t)| price(y - t)).sum()
     }
 
+    #[inline(always)]
     fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
         let Label::Dense(target) = label else { return };
         for ((grad, y), t) in grad.iter_mut().zip(row).zip(target) {

@@ -26,7 +26,7 @@ impl RowLoss for SquareError {
     #[inline(always)]
     fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
         match label {
-            Label::Dense(target) => row.iter().zip(target).map(|(y, t)| (y - t) * (y - t)).sum(),
+            Label::Dense(target) => simd::squared_distance(row, target),
             Label::Id(id) => (row[0] - id as f32) * (row[0] - id as f32),
             Label::Sparse(rows, r) => {
                 let all = simd::dot(row, row);
