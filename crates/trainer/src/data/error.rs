@@ -110,7 +110,7 @@ pub enum DataError {
     },
     /// Python cannot be started.
     #[error(
-        "start the data provider with {program}; install Python 3.8 or newer, or name another with --python"
+        "start the data provider with {program}; install Python 3.8 or newer, or name it with --python_bin"
     )]
     Start {
         /// The interpreter.
@@ -191,11 +191,17 @@ pub enum DataError {
         /// What a batch holds.
         batch: u64,
     },
-    /// A batch or a pool has more positions than can be addressed.
-    #[error("slot {slot} has more than {limit} positions; use a smaller batch or pool")]
+    /// A batch has more positions than can be addressed.
+    #[error("slot {slot} has more than {limit} positions; use a smaller batch")]
     TooLarge {
         /// The slot's data layer.
         slot: String,
+        /// The most that fits.
+        limit: u64,
+    },
+    /// A pool or cache has more samples than can be numbered.
+    #[error("more than {limit} samples are to be held in memory; set pool_size and no cache")]
+    TooMany {
         /// The most that fits.
         limit: u64,
     },

@@ -33,7 +33,7 @@ pub(crate) struct Block {
     /// Whether the file has no more.
     pub ended: bool,
     weighted: bool,
-    arrays: Vec<u8>,
+    payload: Vec<u8>,
 }
 
 /// Reads one frame; nothing at the end of the stream.
@@ -72,7 +72,7 @@ fn broken(what: &'static str) -> io::Error {
 
 const BLOCK_HEAD: usize = 18;
 
-fn block(mut payload: Vec<u8>) -> io::Result<Block> {
+fn block(payload: Vec<u8>) -> io::Result<Block> {
     let Some((head, _)) = payload.split_first_chunk::<BLOCK_HEAD>() else {
         return Err(broken("a block without head"));
     };
@@ -96,14 +96,13 @@ fn block(mut payload: Vec<u8>) -> io::Result<Block> {
         ended,
         weighted,
     ] = *head;
-    payload.drain(..BLOCK_HEAD);
     Ok(Block {
         file: u32::from_le_bytes([f0, f1, f2, f3]),
         first: u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]),
         samples: u32::from_le_bytes([n0, n1, n2, n3]) as usize,
         ended: ended != 0,
         weighted: weighted != 0,
-        arrays: payload,
+        payload,
     })
 }
 
@@ -123,7 +122,7 @@ pub(crate) enum BlockError {
 impl Block {
     /// Appends the samples to a table.
     pub fn enter(&self, table: &mut Table) -> Result<(), BlockError> {
-        let mut arrays = Arrays(&self.arrays);
+        let mut arrays = Arrays(&self.payload[BLOCK_HEAD..]);
         let weights = if self.weighted {
             let weights = arrays.next()?;
             require(weights.len() == self.samples * 4, "weights")?;

@@ -217,6 +217,7 @@ impl Reader {
         }
         let start = self.table.len();
         let next = self.origin.next(&mut self.table, stop)?;
+        self.table.check_size()?;
         match next {
             Next::More => {
                 let end = self.table.len();

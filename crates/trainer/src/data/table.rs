@@ -85,6 +85,16 @@ impl Table {
         self.weights.extend(weights);
     }
 
+    /// Whether samples can still be numbered.
+    pub(crate) fn check_size(&self) -> Result<(), DataError> {
+        match u32::try_from(self.samples) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(DataError::TooMany {
+                limit: u64::from(u32::MAX),
+            }),
+        }
+    }
+
     /// What a sample counts in a batch.
     pub fn weight(&self, sample: u32) -> u64 {
         self.weights

@@ -210,7 +210,10 @@ class Samples(object):
             return samples, True
         except (Refused, KeyboardInterrupt):
             raise
-        except BaseException:
+        except BaseException as error:
+            # Python 2 files end a generator by raising StopIteration.
+            if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+                return samples, True
             raise Refused(kind='provider', file=self.name, sample=self.pulled + 1, message=user_traceback())
         return samples, False
 
@@ -278,9 +281,9 @@ class Samples(object):
 
 
 def user_traceback():
-    """The present exception without the frames of this file."""
+    """The present exception without the outer frames that are ours."""
     kind, error, frames = sys.exc_info()
-    while frames is not None and os.path.abspath(frames.tb_frame.f_code.co_filename) == os.path.abspath(__file__):
+    while frames is not None and os.path.dirname(os.path.abspath(frames.tb_frame.f_code.co_filename)) == HERE:
         frames = frames.tb_next
     return ''.join(traceback.format_exception(kind, error, frames)).rstrip()
 
@@ -347,8 +350,7 @@ def load(setup):
     except BaseException:
         raise Refused(kind='import', message=user_traceback())
     if not hasattr(module, wanted):
-        names = sorted(n for n, v in vars(module).items() if isinstance(v, type) and v.__name__ == 'process'
-                       or getattr(v, '__wrapped__', None))
+        names = sorted(name for name, value in vars(module).items() if hasattr(value, '__wrapped__'))
         raise Refused(kind='object', message='%s has %s' % (module.__file__, ', '.join(names) or 'no provider'))
     from paddle.trainer.PyDataProvider2 import deserialize_args
     try:

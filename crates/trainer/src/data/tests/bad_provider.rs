@@ -234,6 +234,7 @@ def process(settings, name):
         got.contains("line 4, in init") && got.ends_with("KeyError: 'dictionary'"),
         "{got}"
     );
+    assert!(!got.contains("PyDataProvider2.py"), "{got}");
     let got = message(
         "@provider()\ndef process(settings, name):\n    yield 1\n",
         &[("a", 5)],

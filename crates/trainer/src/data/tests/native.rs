@@ -275,3 +275,39 @@ fn no_bytes_make_a_reader_panic() {
         }
     }
 }
+
+/// The whole way: one call in a configuration file, evaluated by Python, opened here.
+#[test]
+fn a_configuration_declares_native_data_with_one_call() {
+    let job = Job::new("native", &[("word", 3), ("label", 2)]);
+    job.write("train.list", "data.txt\n");
+    job.write("dict.txt", "unk\t-1\ngood\t2\nbad\t1\n");
+    job.write("data.txt", "1\tgood stuff\n0\tbad\n");
+    let file = "trainer_config.py";
+    job.write(
+        file,
+        "from paddle.trainer_config_helpers import *
+define_native_data_sources(None, 'train.list', format='bow', dictionary='dict.txt',
+                           slots=[native_label(2, layer='label'), native_bag(layer='word')])
+settings(batch_size=4)
+word = data_layer(name='word', size=3)
+label = data_layer(name='label', size=2)
+outputs(classification_cost(input=fc_layer(input=word, size=2, act=SoftmaxActivation()), label=label))
+",
+    );
+    let options = config::python::EvaluateOptions {
+        directory: Some(job.directory.path().to_owned()),
+        ..config::python::EvaluateOptions::new(file)
+    };
+    let config = config::evaluate(&options).unwrap();
+    let data = config.test_data_config.unwrap();
+    assert_eq!(data.r#type, "native");
+    let options = Options {
+        training: false,
+        ..job.options.clone()
+    };
+    let mut source = open(&data, &job.inputs, &options).unwrap();
+    let got = batches(&mut source, 0, 0);
+    assert_eq!(binary(&got[0], 0), (vec![0, 2, 3], vec![1, 0, 2]));
+    assert_eq!(ids(&got, 1), [[1, 0]]);
+}

@@ -45,7 +45,7 @@ fn the_order_depends_on_seed_pass_and_trainer_and_nothing_else() {
         let total: usize = counts.iter().sum();
         let mut job = numbers(options, &counts);
         let mut runs = Vec::new();
-        for workers in [1, 2, 5] {
+        for workers in [1, 3] {
             job.options.workers = Some(workers);
             let mut source = job.open().unwrap();
             let passes: Vec<_> = (0..3)
@@ -59,7 +59,6 @@ fn the_order_depends_on_seed_pass_and_trainer_and_nothing_else() {
             runs.push(passes);
         }
         assert!(runs[0] == runs[1], "{options}");
-        assert!(runs[0] == runs[2], "{options}");
         // A process that starts at pass 2, in the middle of it, and one that goes back.
         let mut source = job.open().unwrap();
         assert!(
@@ -305,6 +304,25 @@ def process(settings, name):
     std::fs::write(job.directory.path().join("0.txt"), b"caf\xe9\n").unwrap();
     job.write("train.list", "0.txt\n");
     assert_eq!(ids(&batches(&mut job.open().unwrap(), 0, 0), 0), [[4]]);
+}
+
+#[test]
+fn python_2_generators_may_end_by_raising() {
+    let code = "
+@provider(input_types=[integer_value(5)], should_shuffle=False)
+def process(settings, name):
+    yield 1
+    for i in xrange(2):
+        yield i
+    raise StopIteration
+    yield 4
+";
+    let job = Job::with_provider(code, &[("n", 5)]);
+    job.numbers(&[1]);
+    assert_eq!(
+        ids(&batches(&mut job.open().unwrap(), 0, 0), 0),
+        [[1, 0, 1]]
+    );
 }
 
 #[test]
