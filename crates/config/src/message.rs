@@ -1,6 +1,6 @@
 //! The vocabulary of v1's protocol buffers: presence, defaults and text form, without a protobuf runtime.
 //!
-//! [`messages!`] takes the lines of a `.proto` file almost as they are and makes plain structs of them:
+//! `messages!` takes the lines of a `.proto` file almost as they are and makes plain structs of them:
 //! `required T` becomes `T`, `optional T` becomes `Option<T>` (so "absent" and "default" stay different, which
 //! the text form shows), `repeated T` becomes `Vec<T>`. Each optional scalar also gets a method of its own name
 //! that answers the value or its default. JSON uses the proto field names and leaves absent fields out.

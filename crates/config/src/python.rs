@@ -298,7 +298,7 @@ fn start_and_wait(
 fn command(python: &Path, options: &EvaluateOptions, package: &Path, result: &Path) -> Command {
     let mut command = Command::new(python);
     // -S: third-party packages are found when they are asked for, which makes the start four times faster.
-    command.args(["-S", "-X", "utf8", "-c", LAUNCH]);
+    command.args(["-S", "-c", LAUNCH]).env("PYTHONUTF8", "1");
     let arguments: [OsString; 4] = [
         package.into(),
         options.file.clone().into(),

@@ -182,11 +182,22 @@ fn other_failures_have_their_kind() {
         ),
         ("raise SystemExit(3)\n", FailureKind::Exit, "3"),
         (
+            "import json\njson.loads('{')\n",
+            FailureKind::Exception,
+            "JSONDecodeError",
+        ),
+        (
             "open('data/dict.txt')\n",
             FailureKind::Exception,
             "data/dict.txt",
         ),
-        ("size = [1] * (3 / 1)\n", FailureKind::Exception, "float"),
+        ("size = [1] * (3 / 1)\n", FailureKind::Exception, "`//`"),
+        (
+            "first = map(int, '12')[0]\n",
+            FailureKind::Exception,
+            "list(",
+        ),
+        ("first = {}.keys()[0]\n", FailureKind::Exception, "list("),
         (
             "Layer(name='a', type='nothing')\n",
             FailureKind::Description,

@@ -210,6 +210,18 @@ class OldFilesTest(unittest.TestCase):
         pool = config.model_config.layers[1]
         self.assertEqual((pool.height, pool.width, pool.size), (18, 32, 576))
 
+    def test_raw_classes_take_arguments_by_position(self):
+        def network():
+            from paddle.trainer.config_parser import AddToLayer, DataLayer, FCLayer, HierarchicalSigmoidLayer
+            DataLayer('x', 4)
+            FCLayer('f', 3, ['x'], bias=False)
+            AddToLayer('a', ['f', 'f'])
+            HierarchicalSigmoidLayer('h', 5, ['a', 'x'])
+
+        model = described(network)
+        self.assertEqual([each.size for each in model.layers], [4, 3, 3, 1])
+        self.assertEqual(model.layers[3].num_classes, 5)
+
     def test_modules_of_release_0_9(self):
         from paddle.trainer_config_helpers import math
         from paddle.trainer_config_helpers.config_parser import Settings  # noqa: F401

@@ -1,7 +1,8 @@
 """Runs a user's configuration file and leaves the result, or what went wrong, as JSON in a file.
 
 Called as `main([config file, config arguments, result path])`. User files print freely, so nothing is said on
-stdout. A failure names only the user's own frames: what happens inside this package is not theirs to read.
+stdout. A failure names only the user's own frames: what happens inside this package or Python's own library is
+not theirs to mend.
 """
 
 import os
@@ -12,6 +13,7 @@ from paddle.core.errors import ConfigError
 from paddle.core.message import quote
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 
 
 class SiteFinder(object):
@@ -59,7 +61,6 @@ def main(arguments):
         text = '{"config":%s}' % parse_config(path, config_arguments).to_json()
     except BaseException as error:  # whatever a user's file raises, SystemExit and KeyboardInterrupt too
         text = '{"failure":%s}' % failure(error)
-    sys.stdout.flush()
     with open(result, 'w') as out:
         out.write(text)
 
@@ -100,17 +101,21 @@ def hint_for(error):
         return 'files are read as Python 3; `2to3 -w FILE` converts most of Python 2'
     if isinstance(error, UnicodeDecodeError):
         return "files are read as UTF-8; open(name, encoding='latin-1') reads any bytes"
-    if isinstance(error, TypeError) and 'float' in str(error) and 'integer' in str(error):
-        return 'in Python 3 `/` gives fractions; `//` gives whole numbers as Python 2 did'
+    if isinstance(error, TypeError):
+        text = str(error)
+        if 'float' in text and ('integer' in text or 'non-int' in text):
+            return 'in Python 3 `/` gives fractions; `//` gives whole numbers as Python 2 did'
+        if any("'%s'" % each in text for each in ('map', 'filter', 'zip', 'dict_keys', 'dict_values', 'dict_items')):
+            return 'Python 3 does not make a list of it: write list(...)'
     return ''
 
 
 def user_frames(trace):
-    """File, line, function and source text of the frames that are not this package's, outermost first."""
+    """File, line, function and source text of the frames outside this package and Python's library, outermost first."""
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith((PACKAGE, '<frozen', '<string>')):
+        if not code.co_filename.startswith((PACKAGE, LIBRARY, '<frozen', '<string>')):
             frames.append((code.co_filename, trace.tb_lineno, code.co_name, source_line(code.co_filename,
                                                                                        trace.tb_lineno)))
         trace = trace.tb_next

@@ -190,11 +190,20 @@ CLASSES = {
 }
 
 
+# What the second and third positional arguments of these classes are; of all others, inputs and size.
+_SIZE_FIRST = set('''
+fc selective_fc data seqreshape tensor resize convex_comb cos_vm crf crf_decoding ctc warp_ctc get_output lstm_step
+gru_step agent sequence_agent gather_agent scatter_agent sequence_gather_agent sequence_scatter_agent
+'''.split())
+_CLASSES_FIRST = ('hsigmoid', 'nce')
+
+
 def _maker(class_name, type):
+    order = ('size', 'inputs') if type in _SIZE_FIRST else ('inputs', 'size')
+    order = ('num_classes', 'inputs') if type in _CLASSES_FIRST else order
+
     def make(name, *positional, **arguments):
-        for argument, value in zip(('size', 'inputs'), positional):
-            arguments[argument] = value
-        return Layer(name=name, type=type, **arguments)
+        return Layer(name=name, type=type, **dict(zip(order, positional), **arguments))
     make.__name__ = class_name
     make.__doc__ = 'Adds a layer of type %s.' % type
     return make
