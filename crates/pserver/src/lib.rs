@@ -14,6 +14,7 @@
 //! - [`snapshot`], [`saving`](self): tables to disk and back.
 //! - [`host`](self), [`connection`](self), [`data`](self): what connections share and say.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
+//! - [`bench`]: how fast it is.
 //!
 //! # Invariants
 //!
@@ -23,6 +24,7 @@
 //! 4. A request never waits for a disk.
 
 pub mod barrier;
+pub mod bench;
 mod connection;
 mod data;
 pub mod dense;

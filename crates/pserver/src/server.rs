@@ -181,6 +181,14 @@ impl Server {
         self.host.metrics.encode(&self.host.gauges())
     }
 
+    /// Rows and bytes of all its tables.
+    pub fn size(&self) -> (u64, u64) {
+        let tables = self.host.gauges().tables;
+        tables.iter().fold((0, 0), |sum, table| {
+            (sum.0 + table.rows, sum.1 + table.bytes)
+        })
+    }
+
     /// What the server does and whom it waits for.
     pub fn report(&self) -> Report {
         self.host.report()
