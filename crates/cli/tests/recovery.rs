@@ -40,7 +40,10 @@ impl Run {
             };
             let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
             let stat = read("stat");
-            let parent = stat.rsplit(')').next().and_then(|s| s.split_whitespace().nth(1));
+            let parent = stat
+                .rsplit(')')
+                .next()
+                .and_then(|s| s.split_whitespace().nth(1));
             if parent == Some(own.as_str()) {
                 found.push((id, read("cmdline").replace('\0', " ")));
             }
@@ -84,7 +87,10 @@ struct Pauses(u64);
 
 impl Pauses {
     fn next(&mut self, from: u64, to: u64) -> Duration {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         Duration::from_millis(from + (self.0 >> 33) % (to - from))
     }
 }
@@ -94,7 +100,13 @@ fn folder() -> (Folder, Vec<(String, Vec<u8>)>) {
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
     let save = format!("--save_dir={}", folder.path("played").display());
     let config = format!("--config={CONFIG}");
-    let args = ["train", "--simulate_nodes=2", &config, &save, "--num_passes=6"];
+    let args = [
+        "train",
+        "--simulate_nodes=2",
+        &config,
+        &save,
+        "--num_passes=6",
+    ];
     succeeded(&folder.canoe_in("job", &args));
     let expected = folder.parameters("played/pass-00005");
     (folder, expected)
@@ -125,7 +137,12 @@ fn killed_servers_lose_nothing() {
     let victims = ["server_id=0", "server_id=1"];
     let kills = disturb(&folder, &victims, 12, 1);
     assert!(kills > 0, "the run was over before anything was killed");
-    assert_eq!(folder.parameters("job/output/pass-00005"), expected, "{}", log(&folder));
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
 }
 
 #[test]
@@ -134,7 +151,12 @@ fn killed_trainers_lose_nothing() {
     let victims = ["trainer_id=0", "trainer_id=1"];
     let kills = disturb(&folder, &victims, 12, 2);
     assert!(kills > 0, "the run was over before anything was killed");
-    assert_eq!(folder.parameters("job/output/pass-00005"), expected, "{}", log(&folder));
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
 }
 
 #[test]
@@ -154,7 +176,12 @@ fn a_stopped_process_is_noticed_and_may_come_back() {
     std::thread::sleep(Duration::from_secs(5));
     signal(process, libc::SIGCONT);
     run.wait(&folder);
-    assert_eq!(folder.parameters("job/output/pass-00005"), expected, "{}", log(&folder));
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
 }
 
 #[test]
@@ -163,7 +190,11 @@ fn a_killed_run_leaves_no_process() {
     let mut run = Run::start(&folder);
     let begun = Instant::now();
     while run.children().len() < 4 {
-        assert!(begun.elapsed() < DEADLINE && !run.is_over(), "{}", log(&folder));
+        assert!(
+            begun.elapsed() < DEADLINE && !run.is_over(),
+            "{}",
+            log(&folder)
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     let children = run.children();
@@ -176,7 +207,10 @@ fn a_killed_run_leaves_no_process() {
         };
         let begun = Instant::now();
         while alive() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "still there: {line}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "still there: {line}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }

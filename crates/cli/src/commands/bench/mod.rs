@@ -1,5 +1,6 @@
 //! `canoe bench`: reproducible measurements. Each prints one JSON object on standard output.
 
+mod ps;
 mod train;
 
 use clap::{Args, Subcommand};
@@ -17,12 +18,15 @@ pub struct BenchArgs {
 enum BenchCommand {
     /// Train a configuration in this process and count samples per CPU-second after the first pass.
     Train(train::TrainBench),
+    /// Parameter servers on this machine: bytes and rows a second.
+    Ps(ps::PsBench),
 }
 
 /// Runs the command.
 pub fn run(args: BenchArgs) -> anyhow::Result<Exit> {
     match args.command {
         BenchCommand::Train(bench) => train::run(&bench),
+        BenchCommand::Ps(bench) => ps::run(&bench),
     }
 }
 
