@@ -21,6 +21,7 @@ mod security;
 mod simulation;
 mod status_page;
 mod table;
+mod v1;
 mod v1_flags;
 
 use std::process::ExitCode;
@@ -70,7 +71,7 @@ struct V1Arguments {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(v1::translate(std::env::args().collect()));
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),
         Command::Demo(args) => commands::demo::run(args).map(|()| Exit::Success),

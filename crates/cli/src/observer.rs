@@ -99,8 +99,14 @@ impl Report for Observer {
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
         match event {
-            Event::Batch(progress) => newest.batch(progress, now),
+            Event::Batch(progress) => {
+                newest.batch(progress, now);
+                let speed = newest.speed.per_second();
+                drop(newest);
+                self.console.progress(progress, speed);
+            }
             Event::PassFinished(progress) => {
+                self.console.pass_finished(progress.batch);
                 newest.evaluators.clone_from(&progress.evaluators);
                 newest.before += progress.samples;
                 newest.progress = Some(Progress {

@@ -214,12 +214,6 @@ pub const TRAIN: FlagTable = &[
         "",
         "with --job=test write outputs here",
     ),
-    flag(
-        "distribute_test",
-        Bool,
-        "false",
-        "add up test results over all trainers",
-    ),
     flag("dot_period", Int, "1", "a dot every so many batches"),
     flag(
         "show_parameter_stats_period",
@@ -228,42 +222,12 @@ pub const TRAIN: FlagTable = &[
         "parameter statistics every so many batches",
     ),
     flag(
-        "show_layer_stat",
-        Bool,
-        "false",
-        "layer statistics every batch",
-    ),
-    flag(
         "checkgrad_eps",
         Float,
         "1e-3",
         "part of itself by which --job=checkgrad moves the cost",
     ),
     flag("with_cost", Bool, "true", "given to the configuration"),
-    flag(
-        "log_clipping",
-        Bool,
-        "false",
-        "say when a gradient is clipped",
-    ),
-    flag(
-        "log_error_clipping",
-        Bool,
-        "false",
-        "say when an output gradient is clipped",
-    ),
-    flag(
-        "loadsave_parameters_in_pserver",
-        Bool,
-        "false",
-        "sparse parameters live, load and save on the servers only",
-    ),
-    flag(
-        "predict_file",
-        Text,
-        "",
-        "where pnpair and auc evaluators write their samples",
-    ),
     flag(
         "python_bin",
         Text,
@@ -295,12 +259,6 @@ pub const TRAIN: FlagTable = &[
         "the job folder, for --simulate_nodes",
     ),
     flag(
-        "start_pserver",
-        Bool,
-        "false",
-        "not available: use `canoe run`",
-    ),
-    flag(
         "async_staleness",
         Int,
         "4",
@@ -314,6 +272,33 @@ pub const TRAIN: FlagTable = &[
     ),
     ignored("nics", Text, "", "a trainer connects, it does not listen"),
     ignored("python_path", Text, "", "set PYTHONPATH instead"),
+    ignored(
+        "show_layer_stat",
+        Bool,
+        "false",
+        "layer statistics are not printed yet",
+    ),
+    ignored("log_clipping", Bool, "false", "clipping is not logged yet"),
+    ignored(
+        "log_error_clipping",
+        Bool,
+        "false",
+        "clipping is not logged yet",
+    ),
+    ignored("predict_file", Text, "", "evaluators write no samples yet"),
+    ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
+    ignored(
+        "loadsave_parameters_in_pserver",
+        Bool,
+        "false",
+        "sparse parameters are collected by trainer 0 when a pass is saved",
+    ),
+    ignored(
+        "distribute_test",
+        Bool,
+        "false",
+        "every trainer tests its own data",
+    ),
     ignored("use_old_updater", Bool, "false", "one updater does both"),
     ignored(
         "test_all_data_in_one_period",

@@ -201,7 +201,7 @@ fn train(
         None => local(config, settings, &network, &mut parameters, from, report)?,
         Some(remote) => {
             let loaded = from.is_some().then_some(&parameters);
-            connect(config, settings, remote, &network, loaded)?
+            connect(config, (settings, remote), &network, loaded, report)?
         }
     };
     let mut trainer = Trainer {
@@ -254,11 +254,14 @@ fn local_updater(
 
 fn connect(
     config: &TrainerConfig,
-    settings: &Settings,
-    remote: &Remote,
+    (settings, remote): (&Settings, &Remote),
     network: &Network,
     loaded: Option<&Parameters>,
+    report: &mut dyn Report,
 ) -> Result<Started, TrainError> {
+    if loaded.is_some() {
+        check_loadable(network, report)?;
+    }
     let configs = parameter_configs(config);
     let rules = rules::rules(&config.opt_config, configs)?;
     let initials: Vec<_> = configs
@@ -283,7 +286,21 @@ fn connect(
     let first_pass = settings.passes.start;
     let (updater, start) =
         RemoteUpdater::connect(session, spec, network.parameters(), averaged, first_pass)?;
+    let watch = updater.watch();
+    report.waits_for(Box::new(move || watch.waits_for()));
     Ok((Box::new(updater), start))
+}
+
+/// What a saved model cannot bring back on servers is refused or said.
+fn check_loadable(network: &Network, report: &mut dyn Report) -> Result<(), TrainError> {
+    if network.parameters().iter().any(|p| p.by_row) {
+        return Err(TrainError::Configuration(
+            "has parameters with sparse_update, whose saved values cannot be loaded into servers yet; train it locally, or without sparse_update",
+        ));
+    }
+    let text = "the servers start from the saved values; optimizer state and schedules start afresh";
+    report.line(Level::Warning, "Trainer.cpp:130", text);
+    Ok(())
 }
 
 fn parameter_configs(config: &TrainerConfig) -> &[ParameterConfig] {

@@ -188,6 +188,7 @@ impl Trainer<'_> {
         let due = |period: u64| period > 0 && batch.is_multiple_of(period);
         let reporting = self.settings.reporting;
         let passes = &self.settings.passes;
+        let average = due(passes.average_test_period);
         let (test, save) = (
             due(passes.test_period),
             due(passes.saving_period_by_batches),
@@ -204,7 +205,7 @@ impl Trainer<'_> {
             report.dot();
         }
         report.event(&Event::Batch(progress));
-        if test {
+        if test || average {
             self.test(pass, batch, report)?;
         }
         if save {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 use optim::{Initial, Rule};
-use wire::client::Rows;
+use wire::client::{Rows, Watch};
 use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 
 use super::{Position, UpdateError, Updater};
@@ -102,9 +102,9 @@ impl RemoteUpdater {
         Ok((updater, here(position, first_pass)))
     }
 
-    /// The session, for status and for the end of the job.
-    pub fn session(&mut self) -> &mut Session {
-        &mut self.session
+    /// Answers from any thread whom this trainer waits for.
+    pub fn watch(&self) -> Watch {
+        self.session.watch()
     }
 
     fn learning(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
