@@ -1,4 +1,5 @@
-//! One line per event, for pipes and files. Progress is told now and then, in v1's words.
+//! Lines for pipes and files. Progress is told now and then, in v1's words; a wait only when it lasts, because
+//! in synchronous training everybody waits for somebody in every step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,19 @@ use crate::status::Status;
 pub struct Plain {
     every: Duration,
     told: BTreeMap<ProcessId, Duration>,
+    waits: BTreeMap<ProcessId, Wait>,
 }
+
+/// A wait that may be worth telling.
+#[derive(Debug)]
+struct Wait {
+    since: Duration,
+    reason: String,
+    told: bool,
+}
+
+/// A wait shorter than this is not told.
+const LONG: Duration = Duration::from_secs(3);
 
 impl Plain {
     /// Tells the progress of one trainer at most this often.
@@ -21,11 +34,56 @@ impl Plain {
         Self {
             every,
             told: BTreeMap::new(),
+            waits: BTreeMap::new(),
         }
     }
 
-    /// The line for an event that happened at `at`, if it deserves one.
+    /// What to say about an event that happened at `at`, if it deserves a line; several are joined by line breaks.
     pub fn line(&mut self, at: Duration, event: &JobEvent) -> Option<String> {
+        self.remember_wait(at, event);
+        let mut lines = self.long_waits(at);
+        lines.extend(self.own_line(at, event));
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    fn remember_wait(&mut self, at: Duration, event: &JobEvent) {
+        match event {
+            JobEvent::Waits {
+                process,
+                reason: Some(reason),
+            } => {
+                let wait = Wait {
+                    since: at,
+                    reason: reason.clone(),
+                    told: false,
+                };
+                self.waits.insert(*process, wait);
+            }
+            JobEvent::Waits {
+                process,
+                reason: None,
+            }
+            | JobEvent::Started { process, .. }
+            | JobEvent::Ended { process } => {
+                self.waits.remove(process);
+            }
+            _ => {}
+        }
+    }
+
+    fn long_waits(&mut self, at: Duration) -> Vec<String> {
+        let due = self
+            .waits
+            .iter_mut()
+            .filter(|(_, wait)| !wait.told && at >= wait.since + LONG);
+        due.map(|(process, wait)| {
+            wait.told = true;
+            format!("{process}: {}", text::wait(&wait.reason))
+        })
+        .collect()
+    }
+
+    fn own_line(&mut self, at: Duration, event: &JobEvent) -> Option<String> {
         Some(match event {
             JobEvent::Preparing { what } => what.clone(),
             JobEvent::Started {
@@ -40,10 +98,6 @@ impl Plain {
                 format!("{process}: ready")
             }
             JobEvent::Progress { process, status } => return self.progress(at, *process, status),
-            JobEvent::Waits {
-                process,
-                reason: Some(reason),
-            } => format!("{process}: waits for {reason}"),
             JobEvent::PassFinished {
                 process,
                 pass,
@@ -148,6 +202,31 @@ mod tests {
         assert_eq!((figures.samples, figures.cost), (2560, 0.628761));
         assert_eq!(plain.line(Duration::from_secs(5), &event), None);
         assert!(plain.line(Duration::from_secs(6), &event).is_some());
+    }
+
+    #[test]
+    fn a_wait_is_told_when_it_lasts() {
+        let mut plain = Plain::new(Duration::from_secs(5));
+        let at = Duration::from_secs;
+        let process = ProcessId::pserver(1);
+        let waits = |reason: Option<&str>| JobEvent::Waits {
+            process,
+            reason: reason.map(str::to_owned),
+        };
+        let other = JobEvent::Snapshot { process, step: 1 };
+        assert_eq!(
+            plain.line(at(0), &waits(Some("step 7 waits for trainer 2"))),
+            None
+        );
+        assert_eq!(plain.line(at(2), &other), None);
+        assert_eq!(
+            plain.line(at(3), &other).unwrap(),
+            "pserver 1: step 7 waits for trainer 2"
+        );
+        assert_eq!(plain.line(at(9), &other), None);
+        plain.line(at(10), &waits(Some("trainer 0")));
+        plain.line(at(11), &waits(None));
+        assert_eq!(plain.line(at(20), &other), None);
     }
 
     #[test]

@@ -115,6 +115,15 @@ pub fn spark(values: &[f64], width: usize) -> String {
     means.iter().map(block).collect()
 }
 
+/// A reason to wait as a part of a sentence: processes say either whom they wait for or a sentence of their own.
+pub fn wait(reason: &str) -> String {
+    if reason.contains("wait") {
+        reason.to_owned()
+    } else {
+        format!("waits for {reason}")
+    }
+}
+
 /// At most `width` characters, with `…` at the end if something was cut; control characters become blanks.
 pub fn fit(text: &str, width: usize) -> String {
     let clean = text.chars().map(|character| {

@@ -215,11 +215,12 @@ fn node_line(id: u32, node: &Node) -> String {
     if node.restarts > 0 {
         line += &format!("  restarted {}×", node.restarts);
     }
-    let waits = |who: &str, what: &Option<String>| {
-        what.as_ref()
-            .map(|reason| format!("{who}waits for {reason}"))
-    };
-    let waits = waits("", &node.trainer_waits).or_else(|| waits("server ", &node.pserver_waits));
+    let trainer_waits = node.trainer_waits.as_deref().map(text::wait);
+    let pserver_waits = node
+        .pserver_waits
+        .as_deref()
+        .map(|reason| format!("server: {}", text::wait(reason)));
+    let waits = trainer_waits.or(pserver_waits);
     if let Some(trouble) = trouble(node).map(str::to_owned).or(waits) {
         line += &format!("  {trouble}");
     }

@@ -435,6 +435,18 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_file_has_every_key_and_is_valid() {
+        let text = include_str!("../../../../deploy/job.yaml");
+        JobFile::parse("deploy/job.yaml", text).unwrap();
+        for key in schema()["properties"].as_object().unwrap().keys() {
+            assert!(
+                text.contains(&format!("\n{key}:")) || text.contains(&format!("\n# {key}:")),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
     fn the_schema_describes_every_key() {
         let schema = schema();
         let properties = schema["properties"].as_object().unwrap();

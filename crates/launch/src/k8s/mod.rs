@@ -9,9 +9,11 @@
 //! - [`verify`]: what must agree between objects and no validator checks.
 //! - [`render`]: a job folder to checked objects.
 //! - [`yaml`]: values to text.
+//! - [`cluster`]: the live side, through kubectl.
 //! - [`explain`]: pods, events and the job's state to a sentence with the way out.
 
 pub mod check;
+pub mod cluster;
 pub mod credentials;
 pub mod explain;
 pub mod folder;

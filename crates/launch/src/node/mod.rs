@@ -17,6 +17,7 @@
 //! - [`plan`]: command lines of the two processes. Pure.
 //! - [`finish`]: staying until all peers have finished, and what the exit code says.
 //! - [`health`]: what probes are answered.
+//! - [`start`]: the arguments of `canoe node`.
 //! - [`run`]: all of it in order.
 
 pub mod api;
@@ -28,3 +29,4 @@ pub mod patience;
 pub mod plan;
 pub mod run;
 pub mod stage;
+pub mod start;

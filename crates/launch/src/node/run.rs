@@ -344,7 +344,10 @@ impl Node<'_> {
             JobEvent::Waits {
                 process,
                 reason: Some(reason),
-            } => self.health.does(&format!("{process} waits for {reason}")),
+            } => self.health.does(&format!(
+                "{process}: {}",
+                crate::display::text::wait(reason)
+            )),
             JobEvent::Progress { process, status } if process.role == Role::Trainer => {
                 let (pass, batch) = (status.pass.unwrap_or(0), status.batch.unwrap_or(0));
                 self.health

@@ -133,6 +133,11 @@ fn arguments(inputs: &Inputs) -> Vec<String> {
         format!("--discovery={discovery}"),
         format!("--config={}", inputs.config_file),
     ];
+    // Ten seconds of the pod's grace period are for the node itself.
+    args.push(format!(
+        "--grace={}",
+        job.grace_seconds.saturating_sub(10).max(1)
+    ));
     args.extend(job.passes.map(|passes| format!("--num_passes={passes}")));
     args.extend(job.args.iter().cloned());
     args

@@ -1,0 +1,224 @@
+//! Runs kubectl and reads what it says.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use super::arguments::{self, LogWish, Mode, Scope, Target};
+use crate::k8s::explain::Observed;
+use crate::k8s::yaml;
+
+/// Why a call did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// There is no kubectl.
+    #[error(
+        "run {program}; install kubectl, or use `canoe job render` and apply its output elsewhere"
+    )]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The cluster said no, or could not be reached.
+    #[error("kubectl {action}: {message}")]
+    Refused {
+        /// What was asked.
+        action: String,
+        /// The last words of kubectl.
+        message: String,
+    },
+    /// The answer is not what kubectl prints.
+    #[error("kubectl {action} printed something that is not JSON")]
+    Answer {
+        /// What was asked.
+        action: String,
+        /// Where it stops.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A job of this name is there already and differs.
+    #[error(
+        "job {job} is there already and differs:\n{difference}\na Job cannot be changed while it exists: `canoe job delete {job}` and \
+         submit again (data, logs and models stay on the volume), or choose another name"
+    )]
+    Differs {
+        /// The job.
+        job: String,
+        /// What `kubectl diff` shows.
+        difference: String,
+    },
+}
+
+/// The program and whom it talks to.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    /// Usually `kubectl`.
+    pub program: PathBuf,
+    /// The kubeconfig, if not the usual one.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context, if not the current one.
+    pub context: Option<String>,
+}
+
+impl Kubectl {
+    /// A command with these arguments; no request takes longer than 30 s, except for logs.
+    fn command(&self, args: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args);
+        if let Some(path) = &self.kubeconfig {
+            command.arg("--kubeconfig").arg(path);
+        }
+        if let Some(context) = &self.context {
+            command.arg("--context").arg(context);
+        }
+        command
+    }
+
+    /// Runs it with `input` and collects what it prints.
+    pub(super) fn call(&self, args: &[String], input: &str) -> Result<Output, ClusterError> {
+        let failed = |source| ClusterError::Start {
+            program: self.program.clone(),
+            source,
+        };
+        let mut child = self
+            .command(args)
+            .arg("--request-timeout=30s")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let pipe = child.stdin.take();
+        let input = input.to_owned();
+        let writer = thread::spawn(move || pipe.map(|mut pipe| pipe.write_all(input.as_bytes())));
+        let output = child.wait_with_output().map_err(failed)?;
+        // kubectl that ends before it has read everything says why itself.
+        drop(writer.join());
+        Ok(output)
+    }
+
+    /// Runs it; its standard output if it ended well.
+    fn text(&self, args: &[String], input: &str) -> Result<String, ClusterError> {
+        let output = self.call(args, input)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(refused(args, &output))
+    }
+
+    fn json(&self, args: &[String]) -> Result<Option<Value>, ClusterError> {
+        let text = self.text(args, "")?;
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|source| ClusterError::Answer {
+                action: action(args),
+                source,
+            })
+    }
+
+    fn items(&self, args: &[String]) -> Result<Vec<Value>, ClusterError> {
+        let list = self.json(args)?.unwrap_or_default();
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Applies the objects. Returns a line for each, and the server's warnings: a Job whose pods will
+    /// be refused is accepted with nothing but a warning.
+    pub fn apply(
+        &self,
+        objects: &[Value],
+        mode: Mode,
+    ) -> Result<(Vec<String>, Vec<String>), ClusterError> {
+        let args = arguments::apply(mode);
+        let output = self.call(&args, &yaml::documents(objects))?;
+        if !output.status.success() {
+            return Err(refused(&args, &output));
+        }
+        let lines = |bytes: &[u8]| -> Vec<String> {
+            String::from_utf8_lossy(bytes)
+                .lines()
+                .map(str::to_owned)
+                .collect()
+        };
+        let warnings = lines(&output.stderr)
+            .into_iter()
+            .filter(|line| line.starts_with("Warning:"))
+            .collect();
+        Ok((lines(&output.stdout), warnings))
+    }
+
+    /// How the objects differ from those on the cluster; `None` if they do not.
+    pub fn difference(&self, objects: &[Value]) -> Result<Option<String>, ClusterError> {
+        let args = arguments::diff();
+        let output = self.call(&args, &yaml::documents(objects))?;
+        match output.status.code() {
+            Some(0) => Ok(None),
+            Some(1) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
+            _ => Err(refused(&args, &output)),
+        }
+    }
+
+    /// The Job, if it is there.
+    pub fn job(&self, target: &Target) -> Result<Option<Value>, ClusterError> {
+        self.json(&arguments::get_job(target))
+    }
+
+    /// Everything that the status of a job is told from.
+    pub fn observe(&self, target: &Target) -> Result<Observed, ClusterError> {
+        let prefix = format!("{}-", target.job);
+        let about = |event: &Value| {
+            let name = event["involvedObject"]["name"].as_str().unwrap_or("");
+            name == target.job || name.starts_with(&prefix)
+        };
+        Ok(Observed {
+            job: self.job(target)?,
+            pods: self.items(&arguments::get_pods(target))?,
+            events: self
+                .items(&arguments::get_events(target))?
+                .into_iter()
+                .filter(about)
+                .collect(),
+            claims: self.items(&arguments::get_claims(target))?,
+        })
+    }
+
+    /// The command that prints the logs; the caller runs it with its own output.
+    pub fn logs(&self, target: &Target, wish: &LogWish) -> Command {
+        self.command(&arguments::logs(target, wish))
+    }
+
+    /// Removes what submit has made; a line for each object that was there.
+    pub fn delete(&self, target: &Target, scope: Scope) -> Result<Vec<String>, ClusterError> {
+        let mut lines = Vec::new();
+        for call in arguments::delete(target, scope) {
+            lines.extend(self.text(&call, "")?.lines().map(str::to_owned));
+        }
+        Ok(lines)
+    }
+}
+
+fn action(args: &[String]) -> String {
+    args.iter().take(2).cloned().collect::<Vec<_>>().join(" ")
+}
+
+fn refused(args: &[String], output: &Output) -> ClusterError {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let message = text.trim();
+    let message = if message.is_empty() {
+        format!("ended with {}", output.status)
+    } else {
+        message.to_owned()
+    };
+    ClusterError::Refused {
+        action: action(args),
+        message,
+    }
+}

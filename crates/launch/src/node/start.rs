@@ -1,0 +1,142 @@
+//! The arguments of `canoe node`: a few of its own, all others are for the trainer.
+//!
+//! v1's start script passed on every flag that it did not know, so this cannot be a usual parser: what
+//! is not the node's own is kept as it is, in its order.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::api::ACCOUNT_DIR;
+use super::run::Start;
+use crate::k8s::job::Discovery;
+use crate::k8s::objects::HEALTH_PORT;
+
+/// The node's own flags and what they mean, for help texts.
+pub const FLAGS: [(&str, &str); 4] = [
+    (
+        "--discovery=indexed|podlist",
+        "how nodes find each other (indexed)",
+    ),
+    ("--health_port=PORT", "where probes are answered (8471)"),
+    (
+        "--patience=SECONDS",
+        "how long to wait for peers and for the data shard (1800)",
+    ),
+    (
+        "--grace=SECONDS",
+        "from SIGTERM to SIGKILL of server and trainer (50)",
+    ),
+];
+
+/// An own flag with a value that it cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--{flag}={value}: {want} is expected")]
+pub struct FlagError {
+    flag: String,
+    value: String,
+    want: &'static str,
+}
+
+impl Start {
+    /// Sorts the arguments after `canoe node`.
+    pub fn from_arguments(
+        program: PathBuf,
+        variables: BTreeMap<String, String>,
+        arguments: &[String],
+    ) -> Result<Self, FlagError> {
+        let mut start = Self {
+            program,
+            variables,
+            discovery: Discovery::Indexed,
+            arguments: Vec::new(),
+            account_dir: PathBuf::from(ACCOUNT_DIR),
+            health_port: HEALTH_PORT,
+            patience: Duration::from_secs(1800),
+            grace: Duration::from_secs(50),
+        };
+        for argument in arguments {
+            let own = argument
+                .strip_prefix("--")
+                .and_then(|flag| flag.split_once('='));
+            match own {
+                Some((flag, value)) if start.take(flag, value)? => {}
+                _ => start.arguments.push(argument.clone()),
+            }
+        }
+        Ok(start)
+    }
+
+    /// Takes an own flag; `false` if it is none.
+    fn take(&mut self, flag: &str, value: &str) -> Result<bool, FlagError> {
+        let wrong = |want| FlagError {
+            flag: flag.to_owned(),
+            value: value.to_owned(),
+            want,
+        };
+        let seconds = || {
+            value
+                .parse()
+                .map(Duration::from_secs)
+                .map_err(|_| wrong("a number of seconds"))
+        };
+        match flag {
+            "discovery" => {
+                self.discovery = match value {
+                    "indexed" => Discovery::Indexed,
+                    "podlist" => Discovery::Podlist,
+                    _ => return Err(wrong("indexed or podlist")),
+                }
+            }
+            "health_port" => self.health_port = value.parse().map_err(|_| wrong("a port"))?,
+            "patience" => self.patience = seconds()?,
+            "grace" => self.grace = seconds()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(arguments: &[&str]) -> Result<Start, FlagError> {
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
+        Start::from_arguments("/bin/canoe".into(), BTreeMap::new(), &arguments)
+    }
+
+    #[test]
+    fn own_flags_are_taken_and_others_passed_on() {
+        let started = start(&[
+            "--log_period=50",
+            "--discovery=podlist",
+            "--dot_period",
+            "10",
+            "--grace=7",
+            "--config=a.py",
+        ])
+        .unwrap();
+        assert_eq!(
+            (started.discovery, started.grace),
+            (Discovery::Podlist, Duration::from_secs(7))
+        );
+        assert_eq!(
+            started.arguments,
+            ["--log_period=50", "--dot_period", "10", "--config=a.py"]
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let error = start(&["--discovery=magic"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--discovery=magic: indexed or podlist is expected"
+        );
+        assert!(start(&["--health_port=x"]).is_err() && start(&["--patience=-1"]).is_err());
+    }
+}
