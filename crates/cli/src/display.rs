@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use launch::display::plain::Plain;
+use launch::display::screen::Screen;
 use launch::display::view::View;
 use launch::event::JobEvent;
 
@@ -21,7 +22,7 @@ pub struct Display {
 enum Form {
     Terminal {
         view: View,
-        drawn: usize,
+        screen: Screen,
         at: Option<Instant>,
     },
     Lines(Plain),
@@ -33,7 +34,7 @@ impl Display {
         let form = if io::stderr().is_terminal() {
             Form::Terminal {
                 view: View::new(passes),
-                drawn: 0,
+                screen: Screen::new(),
                 at: None,
             }
         } else {
@@ -54,10 +55,10 @@ impl Display {
                     eprintln!("{line}");
                 }
             }
-            Form::Terminal { view, drawn, at } => {
+            Form::Terminal { view, screen, at } => {
                 view.take(elapsed, event);
                 if at.is_none_or(|at| at.elapsed() >= REDRAW) {
-                    draw(view, elapsed, drawn);
+                    draw(view, elapsed, screen);
                     *at = Some(Instant::now());
                 }
             }
@@ -66,28 +67,19 @@ impl Display {
 
     /// Draws the last picture and leaves it.
     pub fn end(&mut self) {
-        if let Form::Terminal { view, drawn, .. } = &mut self.form {
-            draw(view, self.begun.elapsed(), drawn);
-            *drawn = 0;
+        if let Form::Terminal { view, screen, .. } = &mut self.form {
+            draw(view, self.begun.elapsed(), screen);
         }
     }
 }
 
-/// Draws over the last picture, which had `drawn` lines.
-fn draw(view: &View, elapsed: Duration, drawn: &mut usize) {
+fn draw(view: &View, elapsed: Duration, screen: &mut Screen) {
     let (width, height) = terminal_size();
     let lines = view.lines(elapsed, width, height.saturating_sub(1));
-    let mut out = String::new();
-    if *drawn > 0 {
-        out.push_str(&format!("\x1b[{drawn}A"));
-    }
-    for line in &lines {
-        out.push_str(&format!("\r\x1b[2K{line}\n"));
-    }
-    out.push_str("\x1b[J");
-    *drawn = lines.len();
     // A terminal that went away is no reason to end the job.
-    let _ = io::stderr().lock().write_all(out.as_bytes());
+    let _ = io::stderr()
+        .lock()
+        .write_all(screen.draw(&lines, width).as_bytes());
 }
 
 fn terminal_size() -> (usize, usize) {

@@ -13,6 +13,10 @@ pub enum Exit {
     Usage,
     /// The command worked, the job that it ran failed.
     JobFailed,
+    /// The configuration cannot be used: starting again cannot help (Kubernetes fails the job at once).
+    Configuration,
+    /// A code of its own, as `canoe node` promises to Kubernetes.
+    Code(u8),
     /// Ended by Ctrl-C or a termination signal.
     Interrupted,
 }
@@ -24,6 +28,8 @@ impl From<Exit> for ExitCode {
             Exit::Failure => 1,
             Exit::Usage => 2,
             Exit::JobFailed => 3,
+            Exit::Configuration => 78,
+            Exit::Code(code) => code,
             Exit::Interrupted => 130,
         })
     }

@@ -57,6 +57,11 @@ enum Command {
     /// Run one parameter server, with v1's flags (`canoe pserver --help` lists them).
     #[command(disable_help_flag = true)]
     Pserver(V1Arguments),
+    /// Run a node of a cluster job: the entry point of a pod.
+    #[command(disable_help_flag = true)]
+    Node(V1Arguments),
+    /// Run a job folder on Kubernetes.
+    Job(commands::job::JobArgs),
     /// Look into a pass directory, export it, compare two.
     Model(commands::model::ModelArgs),
     /// Reproducible measurements.
@@ -79,6 +84,8 @@ fn main() -> ExitCode {
         Command::Config(args) => commands::config::run(args),
         Command::Train(v1) => commands::train::run(&v1.args),
         Command::Pserver(v1) => commands::pserver::run(&v1.args),
+        Command::Node(v1) => commands::node::run(&v1.args),
+        Command::Job(args) => commands::job::run(args),
         Command::Model(args) => commands::model::run(args),
         Command::Bench(args) => commands::bench::run(args),
     };

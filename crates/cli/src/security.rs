@@ -1,16 +1,11 @@
 //! The job's secret and keys: from the environment and from files, never from arguments that others can read.
 
 use anyhow::Context;
+use launch::local::plan::TOKEN_VARIABLE;
 use wire::Token;
 use wire::tls::{ClientTls, Identity, ServerTls};
 
 use crate::flags::Flags;
-
-/// The environment variable that carries the job token.
-pub const TOKEN_VARIABLE: &str = "CANOE_JOB_TOKEN";
-
-/// The name that every server's certificate must carry.
-const SERVER_NAME: &str = "canoe-pserver";
 
 /// The job token from the environment.
 pub fn token() -> anyhow::Result<Token> {
@@ -36,7 +31,7 @@ pub fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
     let identity = identity(flags)?;
     Ok(Some(ClientTls::new(
         &authority,
-        SERVER_NAME,
+        launch::k8s::credentials::SERVER_NAME,
         identity.as_ref(),
     )?))
 }

@@ -1,6 +1,8 @@
 //! No work is lost when a process dies: servers and trainers are killed at random moments and stopped, and the model
 //! is the one of an undisturbed run, byte for byte.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::fs;

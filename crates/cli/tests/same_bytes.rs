@@ -1,5 +1,7 @@
 //! The promise of the same model bit for bit: repeated, resumed, killed, threaded, and on several nodes.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::process::{Command, Stdio};

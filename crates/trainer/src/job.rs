@@ -298,7 +298,8 @@ fn check_loadable(network: &Network, report: &mut dyn Report) -> Result<(), Trai
             "has parameters with sparse_update, whose saved values cannot be loaded into servers yet; train it locally, or without sparse_update",
         ));
     }
-    let text = "the servers start from the saved values; optimizer state and schedules start afresh";
+    let text =
+        "the servers start from the saved values; optimizer state and schedules start afresh";
     report.line(Level::Warning, "Trainer.cpp:130", text);
     Ok(())
 }

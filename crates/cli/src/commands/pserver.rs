@@ -16,6 +16,9 @@ use crate::security;
 use crate::status_page::{self, Pages};
 use crate::v1_flags::{COMMON, PSERVER};
 
+/// How long a server of a finished job waits for trainers to hang up.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// Runs a server with the arguments behind `canoe pserver`.
 pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, PSERVER], args) {
@@ -69,6 +72,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     }
     end_on_signals(&server)?;
     let outcome = server.wait();
+    server.linger(LINGER);
     server.shutdown();
     Ok(match outcome {
         Outcome::Finished | Outcome::Stopped => Exit::Success,

@@ -57,7 +57,14 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         args: config_args(&flags),
         python: Some(python.clone()),
         ..config::EvaluateOptions::new(&config_file)
-    })?;
+    });
+    let evaluated = match evaluated {
+        Ok(evaluated) => evaluated,
+        Err(error) => {
+            eprintln!("canoe: {:#}", anyhow::Error::from(error));
+            return Ok(Exit::Configuration);
+        }
+    };
     let mut settings = settings(&flags, config_file, python, directories)?;
     settings.passes.save_dir = save_dir;
     job::run(&job, &evaluated, &settings, &mut console)?;
