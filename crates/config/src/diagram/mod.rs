@@ -1,6 +1,6 @@
 //! Draws a network: Graphviz text, or an SVG that needs no other program.
 //!
-//! [`Graph`] is the network as boxes and arrows, sub-models and memories included; `dot` writes it for Graphviz,
+//! `Graph` is the network as boxes and arrows, sub-models and memories included; `dot` writes it for Graphviz,
 //! `layout` places it in rows, `svg` draws the rows.
 
 mod dot;
