@@ -173,7 +173,7 @@ pub enum DataError {
     },
     /// A provider process sent something that is no message.
     #[error(
-        "a process of data provider {provider} sent a broken message ({reason}); does it write to file descriptors of its own?"
+        "a process of data provider {provider} sent a broken message ({reason}); does it write to file descriptors that are not its own?"
     )]
     Broken {
         /// Module and function.

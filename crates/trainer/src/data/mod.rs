@@ -6,12 +6,12 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`order`]: the order of samples, precisely; the pool they are drawn from. Pure.
-//! - [`table`]: samples in memory and the batches copied from them.
-//! - [`source`]: the thread behind [`Source`].
-//! - [`provider`], [`worker`], [`frame`]: Python providers, one of their processes, what it sends.
-//! - [`native`]: formats that we read ourselves.
-//! - [`list`], [`random`], [`stop`], [`origin`], [`error`]: what the others share.
+//! - `order`: the order of samples, precisely; the pool they are drawn from. Pure.
+//! - `table`: samples in memory and the batches copied from them.
+//! - `source`: the thread behind [`Source`].
+//! - `provider`, `worker`, `frame`: Python providers, one of their processes, what it sends.
+//! - `native`: formats that we read ourselves.
+//! - `list`, `random`, `stop`, `origin`, `error`: what the others share.
 
 mod error;
 mod frame;

@@ -2,8 +2,9 @@
 //!
 //! 1. The files of the list are read in order; if samples are shuffled from a bounded pool and not kept for later
 //!    passes, the files are put into random order first ([`files`]).
-//! 2. Without shuffling, one file follows the other. With shuffling, groups of sixteen files are read at once: in turn,
-//!    each gives a block of up to 128 samples (fewer if dense slots are wide), until all of the group have ended.
+//! 2. Without shuffling, one file follows the other, as always with native readers. With shuffling, groups of sixteen
+//!    files are read at once: in turn, each gives a block of up to 128 samples (fewer if dense slots are wide or long),
+//!    until all of the group have ended.
 //! 3. The samples enter a pool in this order. Before each batch the pool is filled to its level ([`Level`]); then the
 //!    samples of the batch are drawn from it at random, or from its front without shuffling. The level is `pool_size`;
 //!    if that is unlimited, the whole pass; or, where `min_pool_size` is given, that many but at least sixteen batches.

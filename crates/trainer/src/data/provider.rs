@@ -228,6 +228,7 @@ impl Provider {
                 sample: refusal.sample,
                 traceback: refusal.message,
             },
+            "worker" => self.broken(refusal.message),
             _ => DataError::Load {
                 provider,
                 traceback: refusal.message,

@@ -101,12 +101,16 @@ impl Worker {
         }
     }
 
+    /// The pipe is closed: the process has ended, or is given a second to.
     fn ended(&mut self) -> Heard {
-        // The pipe is closed, so the process has ended or is about to; it is not worth more than a kill.
-        std::thread::sleep(Duration::from_millis(20));
+        for _ in 0..100 {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Heard::Ended(describe(status));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
-        let status = self.child.wait().ok().map(describe);
-        Heard::Ended(status.unwrap_or_else(|| "unknown status".to_owned()))
+        Heard::Ended("it closed its output".to_owned())
     }
 }
 

@@ -179,6 +179,19 @@ def verify_sparse(slot, value, strict):
         seen.add(each)
 
 
+def volume(settings, sample):
+    """Bytes of the dense sequences of a sample; 0 for what will be refused anyway."""
+    try:
+        return sum(4 * settings.slots[at].dim * positions(sample[at], settings.slots[at].seq_type)
+                   for at in settings.wide)
+    except (TypeError, IndexError, KeyError):
+        return 0
+
+
+def positions(value, level):
+    return len(value) if level == 1 else sum(map(len, value))
+
+
 class Samples(object):
     """The samples of one file, block by block."""
 
@@ -195,17 +208,19 @@ class Samples(object):
         self.iterator = iter(self.settings.generator(self.settings, self.name))
 
     def block(self, size):
-        """Up to `size` samples, and whether the file has ended."""
-        samples = []
+        """Up to `size` samples, fewer if they are large, and whether the file has ended."""
+        samples, filled = [], 0
         try:
             if self.iterator is None:
                 self.open()
-            while len(samples) < size:
+            while len(samples) < size and filled < BLOCK_BYTES:
                 sample = next(self.iterator)
                 self.pulled += 1
                 sample = self.ordered(sample)
                 if not self.settings.check or self.passes(sample):
                     samples.append(sample)
+                    if self.settings.wide:
+                        filled += volume(self.settings, sample)
         except StopIteration:
             return samples, True
         except (Refused, KeyboardInterrupt):
@@ -379,6 +394,7 @@ def arrange(settings):
         settings.slots = list(settings.slots)
         names = list(settings.input_order) + ['#%d' % i for i in range(len(settings.slots))]
         settings.slot_names = names[:len(settings.slots)]
+    settings.wide = [at for at, slot in enumerate(settings.slots) if slot.type == DENSE and slot.seq_type]
     if not callable(settings.calc_batch_size):
         settings.calc_batch_size = None
 
@@ -436,6 +452,9 @@ def main():
         pipe.flush()
     except (BrokenPipeError, KeyboardInterrupt):
         os._exit(1)
+    except BaseException:
+        pipe.send_json(b'E', {'kind': 'worker', 'message': traceback.format_exc().rstrip()})
+        pipe.flush()
 
 
 if __name__ == '__main__':

@@ -307,6 +307,21 @@ def process(settings, name):
 }
 
 #[test]
+fn long_dense_sequences_come_in_smaller_blocks() {
+    let code = "
+@provider(input_types=[dense_vector_sequence(1000)])
+def process(settings, name):
+    for i in range(20):
+        yield [[i] * 1000] * 200
+";
+    let job = Job::with_provider(code, &[("x", 1000)]);
+    job.numbers(&[1]);
+    let got = batches(&mut job.open().unwrap(), 0, 0);
+    assert_eq!(got.iter().map(|batch| batch.samples).sum::<usize>(), 20);
+    assert_eq!(got[0].slots[0].data.rows(), 800);
+}
+
+#[test]
 fn python_2_generators_may_end_by_raising() {
     let code = "
 @provider(input_types=[integer_value(5)], should_shuffle=False)
