@@ -11,7 +11,10 @@
 
 pub mod catalog;
 pub mod cidr;
+pub mod cost;
+pub mod credentials;
 pub mod kubeconfig;
+pub mod manifests;
 pub mod matrix;
 pub mod names;
 pub mod policy;

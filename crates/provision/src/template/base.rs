@@ -102,7 +102,7 @@ fn egress(spec: &ClusterSpec, id: &str) -> Vec<Value> {
         return vec![to("tcp", (2049, 2049), vpc, "NFS replies inside the VPC")];
     }
     vec![
-        to("-1", (-1, -1), vpc, "anything inside the VPC"),
+        json!({"IpProtocol": "-1", "CidrIp": vpc, "Description": "anything inside the VPC"}),
         to(
             "tcp",
             (443, 443),

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::roles::{self, Role};
-use super::{Builder, attribute, import, network, reference, sub, tag_map, tags};
+use super::{Builder, attribute, import, network, reference, tag_map, tags};
 use crate::catalog;
 use crate::spec::{Capacity, ClusterSpec};
 
@@ -304,10 +304,6 @@ fn record(spec: &ClusterSpec, out: &mut Builder) {
                 "ResourceRecords": [host],
             }),
         );
-        out.output(
-            "ExternalName",
-            "Your name for the API server",
-            sub(name.clone()),
-        );
+        out.output("ExternalName", "Your name for the API server", json!(name));
     }
 }

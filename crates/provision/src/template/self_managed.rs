@@ -204,8 +204,14 @@ fn workers(spec: &ClusterSpec, out: &mut Builder, user_data: &str) {
 
 /// The worker mounts the file system, whose id is known only once the storage stack exists.
 fn user_data_with_files(spec: &ClusterSpec, user_data: &str) -> Value {
-    let parts: Vec<&str> = user_data.split(crate::user_data::FILE_SYSTEM).collect();
-    json!({"Fn::Join": [import(spec, "FileSystemId"), parts]})
+    let mut parts: Vec<Value> = Vec::new();
+    for part in user_data.split(crate::user_data::FILE_SYSTEM) {
+        if !parts.is_empty() {
+            parts.push(import(spec, "FileSystemId"));
+        }
+        parts.push(json!(part));
+    }
+    json!({"Fn::Join": ["", parts]})
 }
 
 fn scaling_group(spec: &ClusterSpec, out: &mut Builder) {
