@@ -18,6 +18,7 @@ pub mod manifests;
 pub mod matrix;
 pub mod names;
 pub mod policy;
+pub mod rules;
 pub mod spec;
 pub mod template;
 pub mod user_data;
