@@ -9,11 +9,13 @@
 //! - [`spec`]: the cluster file; its keys, how it is read, checked and written.
 //! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the checks stand on.
 
+pub mod assets;
 pub mod catalog;
 pub mod cidr;
 pub mod cost;
 pub mod credentials;
 pub mod kubeconfig;
+pub mod lifecycle;
 pub mod manifests;
 pub mod matrix;
 pub mod names;

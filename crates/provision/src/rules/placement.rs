@@ -178,7 +178,7 @@ pub(super) fn desired_over_max(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-fn depends_on<'v>(resource: &'v Value, id: &str) -> bool {
+fn depends_on(resource: &Value, id: &str) -> bool {
     match &resource["DependsOn"] {
         Value::String(one) => one == id,
         Value::Array(many) => many.iter().any(|entry| entry == id),

@@ -699,7 +699,7 @@ mod tests {
             let sentence = problem.text("cluster.yaml");
             assert!(sentence.contains(words), "{sentence}");
             assert!(!problem.remedy.is_empty());
-            if *to != "" && !problem.message.contains("missing") {
+            if !to.is_empty() && !problem.message.contains("missing") {
                 let line = text.lines().nth(problem.line.unwrap() - 1).unwrap();
                 let last = to.lines().next().unwrap();
                 assert!(line.contains(last.trim()), "{sentence} points at {line:?}");
