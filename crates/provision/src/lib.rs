@@ -12,6 +12,8 @@
 pub mod assets;
 pub mod catalog;
 pub mod cidr;
+pub mod cloud;
+pub mod command;
 pub mod cost;
 pub mod credentials;
 pub mod kubeconfig;
