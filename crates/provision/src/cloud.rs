@@ -1,6 +1,6 @@
 //! AWS as this crate sees it: the few calls it needs, as a trait.
 //!
-//! Two things implement it: [`crate::aws::Aws`], which signs requests and sends them, and the double
+//! Two things implement it: the signed-request client, which signs requests and sends them, and the double
 //! of the tests, which enforces what no public stand-in does (interfaces that hold groups, exports
 //! that hold stacks, buckets that are not empty). Commands are written against the trait, so the code
 //! that is tested is the code that runs.
@@ -10,6 +10,7 @@ use std::future::Future;
 
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
+use crate::policy::Simulation;
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -285,11 +286,12 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = Answer<Vec<u8>>> + Send;
     /// State of a key, such as `PendingDeletion`.
     fn key_state(&self, arn: &str) -> impl Future<Output = Answer<String>> + Send;
-    /// Actions that the caller may not do, of those asked for.
+    /// Actions that the caller may not do, of those asked for; `context` holds for every request.
     fn denied_actions(
         &self,
         arn: &str,
-        actions: &[String],
+        simulations: &[Simulation],
+        context: &[(String, String)],
     ) -> impl Future<Output = Answer<Vec<String>>> + Send;
     /// A quota's value, if the account has it.
     fn quota(&self, service: &str, code: &str) -> impl Future<Output = Answer<Option<f64>>> + Send;

@@ -7,7 +7,18 @@
 //! # Map, in reading order
 //!
 //! - [`spec`]: the cluster file; its keys, how it is read, checked and written.
-//! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the checks stand on.
+//! - [`template`], [`user_data`], [`kubeconfig`], [`manifests`]: what is rendered from it. Pure.
+//! - [`policy`], [`cost`], [`rules`]: what it needs, what it costs, what is wrong with it. Pure.
+//! - [`credentials`], [`assets`]: TLS pairs of a self-managed cluster; the folder on disk.
+//! - [`lifecycle`]: every decision of `up`, `down`, `status`, `upgrade`. Pure.
+//! - [`cloud`]: the calls of AWS that are needed, as a trait; [`command`]: the commands over it.
+//! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
+//!
+//! # Invariants
+//!
+//! 1. Two renders of one file are equal byte for byte.
+//! 2. Every command can be interrupted anywhere and run again.
+//! 3. No private key leaves the disk unencrypted, and none is ever printed.
 
 pub mod assets;
 pub mod catalog;
@@ -16,6 +27,8 @@ pub mod cloud;
 pub mod command;
 pub mod cost;
 pub mod credentials;
+#[cfg(test)]
+mod double;
 pub mod kubeconfig;
 pub mod lifecycle;
 pub mod manifests;

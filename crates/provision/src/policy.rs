@@ -64,15 +64,53 @@ fn statements(spec: &ClusterSpec, account: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Every action of the policy with a resource to try it on: what `validate` asks AWS to simulate.
-pub fn simulated_calls(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
-    let mut calls = Vec::new();
-    for grant in grants(spec, account) {
-        for action in &grant.actions {
-            calls.push(((*action).to_owned(), grant.resources[0].replace('*', "x")));
+/// Actions to be tried on one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simulation {
+    /// Such as `eks:CreateCluster`.
+    pub actions: Vec<String>,
+    /// An ARN, or `*`.
+    pub resource: String,
+}
+
+/// What `validate` asks AWS to simulate: every action of the policy on a resource that it names.
+pub fn simulations(spec: &ClusterSpec, account: &str) -> Vec<Simulation> {
+    let concrete = |pattern: &String| {
+        if pattern == "*" {
+            pattern.clone()
+        } else {
+            pattern.replace('*', "x")
         }
-    }
-    calls
+    };
+    let named = |action: &&&str| !action.ends_with('*');
+    grants(spec, account)
+        .into_iter()
+        .map(|grant| Simulation {
+            actions: grant
+                .actions
+                .iter()
+                .filter(named)
+                .map(|action| (*action).to_owned())
+                .collect(),
+            resource: grant.resources.first().map(concrete).unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// What is true of the requests that are simulated: region, tag, and the service that gets a role.
+pub fn simulation_context(spec: &ClusterSpec) -> Vec<(String, String)> {
+    vec![
+        ("aws:RequestedRegion".to_owned(), spec.region.clone()),
+        (format!("aws:ResourceTag/{CLUSTER_TAG}"), spec.name.clone()),
+        (
+            "iam:PassedToService".to_owned(),
+            "ec2.amazonaws.com".to_owned(),
+        ),
+        (
+            "iam:AWSServiceName".to_owned(),
+            "eks.amazonaws.com".to_owned(),
+        ),
+    ]
 }
 
 fn grants(spec: &ClusterSpec, account: &str) -> Vec<Grant> {

@@ -131,3 +131,6 @@ fn cause_words(cause: Option<&Cause>) -> String {
         None => "AWS names no cause; look at its events".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,20 +105,18 @@ fn check(what: &'static str, result: Result<Result<String, String>, CloudError>)
 }
 
 async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, account: &str, arn: &str) -> Check {
-    let mut actions: Vec<String> = policy::simulated_calls(spec, account)
-        .into_iter()
-        .map(|(action, _)| action)
-        .collect();
-    actions.retain(|action| !action.contains('*'));
+    let simulations = policy::simulations(spec, account);
+    let count: usize = simulations
+        .iter()
+        .map(|simulation| simulation.actions.len())
+        .sum();
+    let context = policy::simulation_context(spec);
     let result = cloud
-        .denied_actions(&principal(arn), &actions)
+        .denied_actions(&principal(arn), &simulations, &context)
         .await
         .map(|denied| {
             if denied.is_empty() {
-                Ok(format!(
-                    "all {} actions of the policy are allowed",
-                    actions.len()
-                ))
+                Ok(format!("all {count} actions of the policy are allowed"))
             } else {
                 Err(format!(
                     "missing: {}; attach what `canoe cluster policy` prints",
