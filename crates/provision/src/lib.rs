@@ -11,7 +11,7 @@
 //! - [`policy`], [`cost`], [`rules`]: what it needs, what it costs, what is wrong with it. Pure.
 //! - [`credentials`], [`assets`]: TLS pairs of a self-managed cluster; the folder on disk.
 //! - [`lifecycle`]: every decision of `up`, `down`, `status`, `upgrade`. Pure.
-//! - [`cloud`]: the calls of AWS that are needed, as a trait; [`command`]: the commands over it.
+//! - [`cloud`]: the calls of AWS that are needed, as a trait; [`aws`]: the real ones; [`command`]: the commands over it.
 //! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
 //!
 //! # Invariants
@@ -21,6 +21,7 @@
 //! 3. No private key leaves the disk unencrypted, and none is ever printed.
 
 pub mod assets;
+pub mod aws;
 pub mod catalog;
 pub mod cidr;
 pub mod cloud;

@@ -6,6 +6,7 @@
 pub mod down;
 pub mod encrypt;
 pub mod follow;
+pub mod nodes;
 pub mod stack;
 pub mod status;
 pub mod up;

@@ -34,6 +34,23 @@ pub fn write(spec: &ClusterSpec) -> String {
     out
 }
 
+/// The file `text` with another number of workers; everything else, comments included, stays.
+///
+/// `None` when the file has no line `count: N` that could be edited.
+pub fn with_workers(text: &str, count: u32) -> Option<String> {
+    let line = crate::yaml::parse(text).ok()?.line("workers.count")?;
+    let old = text.lines().nth(line.checked_sub(1)?)?;
+    let at = old.find("count:")? + "count:".len();
+    let digits = old[at..].find(|c: char| c.is_ascii_digit())? + at;
+    let end = old[digits..]
+        .find(|c: char| !c.is_ascii_digit())
+        .map_or(old.len(), |offset| digits + offset);
+    let new = format!("{}{count}{}", &old[..digits], &old[end..]);
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    lines[line - 1] = &new;
+    Some(lines.join("\n"))
+}
+
 fn entry(out: &mut String, field: &Field, key: &str, indent: &str, value: Option<&Value>) {
     if indent.is_empty() {
         out.push('\n');
@@ -99,6 +116,18 @@ mod tests {
         spec.tags.insert("cost centre".to_owned(), "yes".to_owned());
         spec.tags.insert("ratio".to_owned(), "1.50".to_owned());
         assert_eq!(read(&write(&spec)).unwrap().0, spec);
+    }
+
+    #[test]
+    fn scaling_edits_one_number_and_nothing_else() {
+        let text = write(&ClusterSpec::new("demo", "us-west-2"));
+        let scaled = with_workers(&text, 7).unwrap();
+        assert_eq!(scaled, text.replace("count: 3", "count: 7"));
+        assert_eq!(
+            with_workers("workers: {count: 3, max: 4} # c\r\n", 12).unwrap(),
+            "workers: {count: 12, max: 4} # c\r\n"
+        );
+        assert_eq!(with_workers("workers: 3\n", 4), None);
     }
 
     #[test]
