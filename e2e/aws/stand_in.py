@@ -141,7 +141,8 @@ def good_way(place, port):
     status = json.loads(place.run("status", "--output", "json"))
     assert status["endpoint"] and status["file_system"] in listed, status
     place.run("scale", "--workers", "5", "--yes", "--poll", "0.2")
-    group = place.aws(port, "eks", "describe-nodegroup", "--cluster-name", "demo", "--nodegroup-name", "demo-workers")
+    name = place.aws(port, "eks", "list-nodegroups", "--cluster-name", "demo")["nodegroups"][0]
+    group = place.aws(port, "eks", "describe-nodegroup", "--cluster-name", "demo", "--nodegroup-name", name)
     assert group["nodegroup"]["scalingConfig"]["desiredSize"] == 5, group
     place.run("scale", "--workers", "99", "--yes", ok=False)
     assert "count: 5" in (place.directory / "cluster/cluster.yaml").read_text()

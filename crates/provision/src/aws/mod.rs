@@ -9,6 +9,7 @@
 pub mod address;
 mod calls;
 mod client;
+mod pages;
 mod query;
 mod rest;
 pub mod token;

@@ -248,6 +248,7 @@ fn service_account(addon: &str) -> &'static str {
     }
 }
 
+/// The group has no name of its own: one with a name could not be replaced when the types change.
 fn workers(spec: &ClusterSpec, out: &mut Builder, before: Vec<String>) {
     let workers = &spec.workers;
     let subnets: Vec<Value> = network::worker_subnets(spec)
@@ -259,7 +260,6 @@ fn workers(spec: &ClusterSpec, out: &mut Builder, before: Vec<String>) {
         .first()
         .is_some_and(|name| catalog::is_arm(name));
     let mut properties = json!({
-        "NodegroupName": format!("{}-workers", spec.name),
         "ClusterName": reference("Cluster"),
         "NodeRole": attribute("WorkerRole", "Arn"),
         "Subnets": subnets,
@@ -271,6 +271,8 @@ fn workers(spec: &ClusterSpec, out: &mut Builder, before: Vec<String>) {
         "InstanceTypes": workers.instance_types,
         "ScalingConfig": {"MinSize": 0, "DesiredSize": workers.count, "MaxSize": workers.max},
         "UpdateConfig": {"MaxUnavailable": 1},
+        // Named, so that an upgrade of the control plane is followed by one of the workers.
+        "Version": spec.kubernetes_version,
         "LaunchTemplate": {
             "Id": reference("WorkerTemplate"),
             "Version": attribute("WorkerTemplate", "LatestVersionNumber"),
