@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import secrets
+import signal
 import socket
 import subprocess
 import tempfile
@@ -194,6 +195,49 @@ def broken_stack(place, port):
     assert file.read_text() == text
 
 
+def interrupted(place, port):
+    """Ctrl-C in the middle of `up` and of `down`: the same command again ends well."""
+    for command in (["up", "--yes", "--no-wait", "--poll", "0.2"], ["down", "--yes", "--poll", "0.2"]):
+        for delay in (0.1, 0.4, 0.8):
+            process = subprocess.Popen(
+                [place.canoe, "cluster", "--dir", str(place.directory / "cluster"), *command],
+                env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode in (0, 130, -signal.SIGINT), f"{process.returncode}: {said}"
+        place.run(*command)
+    assert inventory(place, port) == []
+    print("Ctrl-C: up and down go on where they were")
+
+
+def second_opinion(place, moto):
+    """Another stand-in, moto, answers the questions of `validate`."""
+    port = free_port()
+    server = subprocess.Popen([moto, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port)
+        before = place.environment
+        place.environment = dict(before, AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+        text = place.run("validate", ok=None)[1]
+        place.environment = before
+        for line in ("ok       credentials", "ok       zones", "ok       instance types", "ok       names"):
+            assert line in text, text
+        print("moto: credentials, zones, instance types and names are answered")
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def wait_for(port):
+    for _ in range(150):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"nothing listens on port {port}")
+
+
 def no_secret(place):
     for text in place.said:
         assert SECRET not in text and "PRIVATE KEY" not in text
@@ -220,6 +264,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--canoe", default="canoe")
     parser.add_argument("--ministack", default="ministack")
+    parser.add_argument("--moto", help="path of moto_server, for a second opinion")
     arguments = parser.parse_args()
     port = free_port()
     with tempfile.TemporaryDirectory() as scratch:
@@ -227,11 +272,7 @@ def main():
         log = open(pathlib.Path(scratch) / "ministack.log", "w")
         server = subprocess.Popen([arguments.ministack], env=environment, cwd=scratch, stdout=log, stderr=log)
         try:
-            for _ in range(100):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.2)
+            wait_for(port)
             Proxy.target = port
             proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -240,8 +281,11 @@ def main():
             place = Place(arguments.canoe, directory, proxy.server_address[1])
             good_way(place, port)
             faults(place, port)
+            interrupted(place, port)
             broken_stack(place, port)
             bad_credentials(place, port)
+            if arguments.moto:
+                second_opinion(place, arguments.moto)
             no_secret(place)
         finally:
             server.terminate()

@@ -105,6 +105,14 @@ fn check(what: &'static str, result: Result<Result<String, String>, CloudError>)
 }
 
 async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, account: &str, arn: &str) -> Check {
+    if arn.ends_with(":root") {
+        let text = "the root user may do everything and should do nothing; make a user with `canoe cluster policy`";
+        return Check {
+            what: "permissions",
+            verdict: Verdict::Unknown,
+            text: text.to_owned(),
+        };
+    }
     let simulations = policy::simulations(spec, account);
     let count: usize = simulations
         .iter()
