@@ -1,1 +1,43 @@
-//! placeholder head
+//! Clusters on AWS: from an account to a kubeconfig, and back to nothing.
+//!
+//! A cluster is described by one file, `cluster.yaml`. From it comes everything else: templates,
+//! permissions, an estimate of cost, TLS assets, user data. Nothing here knows what a training job
+//! is; the crate ends with a kubeconfig and a volume.
+//!
+//! # Map, in reading order
+//!
+//! - [`spec`]: the cluster file; its keys, how it is read, checked and written.
+//! - [`template`], [`user_data`], [`kubeconfig`], [`manifests`]: what is rendered from it. Pure.
+//! - [`policy`], [`cost`], [`rules`]: what it needs, what it costs, what is wrong with it. Pure.
+//! - [`credentials`], [`assets`]: TLS pairs of a self-managed cluster; the folder on disk.
+//! - [`lifecycle`]: every decision of `up`, `down`, `status`, `upgrade`. Pure.
+//! - [`cloud`]: the calls of AWS that are needed, as a trait; [`aws`]: the real ones; [`command`]: the commands over it.
+//! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
+//!
+//! # Invariants
+//!
+//! 1. Two renders of one file are equal byte for byte.
+//! 2. Every command can be interrupted anywhere and run again.
+//! 3. No private key leaves the disk unencrypted, and none is ever printed.
+
+pub mod assets;
+pub mod aws;
+pub mod catalog;
+pub mod cidr;
+pub mod cloud;
+pub mod command;
+pub mod cost;
+pub mod credentials;
+#[cfg(test)]
+mod double;
+pub mod kubeconfig;
+pub mod lifecycle;
+pub mod manifests;
+pub mod matrix;
+pub mod names;
+pub mod policy;
+pub mod rules;
+pub mod spec;
+pub mod template;
+pub mod user_data;
+pub mod yaml;

@@ -1,0 +1,140 @@
+//! What `canoe cluster` writes and prints without changing anything on AWS.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+use provision::assets::{AssetFolder, write_whole};
+use provision::aws::Aws;
+use provision::cloud::Cloud as _;
+use provision::spec::Mode;
+use provision::template::{Render, render};
+use provision::user_data::UserData;
+use provision::{cost, credentials, kubeconfig, policy, yaml};
+use serde_json::Value;
+
+use super::args::{Output, RenderCommand};
+use super::{load, print_json};
+use crate::exit::Exit;
+
+pub(super) async fn print_policy(
+    folder: &AssetFolder,
+    account: Option<String>,
+) -> anyhow::Result<Exit> {
+    let spec = load(folder)?;
+    let account = match account {
+        Some(account) => account,
+        None => Aws::connect(&spec.region).await?.caller().await?.account,
+    };
+    let documents = policy::operator_documents(&spec, &account);
+    if documents.len() > 1 {
+        eprintln!(
+            "{} managed policies, because IAM takes 6,144 characters in one",
+            documents.len()
+        );
+    }
+    for document in &documents {
+        print_json(document)?;
+    }
+    Ok(Exit::Success)
+}
+
+pub(super) fn print_cost(folder: &AssetFolder, output: Output) -> anyhow::Result<Exit> {
+    let estimate = cost::estimate(&load(folder)?);
+    if output == Output::Json {
+        return print_json(&serde_json::to_value(&estimate)?);
+    }
+    for line in estimate.lines() {
+        println!("{line}");
+    }
+    Ok(Exit::Success)
+}
+
+pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow::Result<Exit> {
+    let spec = load(folder)?;
+    match what {
+        RenderCommand::Stack => {
+            let data = (spec.control_plane.mode == Mode::SelfManaged)
+                .then(|| UserData::render(&spec, &folder.encrypted_assets()));
+            let stacks = render(
+                &spec,
+                &Render {
+                    user_data: data.clone(),
+                    ..Render::default()
+                },
+            );
+            for path in folder.write_stacks(&stacks, data.as_ref())? {
+                eprintln!("wrote {}", path.display());
+            }
+        }
+        RenderCommand::Credentials {
+            generate_ca,
+            ca_cert_path,
+            ca_key_path,
+            force,
+        } => {
+            if spec.control_plane.mode == Mode::Eks {
+                eprintln!(
+                    "an eks cluster needs no TLS assets: AWS keeps them, and kubectl gets short-lived tokens"
+                );
+                return Ok(Exit::Success);
+            }
+            let now = SystemTime::now().into();
+            let given = match (&ca_cert_path, &ca_key_path) {
+                (Some(certificate), Some(key)) => Some(credentials::Pair {
+                    name: "ca".to_owned(),
+                    certificate: std::fs::read_to_string(certificate)
+                        .with_context(|| format!("read {}", certificate.display()))?,
+                    key: std::fs::read_to_string(key)
+                        .with_context(|| format!("read {}", key.display()))?,
+                }),
+                _ => None,
+            };
+            let (authority, new) = match given {
+                Some(pair) => (pair, true),
+                None if generate_ca => (credentials::authority(&spec, now)?, true),
+                None if folder.has_authority() => (folder.read_pair("ca")?, false),
+                None => bail!(
+                    "there is no certificate authority yet; pass --generate-ca, or --ca-cert-path and --ca-key-path"
+                ),
+            };
+            let mut pairs = credentials::pairs(&spec, &authority, now)?;
+            if new {
+                pairs.push(authority);
+            }
+            folder.write_credentials(&pairs, force)?;
+            eprintln!(
+                "wrote {} pairs to {}; the keys are readable by you alone",
+                pairs.len(),
+                folder.path("credentials").display()
+            );
+        }
+    }
+    Ok(Exit::Success)
+}
+
+pub(super) fn merge_kubeconfig(folder: &AssetFolder) -> anyhow::Result<()> {
+    let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
+    let target = match std::env::var_os("KUBECONFIG") {
+        Some(paths) => std::env::split_paths(&paths)
+            .next()
+            .context("KUBECONFIG is empty")?,
+        None => {
+            PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".kube/config")
+        }
+    };
+    let existing = match std::fs::read_to_string(&target) {
+        Ok(text) => {
+            yaml::parse(&text)
+                .with_context(|| format!("read {}", target.display()))?
+                .value
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
+        Err(error) => return Err(error).with_context(|| format!("read {}", target.display())),
+    };
+    let text = serde_json::to_string_pretty(&kubeconfig::merge(existing, &ours))?;
+    write_whole(&target, text.as_bytes(), 0o600)
+        .with_context(|| format!("write {}", target.display()))?;
+    eprintln!("merged into {}", target.display());
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! The real AWS: credentials by `aws-config`, requests signed and sent by ourselves.
+//!
+//! Why not one `aws-sdk-*` crate per service: this crate needs some forty calls of ten services, and
+//! the SDK crates cost minutes of build time (see `docs/aws.md` for the measurement). Credentials are
+//! another matter: profiles, SSO, roles and instance metadata work as users expect only with
+//! `aws-config`, so that is used. The protocols are four: form in and XML out (CloudFormation, EC2,
+//! IAM, STS, load balancers), JSON (KMS, logs, tags, quotas), and REST for S3.
+
+pub mod address;
+mod calls;
+mod client;
+mod pages;
+mod query;
+mod rest;
+pub mod token;
+
+pub use client::Aws;

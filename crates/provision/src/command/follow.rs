@@ -1,0 +1,86 @@
+//! Follows a stack until AWS is done with it, telling every event once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{CommandError, Pace, Sink, Talk};
+use crate::cloud::{Cloud, StackView};
+use crate::lifecycle::events::{StackEvent, usual_seconds};
+use crate::lifecycle::next::StackState;
+
+/// Events that were there before: they belong to an earlier life of the stack.
+pub async fn seen_events(cloud: &impl Cloud, stack: &str) -> BTreeSet<String> {
+    let events = cloud.stack_events(stack).await.unwrap_or_default();
+    events.into_iter().map(|event| event.id).collect()
+}
+
+/// How it ended.
+pub struct Outcome {
+    /// The stack; `None` when it is gone.
+    pub stack: Option<StackView>,
+    /// Events since the beginning, oldest first.
+    pub events: Vec<StackEvent>,
+}
+
+impl Outcome {
+    /// State of the stack.
+    pub fn state(&self) -> StackState {
+        self.stack.as_ref().map_or(StackState::Absent, |view| {
+            StackState::from_status(&view.status)
+        })
+    }
+}
+
+/// Waits until the stack `name` is settled. `id` is its ARN, under which a deleted stack still answers.
+pub async fn settle(
+    cloud: &impl Cloud,
+    (name, id): (&str, &str),
+    mut seen: BTreeSet<String>,
+    pace: Pace,
+    sink: &mut impl Sink,
+) -> Result<Outcome, CommandError> {
+    let begin = Instant::now();
+    let mut told: Vec<StackEvent> = Vec::new();
+    loop {
+        // Status first: events that arrive after it are picked up by the next look, or by this one.
+        let view = cloud.stack(id).await?;
+        for event in cloud.stack_events(id).await.unwrap_or_default() {
+            if seen.insert(event.id.clone()) {
+                sink.talk(progress(name, &event, begin.elapsed()));
+                told.push(event);
+            }
+        }
+        let status = view
+            .as_ref()
+            .map_or("DELETE_COMPLETE", |view| view.status.as_str());
+        if StackState::from_status(status).is_settled() {
+            let stack = view.filter(|view| view.status != "DELETE_COMPLETE");
+            return Ok(Outcome {
+                stack,
+                events: told,
+            });
+        }
+        if begin.elapsed() >= pace.patience {
+            let minutes = pace.patience.as_secs() / 60;
+            return Err(CommandError::Patience {
+                stack: name.to_owned(),
+                status: status.to_owned(),
+                minutes,
+            });
+        }
+        sleep(pace.poll).await;
+    }
+}
+
+fn progress(stack: &str, event: &StackEvent, elapsed: Duration) -> Talk {
+    Talk::Resource {
+        stack: stack.to_owned(),
+        resource: event.resource.clone(),
+        kind: event.kind.clone(),
+        status: event.status.clone(),
+        elapsed,
+        usual: Duration::from_secs(u64::from(usual_seconds(&event.kind))),
+    }
+}

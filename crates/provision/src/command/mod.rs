@@ -1,0 +1,137 @@
+//! The commands of `canoe cluster`, as plain functions over [`Cloud`](crate::cloud::Cloud).
+//!
+//! They decide nothing themselves (see [`crate::lifecycle`]) and print nothing: what happens is told
+//! to a [`Sink`], which also answers questions. Every wait is bounded by a [`Pace`].
+
+pub mod down;
+pub mod encrypt;
+pub mod follow;
+pub mod nodes;
+pub mod stack;
+pub mod status;
+pub mod up;
+pub mod validate;
+
+use std::time::Duration;
+
+use crate::assets::AssetError;
+use crate::cloud::CloudError;
+use crate::lifecycle::events::Cause;
+use crate::lifecycle::leftovers::Leftover;
+
+/// Something worth telling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Talk {
+    /// What begins or has ended.
+    Step(String),
+    /// A line of a plan or table.
+    Detail(String),
+    /// A resource has changed its state.
+    Resource {
+        /// Stack name.
+        stack: String,
+        /// Logical id.
+        resource: String,
+        /// Type.
+        kind: String,
+        /// As AWS spells it.
+        status: String,
+        /// Since the command began to follow the stack.
+        elapsed: Duration,
+        /// How long this type usually takes.
+        usual: Duration,
+    },
+    /// Unexpected, but it goes on.
+    Warning(String),
+}
+
+/// Who listens and answers.
+pub trait Sink: Send {
+    /// Told what happens.
+    fn talk(&mut self, talk: Talk);
+    /// Asked before something costs money or is lost.
+    fn confirm(&mut self, question: &str) -> bool;
+}
+
+/// How often to look, and how long to be patient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Between two looks.
+    pub poll: Duration,
+    /// For one stack.
+    pub patience: Duration,
+    /// Times that a stack is asked again to go.
+    pub delete_attempts: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(5),
+            patience: Duration::from_secs(45 * 60),
+            delete_attempts: 5,
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A call failed.
+    #[error("{source}; {}", .source.advice())]
+    Cloud {
+        /// Cause.
+        #[from]
+        source: CloudError,
+    },
+    /// A stack failed.
+    #[error("stack {stack} failed: {}; left behind: {leftover:?}", cause_words(.cause.as_ref()))]
+    Stack {
+        /// Its name.
+        stack: String,
+        /// First cause, if the events name one.
+        cause: Option<Cause>,
+        /// What is left.
+        leftover: Leftover,
+    },
+    /// Only a person can decide how to go on.
+    #[error("{0}")]
+    Decision(String),
+    /// AWS took too long.
+    #[error(
+        "stack {stack} is still {status} after {minutes} minutes; AWS goes on with it, run this again to wait on"
+    )]
+    Patience {
+        /// Its name.
+        stack: String,
+        /// Its status.
+        status: String,
+        /// How long.
+        minutes: u64,
+    },
+    /// The user said no.
+    #[error("stopped; nothing was changed")]
+    Declined,
+    /// The cluster file or account is not fit.
+    #[error("{} problem(s) found; nothing was changed", .0.len())]
+    Unfit(Vec<String>),
+    /// A file.
+    #[error(transparent)]
+    Asset(#[from] AssetError),
+    /// Something that costs money is left.
+    #[error("{} thing(s) of the cluster are still there; run `canoe cluster down` again or remove them by hand", .0.len())]
+    Leftovers(Vec<String>),
+}
+
+fn cause_words(cause: Option<&Cause>) -> String {
+    match cause {
+        Some(cause) => format!(
+            "{} ({}): {}; {}",
+            cause.resource, cause.kind, cause.reason, cause.remedy
+        ),
+        None => "AWS names no cause; look at its events".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,625 @@
+//! An AWS account in memory, for tests: strict where the public stand-ins are lenient.
+//!
+//! It enforces what AWS enforces and they do not: a stack whose exports are imported stays; a VPC with
+//! interfaces or load balancers stays; a bucket with objects stays; EKS leaves an interface behind and
+//! writes its log group anew. Work takes a number of looks. Any call can be made to fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+use crate::cloud::{
+    Caller, Change, ChangeSetRequest, ChangeSetView, Cloud, CloudError, StackView, TemplateSource,
+};
+use crate::lifecycle::events::StackEvent;
+use crate::lifecycle::teardown::Interface;
+use crate::policy::Simulation;
+
+type Answer<T> = Result<T, CloudError>;
+
+#[derive(Clone, Default)]
+struct FakeStack {
+    view: StackView,
+    template: Value,
+    wanted: Value,
+    /// Looks until the work is done, and what it is.
+    pending: Option<(u32, &'static str)>,
+    events: Vec<StackEvent>,
+}
+
+#[derive(Default)]
+pub(crate) struct Account {
+    stacks: BTreeMap<String, FakeStack>,
+    change_sets: BTreeMap<String, ChangeSetRequest>,
+    pub interfaces: Vec<Interface>,
+    pub load_balancers: BTreeSet<String>,
+    pub volumes: BTreeSet<String>,
+    pub buckets: BTreeMap<String, BTreeSet<String>>,
+    pub log_groups: BTreeSet<String>,
+    pub retained: BTreeSet<String>,
+    /// Every call, in order.
+    pub calls: Vec<String>,
+    /// Calls from this number on (counted from 0) fail with this, so many times.
+    pub fault: Option<(usize, u32, CloudError)>,
+    /// A resource of a stack that cannot be made: stack, logical id, reason.
+    pub failing: Option<(String, String, String)>,
+    /// Looks that any work takes.
+    pub slowness: u32,
+    generation: u32,
+}
+
+/// The double.
+#[derive(Default)]
+pub(crate) struct Double(pub Mutex<Account>);
+
+pub(crate) fn refused(action: &str, code: &str, message: &str) -> CloudError {
+    CloudError::Refused {
+        action: action.to_owned(),
+        code: code.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+impl Double {
+    pub fn with<T>(&self, work: impl FnOnce(&mut Account) -> T) -> T {
+        work(&mut self.0.lock().unwrap())
+    }
+
+    fn call<T>(&self, name: &str, work: impl FnOnce(&mut Account) -> Answer<T>) -> Answer<T> {
+        self.with(|account| {
+            let number = account.calls.len();
+            account.calls.push(name.to_owned());
+            if let Some((from, times, error)) = &mut account.fault
+                && number >= *from
+                && *times > 0
+            {
+                *times -= 1;
+                return Err(error.clone());
+            }
+            work(account)
+        })
+    }
+
+    pub fn stack_names(&self) -> Vec<String> {
+        self.with(|account| account.stacks.keys().cloned().collect())
+    }
+}
+
+impl Account {
+    fn find(&mut self, name: &str) -> Option<&mut FakeStack> {
+        self.stacks.values_mut().find(|stack| {
+            stack.view.id == name || stack.view.id.starts_with(&format!("arn:{name}/"))
+        })
+    }
+
+    fn tick(&mut self, name: &str) {
+        let Some(stack) = self.find(name) else { return };
+        let Some((looks, work)) = stack.pending else {
+            return;
+        };
+        if looks > 0 {
+            stack.pending = Some((looks - 1, work));
+            return;
+        }
+        stack.pending = None;
+        let own = stack
+            .view
+            .id
+            .trim_start_matches("arn:")
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        if work == "DELETE" {
+            self.finish_delete(&own)
+        } else {
+            self.finish_make(&own, work)
+        }
+    }
+
+    fn event(&mut self, stack: &str, resource: &str, status: &str, reason: &str) {
+        self.generation += 1;
+        let id = self.generation.to_string();
+        if let Some(found) = self.stacks.get_mut(stack) {
+            let kind = found.wanted["Resources"][resource]["Type"]
+                .as_str()
+                .unwrap_or("AWS::CloudFormation::Stack");
+            found.events.push(StackEvent {
+                id,
+                time: String::new(),
+                resource: resource.to_owned(),
+                kind: kind.to_owned(),
+                status: status.to_owned(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+
+    fn finish_make(&mut self, name: &str, work: &str) {
+        if let Some((stack, resource, reason)) = self.failing.clone()
+            && stack == name
+        {
+            self.event(
+                name,
+                "Aaa",
+                &format!("{work}_FAILED"),
+                "Resource creation cancelled",
+            );
+            self.event(name, &resource, &format!("{work}_FAILED"), &reason);
+            let status = if work == "CREATE" {
+                "ROLLBACK_COMPLETE"
+            } else {
+                "UPDATE_ROLLBACK_COMPLETE"
+            };
+            self.event(name, name, status, "");
+            self.stacks.get_mut(name).unwrap().view.status = status.to_owned();
+            return;
+        }
+        let stack = self.stacks.get_mut(name).unwrap();
+        stack.template = stack.wanted.clone();
+        stack.view.status = format!("{work}_COMPLETE");
+        let outputs = stack.template["Outputs"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        stack.view.outputs = outputs
+            .iter()
+            .map(|(key, _)| (key.clone(), format!("{name}.{key}")))
+            .collect();
+        if name.ends_with("-storage") {
+            let interface = |id: &str| Interface {
+                id: id.to_owned(),
+                status: "in-use".to_owned(),
+                description: "EFS mount target".to_owned(),
+            };
+            self.interfaces.retain(|old| !old.id.starts_with("eni-efs"));
+            self.interfaces
+                .extend([interface("eni-efs-1"), interface("eni-efs-2")]);
+        }
+        self.event(name, name, &format!("{work}_COMPLETE"), "");
+    }
+
+    /// Why a stack cannot go, if it cannot: the resource and AWS's words.
+    fn holds(&self, name: &str) -> Option<(&'static str, String)> {
+        let cluster = name.rsplit_once('-').unwrap().0;
+        if name.ends_with("-base") {
+            for other in ["storage", "cluster"] {
+                if self.stacks.contains_key(&format!("{cluster}-{other}")) {
+                    return Some((
+                        "Vpc",
+                        format!(
+                            "Export {cluster}-VpcId cannot be deleted as it is in use by {other}"
+                        ),
+                    ));
+                }
+            }
+            if let Some(interface) = self.interfaces.first() {
+                return Some((
+                    "StorageSecurityGroup",
+                    format!("resource has a dependent object {}", interface.id),
+                ));
+            }
+        }
+        if let (false, true) = (
+            self.load_balancers.is_empty(),
+            name.ends_with("-base") || name.ends_with("-cluster"),
+        ) {
+            return Some((
+                "PublicSubnet1",
+                "The subnet has dependencies and cannot be deleted".to_owned(),
+            ));
+        }
+        None
+    }
+
+    fn finish_delete(&mut self, name: &str) {
+        if let Some((resource, reason)) = self.holds(name) {
+            self.event(name, resource, "DELETE_FAILED", &reason);
+            self.stacks.get_mut(name).unwrap().view.status = "DELETE_FAILED".to_owned();
+            return;
+        }
+        let stack = self.stacks.remove(name).unwrap();
+        for (id, resource) in stack.template["Resources"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
+            if resource["DeletionPolicy"] == "Retain" {
+                self.retained.insert(format!("{name}.{id}"));
+            }
+        }
+        if name.ends_with("-storage") {
+            self.interfaces
+                .retain(|interface| !interface.id.starts_with("eni-efs"));
+        }
+        if name.ends_with("-cluster") && stack.template["Resources"].get("Cluster").is_some() {
+            self.interfaces.push(Interface {
+                id: "eni-k8s".to_owned(),
+                status: "available".to_owned(),
+                description: "aws-K8S-i-1".to_owned(),
+            });
+            let cluster = name.rsplit_once('-').unwrap().0;
+            self.log_groups
+                .insert(format!("/aws/eks/{cluster}/cluster"));
+        }
+    }
+}
+
+/// Logical ids whose resource differs between two templates.
+fn changes(old: &Value, new: &Value) -> Vec<Change> {
+    let empty = serde_json::Map::new();
+    let before = old["Resources"].as_object().unwrap_or(&empty);
+    let after = new["Resources"].as_object().unwrap_or(&empty);
+    let ids: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let change = |id: &String, action: &str, resource: &Value| Change {
+        action: action.to_owned(),
+        resource: id.clone(),
+        kind: resource["Type"].as_str().unwrap_or_default().to_owned(),
+        replacement: String::new(),
+    };
+    ids.into_iter()
+        .filter_map(|id| match (before.get(id), after.get(id)) {
+            (None, Some(new)) => Some(change(id, "Add", new)),
+            (Some(old), None) => Some(change(id, "Remove", old)),
+            (Some(old), Some(new)) if old != new => Some(change(id, "Modify", new)),
+            _ => None,
+        })
+        .collect()
+}
+
+impl Cloud for Double {
+    async fn caller(&self) -> Answer<Caller> {
+        self.call("caller", |_| {
+            Ok(Caller {
+                account: "123456789012".to_owned(),
+                arn: "arn:aws:iam::123456789012:user/me".to_owned(),
+            })
+        })
+    }
+
+    async fn stack(&self, name: &str) -> Answer<Option<StackView>> {
+        self.call("stack", |account| {
+            account.tick(name);
+            Ok(account.find(name).map(|stack| stack.view.clone()))
+        })
+    }
+
+    async fn stack_events(&self, stack: &str) -> Answer<Vec<StackEvent>> {
+        self.call("stack_events", |account| {
+            Ok(account
+                .find(stack)
+                .map(|s| s.events.clone())
+                .unwrap_or_default())
+        })
+    }
+
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> Answer<()> {
+        self.call(&format!("create_change_set {}", request.stack), |account| {
+            if request.create == account.stacks.contains_key(&request.stack) {
+                return Err(refused(
+                    "CreateChangeSet",
+                    "ValidationError",
+                    "stack exists or does not exist",
+                ));
+            }
+            if request.create {
+                account.generation += 1;
+                let id = format!("arn:{}/{}", request.stack, account.generation);
+                let created = "2026-01-01T00:00:00Z".to_owned();
+                let view = StackView {
+                    id,
+                    status: "REVIEW_IN_PROGRESS".to_owned(),
+                    created,
+                    ..StackView::default()
+                };
+                account.stacks.insert(
+                    request.stack.clone(),
+                    FakeStack {
+                        view,
+                        ..FakeStack::default()
+                    },
+                );
+            }
+            account
+                .change_sets
+                .insert(request.stack.clone(), request.clone());
+            Ok(())
+        })
+    }
+
+    async fn change_set(&self, stack: &str, _name: &str) -> Answer<ChangeSetView> {
+        self.call("change_set", |account| {
+            let request = account.change_sets.get(stack).ok_or(refused(
+                "DescribeChangeSet",
+                "ChangeSetNotFound",
+                "",
+            ))?;
+            let body = match &request.template {
+                TemplateSource::Body(body) => body.clone(),
+                TemplateSource::Url(_) => {
+                    return Err(refused("DescribeChangeSet", "Unsupported", ""));
+                }
+            };
+            let wanted: Value = serde_json::from_str(&body).unwrap();
+            let found = account.stacks.get_mut(stack).unwrap();
+            let changes = changes(&found.template, &wanted);
+            found.wanted = wanted;
+            let nothing = changes.is_empty();
+            Ok(ChangeSetView {
+                status: if nothing { "FAILED" } else { "CREATE_COMPLETE" }.to_owned(),
+                reason: if nothing {
+                    "The submitted information didn't contain changes."
+                } else {
+                    ""
+                }
+                .to_owned(),
+                changes,
+            })
+        })
+    }
+
+    async fn execute_change_set(&self, stack: &str, _name: &str) -> Answer<()> {
+        self.call(&format!("execute_change_set {stack}"), |account| {
+            account.change_sets.remove(stack).ok_or(refused(
+                "ExecuteChangeSet",
+                "ChangeSetNotFound",
+                "",
+            ))?;
+            let slowness = account.slowness;
+            let found = account.stacks.get_mut(stack).unwrap();
+            let work = if found.view.status == "REVIEW_IN_PROGRESS" {
+                "CREATE"
+            } else {
+                "UPDATE"
+            };
+            found.view.status = format!("{work}_IN_PROGRESS");
+            found.pending = Some((slowness, work));
+            Ok(())
+        })
+    }
+
+    async fn delete_change_set(&self, stack: &str, _name: &str) -> Answer<()> {
+        self.call("delete_change_set", |account| {
+            account.change_sets.remove(stack);
+            Ok(())
+        })
+    }
+
+    async fn delete_stack(&self, name: &str) -> Answer<()> {
+        self.call(&format!("delete_stack {name}"), |account| {
+            let slowness = account.slowness;
+            if let Some(stack) = account.stacks.get_mut(name) {
+                stack.view.status = "DELETE_IN_PROGRESS".to_owned();
+                stack.pending = Some((slowness, "DELETE"));
+            }
+            Ok(())
+        })
+    }
+
+    async fn detect_drift(&self, _stack: &str) -> Answer<String> {
+        self.call("detect_drift", |_| Ok("d".to_owned()))
+    }
+
+    async fn drift(&self, _detection: &str) -> Answer<Option<String>> {
+        self.call("drift", |_| Ok(Some("IN_SYNC".to_owned())))
+    }
+
+    async fn zones(&self) -> Answer<Vec<String>> {
+        self.call("zones", |_| {
+            Ok(["us-west-2a", "us-west-2b"].map(str::to_owned).to_vec())
+        })
+    }
+
+    async fn offered_types(&self, types: &[String]) -> Answer<Vec<(String, String)>> {
+        let types = types.to_vec();
+        self.call("offered_types", |_| {
+            let zones = ["us-west-2a", "us-west-2b"];
+            Ok(zones
+                .iter()
+                .flat_map(|zone| types.iter().map(|t| ((*zone).to_owned(), t.clone())))
+                .collect())
+        })
+    }
+
+    async fn key_pair_exists(&self, name: &str) -> Answer<bool> {
+        self.call("key_pair_exists", |_| Ok(name == "my-key"))
+    }
+
+    async fn interfaces(&self, _vpc: &str) -> Answer<Vec<Interface>> {
+        self.call("interfaces", |account| Ok(account.interfaces.clone()))
+    }
+
+    async fn delete_interface(&self, id: &str) -> Answer<()> {
+        self.call(&format!("delete_interface {id}"), |account| {
+            let used = account
+                .interfaces
+                .iter()
+                .any(|i| i.id == id && i.status == "in-use");
+            if used {
+                return Err(refused(
+                    "DeleteNetworkInterface",
+                    "InvalidParameterValue",
+                    "is in use",
+                ));
+            }
+            account.interfaces.retain(|interface| interface.id != id);
+            Ok(())
+        })
+    }
+
+    async fn volumes(&self, _cluster: &str) -> Answer<Vec<String>> {
+        self.call("volumes", |account| {
+            Ok(account.volumes.iter().cloned().collect())
+        })
+    }
+
+    async fn delete_volume(&self, id: &str) -> Answer<()> {
+        self.call(&format!("delete_volume {id}"), |account| {
+            if account.stacks.keys().any(|name| name.ends_with("-cluster")) {
+                return Err(refused("DeleteVolume", "VolumeInUse", "is attached"));
+            }
+            account.volumes.remove(id);
+            Ok(())
+        })
+    }
+
+    async fn foreign_load_balancers(&self, _vpc: &str) -> Answer<Vec<String>> {
+        self.call("foreign_load_balancers", |account| {
+            Ok(account.load_balancers.iter().cloned().collect())
+        })
+    }
+
+    async fn delete_load_balancer(&self, arn: &str) -> Answer<()> {
+        self.call(&format!("delete_load_balancer {arn}"), |account| {
+            account.load_balancers.remove(arn);
+            Ok(())
+        })
+    }
+
+    async fn log_groups(&self, prefix: &str) -> Answer<Vec<String>> {
+        self.call("log_groups", |account| {
+            Ok(account
+                .log_groups
+                .iter()
+                .filter(|name| name.starts_with(prefix))
+                .cloned()
+                .collect())
+        })
+    }
+
+    async fn delete_log_group(&self, name: &str) -> Answer<()> {
+        self.call(&format!("delete_log_group {name}"), |account| {
+            account.log_groups.remove(name);
+            Ok(())
+        })
+    }
+
+    async fn bucket_exists(&self, bucket: &str) -> Answer<bool> {
+        self.call("bucket_exists", |account| {
+            Ok(account.buckets.contains_key(bucket))
+        })
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> Answer<()> {
+        self.call("create_bucket", |account| {
+            account.buckets.entry(bucket.to_owned()).or_default();
+            Ok(())
+        })
+    }
+
+    async fn put_object(&self, bucket: &str, key: &str, _body: &str) -> Answer<String> {
+        self.call("put_object", |account| {
+            account
+                .buckets
+                .entry(bucket.to_owned())
+                .or_default()
+                .insert(key.to_owned());
+            Ok(format!("https://s3/{bucket}/{key}"))
+        })
+    }
+
+    async fn objects(&self, bucket: &str) -> Answer<Vec<String>> {
+        self.call("objects", |account| {
+            Ok(account
+                .buckets
+                .get(bucket)
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect())
+        })
+    }
+
+    async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
+        self.call("delete_object", |account| {
+            account
+                .buckets
+                .entry(bucket.to_owned())
+                .or_default()
+                .remove(key);
+            Ok(())
+        })
+    }
+
+    async fn delete_bucket(&self, bucket: &str) -> Answer<()> {
+        self.call("delete_bucket", |account| {
+            if account
+                .buckets
+                .get(bucket)
+                .is_some_and(|objects| !objects.is_empty())
+            {
+                return Err(refused(
+                    "DeleteBucket",
+                    "BucketNotEmpty",
+                    "the bucket is not empty",
+                ));
+            }
+            account.buckets.remove(bucket);
+            Ok(())
+        })
+    }
+
+    async fn encrypt(&self, _key: &str, context: &str, plain: &[u8]) -> Answer<Vec<u8>> {
+        assert!(plain.len() <= 4096, "KMS takes 4096 bytes");
+        let mut cipher: Vec<u8> = plain.iter().map(|byte| byte ^ 0x5a).collect();
+        cipher.extend(context.bytes());
+        self.call("encrypt", |_| Ok(cipher))
+    }
+
+    async fn key_state(&self, _arn: &str) -> Answer<String> {
+        self.call("key_state", |_| Ok("PendingDeletion".to_owned()))
+    }
+
+    async fn denied_actions(
+        &self,
+        _arn: &str,
+        asked: &[Simulation],
+        _context: &[(String, String)],
+    ) -> Answer<Vec<String>> {
+        let actions = asked.iter().flat_map(|simulation| &simulation.actions);
+        let denied = actions
+            .filter(|action| action.as_str() == "eks:CreateCluster")
+            .cloned()
+            .collect();
+        self.call("denied_actions", |account| {
+            Ok(if account.slowness == 7 {
+                denied
+            } else {
+                Vec::new()
+            })
+        })
+    }
+
+    async fn quota(&self, _service: &str, _code: &str) -> Answer<Option<f64>> {
+        self.call("quota", |_| Ok(Some(32.0)))
+    }
+
+    async fn tagged(&self, _cluster: &str) -> Answer<Vec<String>> {
+        self.call("tagged", |account| {
+            let mut arns: Vec<String> = account
+                .stacks
+                .keys()
+                .map(|name| format!("arn:aws:eks:us-west-2:1:cluster/{name}"))
+                .collect();
+            arns.extend(
+                account
+                    .interfaces
+                    .iter()
+                    .map(|i| format!("arn:aws:ec2:us-west-2:1:network-interface/{}", i.id)),
+            );
+            arns.extend(
+                account
+                    .retained
+                    .iter()
+                    .map(|id| match id.split_once(".File") {
+                        Some((stack, _)) => format!(
+                            "arn:aws:elasticfilesystem:us-west-2:1:file-system/{stack}.FileSystemId"
+                        ),
+                        None => format!("arn:aws:kms:us-west-2:1:key/{id}"),
+                    }),
+            );
+            Ok(arns)
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! What `canoe cluster status` shows, as data and as lines.
+
+use serde::Serialize;
+
+use super::next::StackState;
+use crate::template::Layer;
+
+/// One stack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StackLine {
+    /// Which one.
+    pub layer: Layer,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: StackState,
+    /// `IN_SYNC`, `DRIFTED`, or why it is not known.
+    pub drift: Option<String>,
+}
+
+/// The cluster as it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Region.
+    pub region: String,
+    /// The stacks, in order of creation.
+    pub stacks: Vec<StackLine>,
+    /// Address of the API server.
+    pub endpoint: Option<String>,
+    /// Ready nodes, when the API server could be asked.
+    pub nodes_ready: Option<u32>,
+    /// Workers that the cluster file asks for.
+    pub nodes_wanted: u32,
+    /// The file system.
+    pub file_system: Option<String>,
+    /// Directory on it that jobs see.
+    pub access_point: Option<String>,
+    /// Hours since the first stack was made.
+    pub hours: Option<f64>,
+    /// Estimate, USD an hour.
+    pub cost_hourly: f64,
+    /// Estimate since creation, USD.
+    pub cost_so_far: Option<f64>,
+    /// Days until the first certificate of a self-managed cluster expires.
+    pub certificate_days: Option<i64>,
+}
+
+impl Status {
+    /// Whether every stack is there and settled.
+    pub fn is_up(&self) -> bool {
+        self.stacks.len() == Layer::ALL.len()
+            && self
+                .stacks
+                .iter()
+                .all(|line| matches!(line.state, StackState::Ready(_)))
+    }
+
+    /// Whether there is no stack at all.
+    pub fn is_absent(&self) -> bool {
+        self.stacks
+            .iter()
+            .all(|line| line.state == StackState::Absent)
+    }
+
+    /// Lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("cluster   {} in {}", self.name, self.region)];
+        for line in &self.stacks {
+            let drift = line
+                .drift
+                .as_deref()
+                .map_or(String::new(), |drift| format!(", drift {drift}"));
+            lines.push(format!(
+                "stack     {:<30} {}{drift}",
+                line.name,
+                state_words(&line.state)
+            ));
+        }
+        if self.is_absent() {
+            lines.push("nothing exists; `canoe cluster up` makes it".to_owned());
+            return lines;
+        }
+        lines.push(format!(
+            "endpoint  {}",
+            self.endpoint.as_deref().unwrap_or("not there yet")
+        ));
+        let ready = self
+            .nodes_ready
+            .map_or("unknown".to_owned(), |ready| ready.to_string());
+        lines.push(format!("nodes     {ready} of {} ready", self.nodes_wanted));
+        if let Some(id) = &self.file_system {
+            let point = self
+                .access_point
+                .as_deref()
+                .unwrap_or("no access point yet");
+            lines.push(format!("files     {id}, {point}"));
+        }
+        let mut cost = format!("cost      about {:.2} USD an hour", self.cost_hourly);
+        if let (Some(hours), Some(usd)) = (self.hours, self.cost_so_far) {
+            cost.push_str(&format!(", {usd:.2} USD in {hours:.1} hours so far"));
+        }
+        lines.push(cost);
+        if let Some(days) = self.certificate_days {
+            lines.push(certificate_line(days));
+        }
+        lines
+    }
+}
+
+fn certificate_line(days: i64) -> String {
+    if days < 0 {
+        return "tls       EXPIRED; run `canoe cluster render credentials --force` and `up`"
+            .to_owned();
+    }
+    let hint = if days < 30 {
+        "; run `canoe cluster render credentials --force` and `up` soon"
+    } else {
+        ""
+    };
+    format!("tls       first certificate expires in {days} days{hint}")
+}
+
+fn state_words(state: &StackState) -> String {
+    match state {
+        StackState::Absent => "absent".to_owned(),
+        StackState::Busy(status) | StackState::Ready(status) => status.clone(),
+        StackState::Broken(status) => {
+            format!("{status}; `canoe cluster up` makes it again, `down` removes it")
+        }
+        StackState::Stuck(status) => {
+            format!("{status}; needs a decision, `canoe cluster up` says which")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(state: &StackState) -> Status {
+        let line = |layer: Layer| StackLine {
+            layer,
+            name: layer.stack_name("demo"),
+            state: state.clone(),
+            drift: None,
+        };
+        Status {
+            name: "demo".to_owned(),
+            region: "us-west-2".to_owned(),
+            stacks: Layer::ALL.map(line).to_vec(),
+            endpoint: Some("https://x".to_owned()),
+            nodes_ready: Some(2),
+            nodes_wanted: 3,
+            file_system: Some("fs-1".to_owned()),
+            access_point: None,
+            hours: Some(2.0),
+            cost_hourly: 0.5,
+            cost_so_far: Some(1.0),
+            certificate_days: Some(12),
+        }
+    }
+
+    #[test]
+    fn says_what_is_there_and_what_it_costs() {
+        let up = status(&StackState::from_status("CREATE_COMPLETE"));
+        assert!(up.is_up() && !up.is_absent());
+        let text = up.lines().join("\n");
+        for words in [
+            "2 of 3 ready",
+            "1.00 USD in 2.0 hours",
+            "fs-1",
+            "12 days; run",
+        ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+        let gone = status(&StackState::Absent);
+        assert!(gone.is_absent() && gone.lines().last().unwrap().contains("nothing exists"));
+        assert!(!status(&StackState::from_status("ROLLBACK_COMPLETE")).is_up());
+        assert!(certificate_line(-1).contains("EXPIRED"));
+    }
+}

@@ -1,0 +1,105 @@
+//! The Kubernetes side of the file system: a volume and a claim that jobs use as they are.
+//!
+//! Static provisioning: the volume names the file system and the access point, the claim names the
+//! volume. The capacity is a form that must be filled in; EFS has no size.
+
+use serde_json::{Value, json};
+
+use crate::spec::{ClusterSpec, Mode};
+
+/// Name of the claim that `canoe job submit` mounts.
+pub const CLAIM: &str = "canoe-files";
+
+/// Volume and claim, for `kubectl apply -f`.
+pub fn volume(
+    spec: &ClusterSpec,
+    file_system: &str,
+    access_point: &str,
+    namespace: &str,
+) -> Vec<Value> {
+    let name = format!("canoe-{}-files", spec.name.to_ascii_lowercase());
+    let labels = json!({"app.kubernetes.io/managed-by": "canoe", "canoe.cluster": spec.name});
+    let mut volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "capacity": {"storage": "100Gi"},
+            "volumeMode": "Filesystem",
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "claimRef": {"namespace": namespace, "name": CLAIM},
+        },
+    });
+    match spec.control_plane.mode {
+        Mode::Eks => {
+            volume["spec"]["csi"] = json!({"driver": "efs.csi.aws.com", "volumeHandle": format!("{file_system}::{access_point}")});
+        }
+        Mode::SelfManaged => {
+            volume["spec"]["mountOptions"] = json!([
+                "nfsvers=4.1",
+                "hard",
+                "timeo=600",
+                "retrans=2",
+                "noresvport"
+            ]);
+            volume["spec"]["nfs"] = json!({
+                "server": format!("{file_system}.efs.{}.amazonaws.com", spec.region),
+                "path": spec.storage.directory,
+            });
+        }
+    }
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": CLAIM, "namespace": namespace, "labels": labels},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": name,
+            "resources": {"requests": {"storage": "100Gi"}},
+        },
+    });
+    vec![volume, claim]
+}
+
+/// The same as one list object, which kubectl takes as a file.
+pub fn list(objects: Vec<Value>) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": objects})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claim_and_volume_name_each_other() {
+        for mode in [Mode::Eks, Mode::SelfManaged] {
+            let mut spec = ClusterSpec::new("Demo", "us-west-2");
+            spec.control_plane.mode = mode;
+            let objects = volume(&spec, "fs-1", "fsap-2", "default");
+            let [volume, claim] = &objects[..] else {
+                panic!("two objects")
+            };
+            assert_eq!(claim["spec"]["volumeName"], volume["metadata"]["name"]);
+            assert_eq!(
+                volume["spec"]["claimRef"]["name"],
+                claim["metadata"]["name"]
+            );
+            assert_eq!(
+                volume["spec"]["claimRef"]["namespace"],
+                claim["metadata"]["namespace"]
+            );
+            assert_eq!(volume["spec"]["accessModes"], claim["spec"]["accessModes"]);
+            assert_eq!(
+                volume["spec"]["csi"]["volumeHandle"].as_str(),
+                (mode == Mode::Eks).then_some("fs-1::fsap-2")
+            );
+            assert_eq!(
+                volume["metadata"]["name"], "canoe-demo-files",
+                "object names are lower case"
+            );
+        }
+    }
+}

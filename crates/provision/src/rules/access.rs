@@ -1,0 +1,174 @@
+//! Rules about who may do or reach what.
+
+use serde_json::Value;
+
+use super::model::Model;
+use crate::cidr::Cidr;
+
+type Report<'r> = &'r mut dyn FnMut(&str, String);
+
+/// Whether a rule's source is the whole Internet.
+fn from_world(rule: &Value) -> bool {
+    let v4 = rule["CidrIp"]
+        .as_str()
+        .and_then(|text| text.parse::<Cidr>().ok())
+        .is_some_and(Cidr::is_world);
+    v4 || rule["CidrIpv6"].as_str() == Some("::/0")
+}
+
+/// First and last port that a rule opens.
+fn ports(rule: &Value) -> (i64, i64) {
+    if rule["IpProtocol"] == "-1" {
+        return (0, 65535);
+    }
+    (
+        rule["FromPort"].as_i64().unwrap_or(0),
+        rule["ToPort"].as_i64().unwrap_or(65535),
+    )
+}
+
+fn ingress<'a>(model: &Model<'a>) -> Vec<(&'a str, &'a Value)> {
+    let inline = model
+        .of_kind("AWS::EC2::SecurityGroup")
+        .flat_map(|(id, group)| {
+            let rules = group.body["Properties"]["SecurityGroupIngress"].as_array();
+            rules.into_iter().flatten().map(move |rule| (id, rule))
+        });
+    let separate = model
+        .of_kind("AWS::EC2::SecurityGroupIngress")
+        .map(|(id, rule)| (id, &rule.body["Properties"]));
+    inline.chain(separate).collect()
+}
+
+pub(super) fn nfs_from_world(model: &Model<'_>, report: Report<'_>) {
+    for (id, rule) in ingress(model) {
+        let (low, high) = ports(rule);
+        if from_world(rule) && low <= 2049 && 2049 <= high {
+            report(
+                id,
+                "NFS (2049) is open to the whole Internet; let in the workers' group only"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn storage_wider_than_nfs(model: &Model<'_>, report: Report<'_>) {
+    let groups = model.storage_groups();
+    for (id, rule) in ingress(model) {
+        let group = model.target(&rule["GroupId"]).unwrap_or(id);
+        if groups.contains(&group) && !from_world(rule) && ports(rule) != (2049, 2049) {
+            let (low, high) = ports(rule);
+            report(
+                id,
+                format!("the file system's group opens ports {low} to {high}; it needs 2049 only"),
+            );
+        }
+    }
+}
+
+pub(super) fn metadata_hop_limit(model: &Model<'_>, report: Report<'_>) {
+    for (id, template) in model.of_kind("AWS::EC2::LaunchTemplate") {
+        let options = template.property("/LaunchTemplateData/MetadataOptions");
+        if options["HttpPutResponseHopLimit"].as_i64().unwrap_or(1) > 1 {
+            report(
+                id,
+                "pods can reach the instance metadata; set HttpPutResponseHopLimit to 1".to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn disk_not_encrypted(model: &Model<'_>, report: Report<'_>) {
+    for (id, template) in model.of_kind("AWS::EC2::LaunchTemplate") {
+        let mappings = template
+            .property("/LaunchTemplateData/BlockDeviceMappings")
+            .as_array();
+        if mappings.is_none_or(|m| m.iter().any(|mapping| mapping["Ebs"]["Encrypted"] != true)) {
+            report(
+                id,
+                "a disk is not encrypted; set Ebs.Encrypted to true on every mapping".to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn administrator_role(model: &Model<'_>, report: Report<'_>) {
+    for (id, role) in model.of_kind("AWS::IAM::Role") {
+        if role
+            .property("/ManagedPolicyArns")
+            .to_string()
+            .contains("policy/AdministratorAccess")
+        {
+            report(
+                id,
+                "the role may do everything in the account; attach the policies that it needs"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn api_open_to_world(model: &Model<'_>, report: Report<'_>) {
+    for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
+        let access = cluster.property("/ResourcesVpcConfig");
+        if access["EndpointPublicAccess"] == false {
+            continue;
+        }
+        let networks = access["PublicAccessCidrs"].as_array();
+        let open = networks
+            .is_none_or(|list| list.is_empty() || list.iter().any(|cidr| cidr == "0.0.0.0/0"));
+        if open {
+            report(
+                id,
+                "the API server is open to the whole Internet; name networks in PublicAccessCidrs"
+                    .to_owned(),
+            );
+        }
+    }
+    for (id, rule) in ingress(model) {
+        let (low, high) = ports(rule);
+        if from_world(rule) && low <= 6443 && 6443 <= high {
+            report(
+                id,
+                "the API server (6443) is open to the whole Internet; name networks".to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn no_control_plane_logs(model: &Model<'_>, report: Report<'_>) {
+    for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
+        let enabled = cluster
+            .property("/Logging/ClusterLogging/EnabledTypes")
+            .to_string();
+        let missing: Vec<&str> = ["api", "audit", "authenticator"]
+            .into_iter()
+            .filter(|t| !enabled.contains(&format!("\"{t}\"")))
+            .collect();
+        if !missing.is_empty() {
+            report(
+                id,
+                format!(
+                    "control-plane logs are off: {}; enable them",
+                    missing.join(", ")
+                ),
+            );
+        }
+    }
+}
+
+pub(super) fn no_posix_user(model: &Model<'_>, report: Report<'_>) {
+    for (id, point) in model.of_kind("AWS::EFS::AccessPoint") {
+        let user = point
+            .property("/PosixUser/Uid")
+            .as_str()
+            .unwrap_or_default();
+        if user.is_empty() || user == "0" {
+            report(
+                id,
+                "pods keep whatever user they claim, root included; set PosixUser".to_owned(),
+            );
+        }
+    }
+}

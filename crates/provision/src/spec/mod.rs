@@ -1,0 +1,426 @@
+//! What a cluster is: the typed content of `cluster.yaml`.
+//!
+//! [`fields`] is the one table that documents every key: the commented file that `init` writes, the
+//! JSON schema and the check for unknown keys all come from it. [`read`] turns text into a
+//! [`ClusterSpec`], or into every [`Problem`] at once, each with its line and the way out.
+
+pub mod check;
+pub mod fields;
+pub mod read;
+pub mod write;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cidr::Cidr;
+
+pub use read::read;
+
+/// The version of the file format.
+pub const API_VERSION: &str = "canoe/v1";
+
+/// A cluster, as the user describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterSpec {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Prefix of everything that is made.
+    pub name: String,
+    /// AWS region.
+    pub region: String,
+    /// One to three zones for workers and storage.
+    pub zones: Vec<String>,
+    /// Minor version, such as `1.34`.
+    pub kubernetes_version: String,
+    /// Who runs the API server, and who may reach it.
+    pub control_plane: ControlPlane,
+    /// The machines that train.
+    pub workers: Workers,
+    /// Addresses and the way out to the Internet.
+    #[serde(default)]
+    pub network: Network,
+    /// The shared file system.
+    #[serde(default)]
+    pub storage: Storage,
+    /// EC2 key pair for SSH; none by default, because Session Manager needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_key_name: Option<String>,
+    /// KMS key to use; one is made when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kms_key_arn: Option<String>,
+    /// Name of the API server in a zone of your own.
+    #[serde(default)]
+    pub dns: Dns,
+    /// EKS add-ons that the stack installs.
+    #[serde(default = "default_addons")]
+    pub addons: Vec<String>,
+    /// Tags on everything.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// Who runs the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// EKS: AWS runs it.
+    Eks,
+    /// An EC2 instance of ours, set up by kubeadm.
+    SelfManaged,
+}
+
+/// The API server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ControlPlane {
+    /// Who runs it.
+    pub mode: Mode,
+    /// Networks that may reach the API; empty means only from inside the VPC.
+    #[serde(default)]
+    pub allowed_cidrs: Vec<String>,
+    /// Must be true before `0.0.0.0/0` is accepted above.
+    #[serde(default)]
+    pub allow_world: bool,
+    /// Second zone that EKS needs for its own interfaces when `zones` has only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_zone: Option<String>,
+    /// Machine of the self-managed controller.
+    #[serde(default = "default_controller")]
+    pub instance_type: String,
+    /// Days that control-plane logs are kept.
+    #[serde(default = "default_log_days")]
+    pub log_days: u32,
+}
+
+/// How the workers are paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capacity {
+    /// Fixed price, never taken away.
+    OnDemand,
+    /// Cheaper, may be taken away; training survives it.
+    Spot,
+}
+
+/// The machines that train.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Workers {
+    /// How many.
+    pub count: u32,
+    /// Upper bound for `scale`.
+    #[serde(default = "default_max")]
+    pub max: u32,
+    /// Types, in order of preference; more than one makes sense for spot.
+    pub instance_types: Vec<String>,
+    /// On demand or spot.
+    #[serde(default = "default_capacity")]
+    pub capacity: Capacity,
+    /// Root disk.
+    #[serde(default = "default_disk")]
+    pub disk_gib: u32,
+}
+
+/// How workers reach the Internet, for images and packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Egress {
+    /// Private subnets behind one NAT gateway.
+    Nat,
+    /// Private subnets, one NAT gateway per zone.
+    NatPerZone,
+    /// Public subnets; nothing may come in, but no NAT gateway has to be paid.
+    Public,
+}
+
+/// Addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Network {
+    /// The VPC.
+    pub vpc_cidr: String,
+    /// Pods of a self-managed cluster (EKS pods have VPC addresses).
+    pub pod_cidr: String,
+    /// Services.
+    pub service_cidr: String,
+    /// The way out.
+    pub egress: Egress,
+}
+
+/// How EFS is paid for and how fast it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Throughput {
+    /// Pay per byte moved, always fast.
+    Elastic,
+    /// Speed grows with the bytes stored.
+    Bursting,
+}
+
+/// The shared file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Storage {
+    /// Size mode.
+    pub throughput: Throughput,
+    /// Encryption at rest.
+    pub encrypted: bool,
+    /// User and group that own the job directory.
+    pub uid: u32,
+    /// Directory on the file system that jobs see as their root.
+    pub directory: String,
+    /// Daily backups.
+    pub backup: bool,
+}
+
+/// A name for the API server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Dns {
+    /// Name, such as `paddle.example.com`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_name: Option<String>,
+    /// Route 53 zone that gets the record; without it you make the record yourself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosted_zone_id: Option<String>,
+    /// Seconds.
+    pub ttl: u32,
+}
+
+/// The add-ons that a usable EKS cluster with EFS needs.
+pub fn default_addons() -> Vec<String> {
+    [
+        "vpc-cni",
+        "kube-proxy",
+        "eks-pod-identity-agent",
+        "coredns",
+        "aws-efs-csi-driver",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn default_controller() -> String {
+    "t3.medium".to_owned()
+}
+
+fn default_log_days() -> u32 {
+    30
+}
+
+fn default_max() -> u32 {
+    10
+}
+
+fn default_capacity() -> Capacity {
+    Capacity::OnDemand
+}
+
+fn default_disk() -> u32 {
+    50
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            vpc_cidr: "10.0.0.0/16".to_owned(),
+            pod_cidr: "10.244.0.0/16".to_owned(),
+            service_cidr: "172.20.0.0/16".to_owned(),
+            egress: Egress::Nat,
+        }
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self {
+            throughput: Throughput::Elastic,
+            encrypted: true,
+            uid: 10001,
+            directory: "/canoe".to_owned(),
+            backup: false,
+        }
+    }
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self {
+            external_name: None,
+            hosted_zone_id: None,
+            ttl: 300,
+        }
+    }
+}
+
+impl ClusterSpec {
+    /// A cluster with every default: three on-demand workers in two zones, reachable from nowhere
+    /// outside until `allowed_cidrs` is filled in.
+    pub fn new(name: &str, region: &str) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            name: name.to_owned(),
+            region: region.to_owned(),
+            zones: vec![format!("{region}a"), format!("{region}b")],
+            kubernetes_version: crate::catalog::DEFAULT_VERSION.to_owned(),
+            control_plane: ControlPlane {
+                mode: Mode::Eks,
+                allowed_cidrs: Vec::new(),
+                allow_world: false,
+                extra_zone: None,
+                instance_type: default_controller(),
+                log_days: default_log_days(),
+            },
+            workers: Workers {
+                count: 3,
+                max: default_max(),
+                instance_types: vec!["m5.large".to_owned()],
+                capacity: Capacity::OnDemand,
+                disk_gib: default_disk(),
+            },
+            network: Network::default(),
+            storage: Storage::default(),
+            ssh_key_name: None,
+            kms_key_arn: None,
+            dns: Dns::default(),
+            addons: default_addons(),
+            tags: BTreeMap::new(),
+        }
+    }
+
+    /// Zones that get subnets: those of the workers, and for EKS at least two.
+    pub fn subnet_zones(&self) -> Vec<String> {
+        let mut zones = self.zones.clone();
+        if self.control_plane.mode == Mode::Eks && zones.len() == 1 {
+            zones.push(self.second_zone());
+        }
+        zones
+    }
+
+    /// The zone that EKS gets beside the only one of the workers.
+    pub fn second_zone(&self) -> String {
+        if let Some(zone) = &self.control_plane.extra_zone {
+            return zone.clone();
+        }
+        let a = format!("{}a", self.region);
+        if self.zones.first() == Some(&a) {
+            format!("{}b", self.region)
+        } else {
+            a
+        }
+    }
+
+    /// Whether the workers stand in private subnets.
+    pub fn workers_are_private(&self) -> bool {
+        self.network.egress != Egress::Public
+    }
+
+    /// Whether the stack installs this EKS add-on.
+    pub fn has_addon(&self, name: &str) -> bool {
+        self.control_plane.mode == Mode::Eks && self.addons.iter().any(|addon| addon == name)
+    }
+
+    /// The VPC network; the spec has been checked.
+    pub(crate) fn vpc(&self) -> Cidr {
+        self.network
+            .vpc_cidr
+            .parse()
+            .expect("a checked spec has a valid vpcCidr")
+    }
+
+    /// The first service address, which is the API server's inside the cluster.
+    pub fn api_service_ip(&self) -> String {
+        let services: Cidr = self
+            .network
+            .service_cidr
+            .parse()
+            .expect("a checked spec has a valid serviceCidr");
+        services
+            .address(1)
+            .expect("a service network has more than one address")
+            .to_string()
+    }
+
+    /// The fixed private address of the self-managed controller, in the first private subnet.
+    pub fn controller_ip(&self) -> String {
+        let subnet = crate::template::network::private_subnet(self, 0);
+        subnet
+            .address(10)
+            .expect("a subnet has more than ten addresses")
+            .to_string()
+    }
+
+    /// The name by which the API server is reached from outside, if one is given.
+    pub fn external_name(&self) -> Option<&str> {
+        self.dns.external_name.as_deref()
+    }
+}
+
+/// How bad a [`Problem`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing may be made.
+    Error,
+    /// Allowed, but the user should know.
+    Warning,
+}
+
+/// Something wrong with a cluster file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Path of the field, such as `workers.count`; empty for the file as a whole.
+    pub field: String,
+    /// Line in the file, when it stands there.
+    pub line: Option<usize>,
+    /// What is wrong, with the value.
+    pub message: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
+impl Problem {
+    /// An error in `field`.
+    pub fn error(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            field: field.to_owned(),
+            line: None,
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// A warning about `field`.
+    pub fn warning(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(field, message, remedy)
+        }
+    }
+
+    /// One line of text: `cluster.yaml:12: workers.count: message; remedy`.
+    pub fn text(&self, file: &str) -> String {
+        let place = match self.line {
+            Some(line) => format!("{file}:{line}"),
+            None => file.to_owned(),
+        };
+        let field = if self.field.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", self.field)
+        };
+        format!("{place}: {field}{}; {}", self.message, self.remedy)
+    }
+}
+
+/// Whether any of the problems is an error.
+pub fn has_errors(problems: &[Problem]) -> bool {
+    problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error)
+}

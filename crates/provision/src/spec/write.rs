@@ -1,0 +1,147 @@
+//! Writes the commented `cluster.yaml`: every key is visible, set or not, with what it means.
+
+use serde_json::Value;
+
+use super::ClusterSpec;
+use super::fields::{FIELDS, Field};
+
+/// The file for this spec. Reading it back gives the same spec.
+pub fn write(spec: &ClusterSpec) -> String {
+    let value = serde_json::to_value(spec).expect("a spec has only text keys");
+    let mut out = String::from(
+        "# A Canoe cluster. `canoe cluster validate` checks this file, `canoe cluster up` makes it so.\n",
+    );
+    let mut section = "";
+    for field in FIELDS {
+        let (name, key, indent) = match field.path.split_once('.') {
+            Some((name, key)) => (name, key, "  "),
+            None => ("", field.path, ""),
+        };
+        if name != section {
+            section = name;
+            if !name.is_empty() {
+                out.push_str(&format!("\n{name}:\n"));
+            }
+        }
+        entry(
+            &mut out,
+            field,
+            key,
+            indent,
+            value.pointer(&format!("/{}", field.path.replace('.', "/"))),
+        );
+    }
+    out
+}
+
+/// The file `text` with another number of workers; everything else, comments included, stays.
+///
+/// `None` when the file has no line `count: N` that could be edited.
+pub fn with_workers(text: &str, count: u32) -> Option<String> {
+    let line = crate::yaml::parse(text).ok()?.line("workers.count")?;
+    let old = text.lines().nth(line.checked_sub(1)?)?;
+    let at = old.find("count:")? + "count:".len();
+    let digits = old[at..].find(|c: char| c.is_ascii_digit())? + at;
+    let end = old[digits..]
+        .find(|c: char| !c.is_ascii_digit())
+        .map_or(old.len(), |offset| digits + offset);
+    let new = format!("{}{count}{}", &old[..digits], &old[end..]);
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    lines[line - 1] = &new;
+    Some(lines.join("\n"))
+}
+
+fn entry(out: &mut String, field: &Field, key: &str, indent: &str, value: Option<&Value>) {
+    if indent.is_empty() {
+        out.push('\n');
+    }
+    for line in field.about.lines() {
+        out.push_str(&format!("{indent}# {line}\n"));
+    }
+    match value {
+        Some(value) => out.push_str(&format!("{indent}{key}: {}\n", flow(value))),
+        None => out.push_str(&format!("{indent}# {key}: {}\n", field.example)),
+    }
+}
+
+/// A value on one line, quoted only where YAML needs it.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) => scalar(text),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(flow).collect::<Vec<_>>().join(", ")
+        ),
+        Value::Object(entries) => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(k, v)| format!("{}: {}", scalar(k), flow(v)))
+                .collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// JSON strings are YAML double-quoted scalars, so quoting is always safe; plain words read better.
+fn scalar(text: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.chars().all(word)
+        && !["true", "false", "null", "yes", "no", "on", "off"]
+            .contains(&text.to_ascii_lowercase().as_str());
+    let network = text.parse::<crate::cidr::Cidr>().is_ok();
+    if plain || network {
+        text.to_owned()
+    } else {
+        Value::from(text).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Capacity, Egress, Mode, read};
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        assert_eq!(read(&write(&spec)).unwrap().0, spec);
+        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.allowed_cidrs = vec!["203.0.113.7/32".to_owned()];
+        spec.workers.capacity = Capacity::Spot;
+        spec.network.egress = Egress::Public;
+        spec.ssh_key_name = Some("my key: #1".to_owned());
+        spec.dns.external_name = Some("paddle.example.com".to_owned());
+        spec.tags.insert("cost centre".to_owned(), "yes".to_owned());
+        spec.tags.insert("ratio".to_owned(), "1.50".to_owned());
+        assert_eq!(read(&write(&spec)).unwrap().0, spec);
+    }
+
+    #[test]
+    fn scaling_edits_one_number_and_nothing_else() {
+        let text = write(&ClusterSpec::new("demo", "us-west-2"));
+        let scaled = with_workers(&text, 7).unwrap();
+        assert_eq!(scaled, text.replace("count: 3", "count: 7"));
+        assert_eq!(
+            with_workers("workers: {count: 3, max: 4} # c\r\n", 12).unwrap(),
+            "workers: {count: 12, max: 4} # c\r\n"
+        );
+        assert_eq!(with_workers("workers: 3\n", 4), None);
+    }
+
+    #[test]
+    fn every_key_stands_in_the_file() {
+        let text = write(&ClusterSpec::new("demo", "us-west-2"));
+        for field in FIELDS {
+            let key = field.path.rsplit('.').next().unwrap();
+            assert!(
+                text.contains(&format!("{key}:")),
+                "{} is not in the file",
+                field.path
+            );
+        }
+        assert!(text.contains("kubernetesVersion: \"1.34\""));
+        assert!(text.contains("# sshKeyName: my-key"));
+    }
+}

@@ -1,0 +1,198 @@
+//! The base stack: encryption key, network, security groups.
+//!
+//! Groups: the workers' own group is an identity. Storage lets in NFS from that identity and nothing
+//! else. In a self-managed cluster every node also carries the `Node` identity, and controller and
+//! workers name it in their rules; so no rule needs a group that needs the rule.
+
+use serde_json::{Value, json};
+
+use super::{Builder, attribute, network, reference, sub, tags};
+use crate::spec::{ClusterSpec, Mode};
+
+pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
+    let mut out = Builder::default();
+    key(spec, &mut out, keep_data);
+    network::add(spec, &mut out);
+    match spec.control_plane.mode {
+        Mode::Eks => eks_groups(spec, &mut out),
+        Mode::SelfManaged => self_managed_groups(spec, &mut out),
+    }
+    storage_group(spec, &mut out);
+    out.finish(&format!(
+        "Canoe cluster {}: key, network and security groups",
+        spec.name
+    ))
+}
+
+fn key(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
+    if let Some(arn) = &spec.kms_key_arn {
+        out.export(spec, "KeyArn", "KMS key, given in cluster.yaml", json!(arn));
+        return;
+    }
+    let policy = if keep_data { "Retain" } else { "Delete" };
+    let key = out.resource(
+        "Key",
+        "AWS::KMS::Key",
+        json!({
+            "Description": format!("Canoe cluster {}: secrets, files, logs", spec.name),
+            "EnableKeyRotation": true,
+            "PendingWindowInDays": 7,
+            "KeyPolicy": key_policy(spec),
+            "Tags": tags(spec, "key"),
+        }),
+    );
+    key.insert("DeletionPolicy".to_owned(), json!(policy));
+    key.insert("UpdateReplacePolicy".to_owned(), json!(policy));
+    key.insert(
+        "Metadata".to_owned(),
+        json!({"canoe": {"onDelete": policy}}),
+    );
+    out.resource(
+        "KeyAlias",
+        "AWS::KMS::Alias",
+        json!({"AliasName": format!("alias/canoe/{}", spec.name), "TargetKeyId": reference("Key")}),
+    );
+    out.export(spec, "KeyArn", "KMS key", attribute("Key", "Arn"));
+}
+
+fn key_policy(spec: &ClusterSpec) -> Value {
+    let mut statements = vec![json!({
+        "Sid": "AccountDecidesByIam",
+        "Effect": "Allow",
+        "Principal": {"AWS": sub("arn:${AWS::Partition}:iam::${AWS::AccountId}:root")},
+        "Action": "kms:*",
+        "Resource": "*",
+    })];
+    if spec.control_plane.mode == Mode::Eks {
+        let logs = sub(format!(
+            "arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:{}",
+            super::eks::log_group(spec)
+        ));
+        statements.push(json!({
+            "Sid": "ControlPlaneLogs",
+            "Effect": "Allow",
+            "Principal": {"Service": sub("logs.${AWS::Region}.amazonaws.com")},
+            "Action": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            "Resource": "*",
+            "Condition": {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": logs}},
+        }));
+    }
+    json!({"Version": "2012-10-17", "Statement": statements})
+}
+
+fn group(spec: &ClusterSpec, out: &mut Builder, id: &str, about: &str, ingress: Vec<Value>) {
+    out.resource(
+        id,
+        "AWS::EC2::SecurityGroup",
+        json!({
+            "GroupDescription": format!("{}: {about}", spec.name),
+            "VpcId": reference("Vpc"),
+            "SecurityGroupIngress": ingress,
+            "SecurityGroupEgress": egress(spec, id),
+            "Tags": tags(spec, id),
+        }),
+    );
+    out.export(spec, id, about, attribute(id, "GroupId"));
+}
+
+/// Storage answers and never calls; nodes fetch images and packages, ask names and the time.
+fn egress(spec: &ClusterSpec, id: &str) -> Vec<Value> {
+    let vpc = &spec.network.vpc_cidr;
+    if id == "StorageSecurityGroup" {
+        return vec![to("tcp", (2049, 2049), vpc, "NFS replies inside the VPC")];
+    }
+    vec![
+        json!({"IpProtocol": "-1", "CidrIp": vpc, "Description": "anything inside the VPC"}),
+        to(
+            "tcp",
+            (443, 443),
+            "0.0.0.0/0",
+            "images, packages and AWS over TLS",
+        ),
+        to("tcp", (80, 80), "0.0.0.0/0", "signed Debian packages"),
+        to("udp", (123, 123), "0.0.0.0/0", "time"),
+    ]
+}
+
+fn to(protocol: &str, ports: (i32, i32), network: &str, about: &str) -> Value {
+    json!({
+        "IpProtocol": protocol, "FromPort": ports.0, "ToPort": ports.1,
+        "CidrIp": network, "Description": about,
+    })
+}
+
+fn from_group(protocol: &str, ports: (i32, i32), group: &str, about: &str) -> Value {
+    json!({
+        "IpProtocol": protocol, "FromPort": ports.0, "ToPort": ports.1,
+        "SourceSecurityGroupId": attribute(group, "GroupId"), "Description": about,
+    })
+}
+
+fn storage_group(spec: &ClusterSpec, out: &mut Builder) {
+    let rules = vec![from_group(
+        "tcp",
+        (2049, 2049),
+        "WorkerSecurityGroup",
+        "NFS from the workers",
+    )];
+    group(
+        spec,
+        out,
+        "StorageSecurityGroup",
+        "mount targets of the shared file system",
+        rules,
+    );
+}
+
+/// EKS makes the group through which control plane and workers speak; ours is only an identity.
+fn eks_groups(spec: &ClusterSpec, out: &mut Builder) {
+    group(
+        spec,
+        out,
+        "WorkerSecurityGroup",
+        "identity of the workers",
+        Vec::new(),
+    );
+}
+
+fn self_managed_groups(spec: &ClusterSpec, out: &mut Builder) {
+    group(
+        spec,
+        out,
+        "NodeSecurityGroup",
+        "identity of every node",
+        Vec::new(),
+    );
+    let node = "NodeSecurityGroup";
+    let mut controller = vec![
+        from_group("tcp", (6443, 6443), node, "API server from the nodes"),
+        from_group("tcp", (10250, 10250), node, "kubelet from the nodes"),
+        from_group("udp", (8472, 8472), node, "pod network from the nodes"),
+        to(
+            "tcp",
+            (6443, 6443),
+            &spec.network.vpc_cidr,
+            "load balancer health checks",
+        ),
+    ];
+    for network in &spec.control_plane.allowed_cidrs {
+        controller.push(to(
+            "tcp",
+            (6443, 6443),
+            network,
+            "API server for the people named in cluster.yaml",
+        ));
+    }
+    group(
+        spec,
+        out,
+        "ControllerSecurityGroup",
+        "the controller",
+        controller,
+    );
+    let worker = vec![
+        from_group("tcp", (10250, 10250), node, "kubelet from the controller"),
+        from_group("udp", (8472, 8472), node, "pod network from the nodes"),
+    ];
+    group(spec, out, "WorkerSecurityGroup", "the workers", worker);
+}

@@ -1,0 +1,311 @@
+//! The cluster stack of EKS mode: control plane, add-ons, workers, name.
+//!
+//! Order inside the stack matters and is written down as dependencies: the network driver and the
+//! agent that hands out permissions come before the workers (a node without a network never becomes
+//! Ready), drivers that run as pods come after them (a deployment without a node never does either).
+
+use serde_json::{Value, json};
+
+use super::roles::{self, Role};
+use super::{Builder, attribute, import, network, reference, tag_map, tags};
+use crate::catalog;
+use crate::spec::{Capacity, ClusterSpec};
+
+/// Add-ons that must be there before the first node.
+const BEFORE_NODES: [&str; 3] = ["vpc-cni", "kube-proxy", "eks-pod-identity-agent"];
+
+/// Taint that keeps pods off a node until the EFS driver runs there; the driver removes it.
+pub const STORAGE_TAINT: &str = "efs.csi.aws.com/agent-not-ready";
+
+/// Name of the log group that EKS writes to.
+pub(crate) fn log_group(spec: &ClusterSpec) -> String {
+    format!("/aws/eks/{}/cluster", spec.name)
+}
+
+pub(crate) fn template(spec: &ClusterSpec) -> Value {
+    let mut out = Builder::default();
+    add_roles(spec, &mut out);
+    control_plane(spec, &mut out);
+    launch_template(spec, &mut out);
+    let before = add_ons(spec, &mut out);
+    workers(spec, &mut out, before);
+    record(spec, &mut out);
+    out.output(
+        "ClusterName",
+        "Name of the EKS cluster",
+        reference("Cluster"),
+    );
+    out.output(
+        "Endpoint",
+        "Address of the API server",
+        attribute("Cluster", "Endpoint"),
+    );
+    out.output(
+        "CertificateAuthority",
+        "CA of the API server",
+        attribute("Cluster", "CertificateAuthorityData"),
+    );
+    out.finish(&format!(
+        "Canoe cluster {}: EKS control plane and workers",
+        spec.name
+    ))
+}
+
+fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
+    roles::add(
+        spec,
+        out,
+        Role {
+            id: "ControlPlaneRole",
+            purpose: "control-plane",
+            service: "eks.amazonaws.com",
+            managed: &["AmazonEKSClusterPolicy"],
+            statements: Vec::new(),
+        },
+    );
+    let mut managed = vec![
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+    ];
+    if !spec.has_addon("vpc-cni") {
+        managed.push("AmazonEKS_CNI_Policy");
+    }
+    let service = "ec2.amazonaws.com";
+    let role = Role {
+        id: "WorkerRole",
+        purpose: "workers",
+        service,
+        managed: &managed,
+        statements: Vec::new(),
+    };
+    roles::add(spec, out, role);
+    for (addon, id, purpose, policy) in POD_ROLES {
+        if spec.has_addon(addon) {
+            let managed: &[&str] = &[policy];
+            let service = "pods.eks.amazonaws.com";
+            roles::add(
+                spec,
+                out,
+                Role {
+                    id,
+                    purpose,
+                    service,
+                    managed,
+                    statements: Vec::new(),
+                },
+            );
+        }
+    }
+}
+
+/// Add-ons that get a role of their own: add-on, logical id, purpose, policy.
+const POD_ROLES: [(&str, &str, &str, &str); 3] = [
+    (
+        "vpc-cni",
+        "NetworkDriverRole",
+        "vpc-cni",
+        "AmazonEKS_CNI_Policy",
+    ),
+    (
+        "aws-efs-csi-driver",
+        "FileDriverRole",
+        "efs-csi",
+        "service-role/AmazonEFSCSIDriverPolicy",
+    ),
+    (
+        "aws-ebs-csi-driver",
+        "DiskDriverRole",
+        "ebs-csi",
+        "service-role/AmazonEBSCSIDriverPolicy",
+    ),
+];
+
+fn control_plane(spec: &ClusterSpec, out: &mut Builder) {
+    let mut group = json!({
+        "LogGroupName": log_group(spec),
+        "RetentionInDays": spec.control_plane.log_days,
+        "Tags": tags(spec, "logs"),
+    });
+    if spec.kms_key_arn.is_none() {
+        group["KmsKeyId"] = import(spec, "KeyArn");
+    }
+    let resource = out.resource("ControlPlaneLogs", "AWS::Logs::LogGroup", group);
+    resource.insert("DeletionPolicy".to_owned(), json!("Delete"));
+    resource.insert("UpdateReplacePolicy".to_owned(), json!("Delete"));
+    let subnets: Vec<Value> = network::private_subnets(spec)
+        .iter()
+        .map(|id| import(spec, id))
+        .collect();
+    let public = !spec.control_plane.allowed_cidrs.is_empty();
+    let mut vpc = json!({
+        "SubnetIds": subnets,
+        "EndpointPrivateAccess": true,
+        "EndpointPublicAccess": public,
+    });
+    if public {
+        vpc["PublicAccessCidrs"] = json!(spec.control_plane.allowed_cidrs);
+    }
+    out.resource(
+        "Cluster",
+        "AWS::EKS::Cluster",
+        json!({
+            "Name": spec.name,
+            "Version": spec.kubernetes_version,
+            "RoleArn": attribute("ControlPlaneRole", "Arn"),
+            "ResourcesVpcConfig": vpc,
+            "KubernetesNetworkConfig": {"ServiceIpv4Cidr": spec.network.service_cidr, "IpFamily": "ipv4"},
+            "EncryptionConfig": [{"Provider": {"KeyArn": import(spec, "KeyArn")}, "Resources": ["secrets"]}],
+            "AccessConfig": {
+                "AuthenticationMode": "API",
+                "BootstrapClusterCreatorAdminPermissions": true,
+            },
+            "Logging": {"ClusterLogging": {"EnabledTypes": [
+                {"Type": "api"}, {"Type": "audit"}, {"Type": "authenticator"},
+                {"Type": "controllerManager"}, {"Type": "scheduler"},
+            ]}},
+            "Tags": tags(spec, "cluster"),
+        }),
+    )
+    .insert("DependsOn".to_owned(), json!("ControlPlaneLogs"));
+}
+
+fn launch_template(spec: &ClusterSpec, out: &mut Builder) {
+    let mut data = json!({
+        "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+        "BlockDeviceMappings": [{
+            "DeviceName": "/dev/xvda",
+            "Ebs": {
+                "VolumeType": "gp3",
+                "VolumeSize": spec.workers.disk_gib,
+                "Encrypted": true,
+                "DeleteOnTermination": true,
+            },
+        }],
+        "SecurityGroupIds": [
+            attribute("Cluster", "ClusterSecurityGroupId"),
+            import(spec, "WorkerSecurityGroup"),
+        ],
+        "TagSpecifications": [
+            {"ResourceType": "instance", "Tags": tags(spec, "worker")},
+            {"ResourceType": "volume", "Tags": tags(spec, "worker")},
+        ],
+    });
+    if let Some(key) = &spec.ssh_key_name {
+        data["KeyName"] = json!(key);
+    }
+    out.resource(
+        "WorkerTemplate",
+        "AWS::EC2::LaunchTemplate",
+        json!({"LaunchTemplateName": format!("{}-workers", spec.name), "LaunchTemplateData": data}),
+    );
+}
+
+/// Adds the add-ons; returns the logical ids that the workers have to wait for.
+fn add_ons(spec: &ClusterSpec, out: &mut Builder) -> Vec<String> {
+    let mut before = Vec::new();
+    for name in &spec.addons {
+        let id = addon_id(name);
+        let mut properties = json!({
+            "AddonName": name,
+            "ClusterName": reference("Cluster"),
+            "ResolveConflicts": "OVERWRITE",
+            "Tags": tags(spec, name),
+        });
+        if let Some((_, role, ..)) = POD_ROLES.iter().find(|(addon, ..)| addon == name) {
+            properties["PodIdentityAssociations"] = json!([{"RoleArn": attribute(role, "Arn"), "ServiceAccount": service_account(name)}]);
+        }
+        let early = BEFORE_NODES.contains(&name.as_str());
+        let resource = out.resource(&id, "AWS::EKS::Addon", properties);
+        if early {
+            before.push(id);
+        } else {
+            resource.insert("DependsOn".to_owned(), json!("Workers"));
+        }
+    }
+    before
+}
+
+/// `aws-efs-csi-driver` becomes `AddonAwsEfsCsiDriver`.
+fn addon_id(name: &str) -> String {
+    let words = name.split('-').map(|word| {
+        let mut letters = word.chars();
+        letters
+            .next()
+            .map(|first| first.to_ascii_uppercase())
+            .into_iter()
+            .chain(letters)
+            .collect::<String>()
+    });
+    format!("Addon{}", words.collect::<String>())
+}
+
+fn service_account(addon: &str) -> &'static str {
+    match addon {
+        "vpc-cni" => "aws-node",
+        "aws-ebs-csi-driver" => "ebs-csi-controller-sa",
+        _ => "efs-csi-controller-sa",
+    }
+}
+
+/// The group has no name of its own: one with a name could not be replaced when the types change.
+fn workers(spec: &ClusterSpec, out: &mut Builder, before: Vec<String>) {
+    let workers = &spec.workers;
+    let subnets: Vec<Value> = network::worker_subnets(spec)
+        .iter()
+        .map(|id| import(spec, id))
+        .collect();
+    let arm = workers
+        .instance_types
+        .first()
+        .is_some_and(|name| catalog::is_arm(name));
+    let mut properties = json!({
+        "ClusterName": reference("Cluster"),
+        "NodeRole": attribute("WorkerRole", "Arn"),
+        "Subnets": subnets,
+        "AmiType": if arm { "AL2023_ARM_64_STANDARD" } else { "AL2023_x86_64_STANDARD" },
+        "CapacityType": match workers.capacity {
+            Capacity::OnDemand => "ON_DEMAND",
+            Capacity::Spot => "SPOT",
+        },
+        "InstanceTypes": workers.instance_types,
+        "ScalingConfig": {"MinSize": 0, "DesiredSize": workers.count, "MaxSize": workers.max},
+        "UpdateConfig": {"MaxUnavailable": 1},
+        // Named, so that an upgrade of the control plane is followed by one of the workers.
+        "Version": spec.kubernetes_version,
+        "LaunchTemplate": {
+            "Id": reference("WorkerTemplate"),
+            "Version": attribute("WorkerTemplate", "LatestVersionNumber"),
+        },
+        "Labels": {"canoe.cluster": spec.name},
+        "Tags": tag_map(spec, "workers"),
+    });
+    if spec.has_addon("aws-efs-csi-driver") {
+        properties["Taints"] = json!([{"Key": STORAGE_TAINT, "Effect": "NO_EXECUTE"}]);
+    }
+    let resource = out.resource("Workers", "AWS::EKS::Nodegroup", properties);
+    if !before.is_empty() {
+        resource.insert("DependsOn".to_owned(), json!(before));
+    }
+}
+
+/// A name of your own for the API server. Its certificate does not carry that name, so the
+/// kubeconfig keeps the address that EKS gives.
+fn record(spec: &ClusterSpec, out: &mut Builder) {
+    if let (Some(name), Some(zone)) = (&spec.dns.external_name, &spec.dns.hosted_zone_id) {
+        let host =
+            json!({"Fn::Select": [2, {"Fn::Split": ["/", attribute("Cluster", "Endpoint")]}]});
+        out.resource(
+            "ApiRecord",
+            "AWS::Route53::RecordSet",
+            json!({
+                "HostedZoneId": zone,
+                "Name": format!("{name}."),
+                "Type": "CNAME",
+                "TTL": spec.dns.ttl.to_string(),
+                "ResourceRecords": [host],
+            }),
+        );
+        out.output("ExternalName", "Your name for the API server", json!(name));
+    }
+}

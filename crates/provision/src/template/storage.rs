@@ -1,0 +1,116 @@
+//! The storage stack: an encrypted file system, a mount target per zone, one access point.
+//!
+//! One mount target in every zone that has workers, in the private subnet, with the group that lets
+//! in NFS from workers only. The access point pins user and directory, so a pod cannot be root on the
+//! volume whatever it claims. Where the CSI driver mounts (EKS) connections without TLS are denied.
+
+use serde_json::{Value, json};
+
+use super::{Builder, import, reference, tags};
+use crate::spec::{ClusterSpec, Mode, Throughput};
+
+pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
+    let mut out = Builder::default();
+    file_system(spec, &mut out, keep_data);
+    for number in 1..=spec.zones.len() {
+        out.resource(
+            &format!("MountTarget{number}"),
+            "AWS::EFS::MountTarget",
+            json!({
+                "FileSystemId": reference("FileSystem"),
+                "SubnetId": import(spec, &format!("PrivateSubnet{number}")),
+                "SecurityGroups": [import(spec, "StorageSecurityGroup")],
+            }),
+        );
+    }
+    access_point(spec, &mut out);
+    out.export(
+        spec,
+        "FileSystemId",
+        "The shared file system",
+        reference("FileSystem"),
+    );
+    out.export(
+        spec,
+        "AccessPointId",
+        "The directory that jobs see as root",
+        reference("AccessPoint"),
+    );
+    out.finish(&format!("Canoe cluster {}: shared file system", spec.name))
+}
+
+fn file_system(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
+    let storage = &spec.storage;
+    let mut properties = json!({
+        "Encrypted": storage.encrypted,
+        "PerformanceMode": "generalPurpose",
+        "ThroughputMode": match storage.throughput {
+            Throughput::Elastic => "elastic",
+            Throughput::Bursting => "bursting",
+        },
+        "LifecyclePolicies": [
+            {"TransitionToIA": "AFTER_30_DAYS"},
+            {"TransitionToPrimaryStorageClass": "AFTER_1_ACCESS"},
+        ],
+        "BackupPolicy": {"Status": if storage.backup { "ENABLED" } else { "DISABLED" }},
+        "FileSystemPolicy": file_system_policy(spec),
+        "FileSystemTags": tags(spec, "files"),
+    });
+    if storage.encrypted {
+        properties["KmsKeyId"] = import(spec, "KeyArn");
+    }
+    let policy = if keep_data { "Retain" } else { "Delete" };
+    let resource = out.resource("FileSystem", "AWS::EFS::FileSystem", properties);
+    resource.insert("DeletionPolicy".to_owned(), json!(policy));
+    resource.insert("UpdateReplacePolicy".to_owned(), json!("Retain"));
+    // An update that changes nothing but a deletion policy is refused; the metadata makes it one.
+    resource.insert(
+        "Metadata".to_owned(),
+        json!({"canoe": {"onDelete": policy}}),
+    );
+}
+
+fn file_system_policy(spec: &ClusterSpec) -> Value {
+    let mut statements = vec![json!({
+        "Sid": "MountFromInsideOnly",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+        "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+    })];
+    match spec.control_plane.mode {
+        Mode::Eks => statements.push(json!({
+            "Sid": "NoPlainText",
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "*",
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        })),
+        // Plain NFS: a worker makes the directory once, as root; pods mount below it.
+        Mode::SelfManaged => {
+            statements[0]["Action"] = json!([
+                "elasticfilesystem:ClientMount",
+                "elasticfilesystem:ClientRootAccess",
+                "elasticfilesystem:ClientWrite",
+            ]);
+        }
+    }
+    json!({"Version": "2012-10-17", "Statement": statements})
+}
+
+fn access_point(spec: &ClusterSpec, out: &mut Builder) {
+    let id = spec.storage.uid.to_string();
+    out.resource(
+        "AccessPoint",
+        "AWS::EFS::AccessPoint",
+        json!({
+            "FileSystemId": reference("FileSystem"),
+            "PosixUser": {"Uid": id, "Gid": id},
+            "RootDirectory": {
+                "Path": spec.storage.directory,
+                "CreationInfo": {"OwnerUid": id, "OwnerGid": id, "Permissions": "0750"},
+            },
+            "AccessPointTags": tags(spec, "jobs"),
+        }),
+    );
+}

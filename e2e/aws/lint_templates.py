@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Judges every rendered template by tools that are not ours: cfn-lint, checkov, cloud-init schema.
+
+    lint_templates.py --cargo              renders the matrix with cargo, then judges it
+    lint_templates.py --matrix DIR         judges a matrix that is already there
+
+Needs cfn-lint (pip). checkov (pip) and cloud-init (Debian) are used when they are found, and required
+with --strict. Ends with 1 if anything is found that is not in the tables below.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# cfn-lint warnings that we accept, with the reason. Errors are never accepted.
+ACCEPTED_WARNINGS = {
+    "W3010": "zones are named on purpose: cluster.yaml says which, and the render is deterministic",
+}
+
+# checkov findings that we accept: in cases of this name, for this reason.
+ACCEPTED_FINDINGS = {
+    "CKV_AWS_91": ("self-managed", "a network load balancer that passes TCP through writes access logs for TLS listeners only"),
+    "CKV_AWS_158": ("own-key", "the policy of a key that you bring may not let in CloudWatch; logs then have CloudWatch's own key"),
+}
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def render(directory):
+    command = ["cargo", "run", "-q", "-p", "canoe-provision", "--example", "render_matrix", str(directory)]
+    subprocess.run(command, check=True)
+
+
+def lint(matrix):
+    templates = sorted(str(path) for path in matrix.glob("*/*.json") if path.name != "policy.json")
+    result = run(["cfn-lint", "--format", "json", "-t", *templates])
+    findings = json.loads(result.stdout or "[]")
+    bad = [f for f in findings if f["Rule"]["Id"] not in ACCEPTED_WARNINGS]
+    for finding in bad:
+        print(f"{finding['Filename']}: {finding['Rule']['Id']}: {finding['Message']}")
+    print(f"cfn-lint: {len(templates)} templates, {len(bad)} findings")
+    return len(bad)
+
+
+def security(matrix, checkov):
+    bad = 0
+    cases = sorted(path for path in matrix.iterdir() if path.is_dir())
+    for case in cases:
+        files = [flag for path in sorted(case.glob("*.json")) if path.name != "policy.json" for flag in ("-f", str(path))]
+        result = run([checkov, *files, "--framework", "cloudformation", "--skip-download", "--quiet", "--compact", "-o", "json"])
+        reports = json.loads(result.stdout)
+        for report in reports if isinstance(reports, list) else [reports]:
+            for finding in report.get("results", {}).get("failed_checks", []):
+                where, _ = ACCEPTED_FINDINGS.get(finding["check_id"], (None, None))
+                if where is None or where not in case.name:
+                    bad += 1
+                    print(f"{case.name}: {finding['check_id']}: {finding['resource']}: {finding['check_name']}")
+    print(f"checkov: {len(cases)} cases, {bad} findings that are not justified")
+    return bad
+
+
+def user_data(matrix, command):
+    bad = 0
+    files = sorted(matrix.glob("*/user-data-*"))
+    for path in files:
+        result = run([*command, "schema", "--config-file", str(path)])
+        if result.returncode != 0:
+            bad += 1
+            print(f"{path}: {result.stdout}{result.stderr}")
+    print(f"cloud-init schema: {len(files)} files, {bad} refused")
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cargo", action="store_true", help="render the matrix first")
+    parser.add_argument("--matrix", type=pathlib.Path, help="directory of rendered cases")
+    parser.add_argument("--checkov", default=shutil.which("checkov"), help="path of checkov")
+    parser.add_argument("--cloud-init", nargs="+", default=[shutil.which("cloud-init")], help="command of cloud-init")
+    parser.add_argument("--strict", action="store_true", help="fail when a tool is missing")
+    arguments = parser.parse_args()
+    matrix = arguments.matrix or pathlib.Path(tempfile.mkdtemp(prefix="canoe-matrix-"))
+    if arguments.cargo:
+        render(matrix)
+    bad = lint(matrix)
+    for name, tool, judge in [
+        ("checkov", arguments.checkov, lambda: security(matrix, arguments.checkov)),
+        ("cloud-init", arguments.cloud_init[0], lambda: user_data(matrix, arguments.cloud_init)),
+    ]:
+        if tool:
+            bad += judge()
+        else:
+            print(f"{name} is not installed")
+            bad += int(arguments.strict)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
