@@ -62,6 +62,8 @@ enum Command {
     Node(V1Arguments),
     /// Run a job folder on Kubernetes.
     Job(commands::job::JobArgs),
+    /// Make, watch and remove a cluster on AWS.
+    Cluster(commands::cluster::ClusterArgs),
     /// Look into a pass directory, export it, compare two.
     Model(commands::model::ModelArgs),
     /// Reproducible measurements.
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Pserver(v1) => commands::pserver::run(&v1.args),
         Command::Node(v1) => commands::node::run(&v1.args),
         Command::Job(args) => commands::job::run(args),
+        Command::Cluster(args) => commands::cluster::run(args),
         Command::Model(args) => commands::model::run(args),
         Command::Bench(args) => commands::bench::run(args),
     };

@@ -1,6 +1,7 @@
 //! One file a command: its arguments and what it does.
 
 pub mod bench;
+pub mod cluster;
 pub mod config;
 pub mod data;
 pub mod demo;
