@@ -30,7 +30,8 @@ impl ClassificationError {
         }
     }
 
-    fn error(&self, inputs: &[LayerView<'_>], row: usize) -> Result<f64, LayerError> {
+    /// How wrong a row is: 0, 1, or a share or number of columns.
+    pub fn error(&self, inputs: &[LayerView<'_>], row: usize) -> Result<f64, LayerError> {
         let prediction = numbers(inputs, 0, row)?;
         if let Some(set) = inputs[1].sparse_row(row) {
             let mut wrong = prediction.iter().filter(|&&p| p >= self.threshold).count() as f64;

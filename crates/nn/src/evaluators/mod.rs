@@ -6,9 +6,11 @@
 mod auc;
 mod chunk;
 mod classification_error;
+mod edit_distance;
 mod number;
 mod pnpair;
 mod precision_recall;
+mod printers;
 mod sum;
 
 use config::{EvaluatorConfig, ModelConfig};
@@ -17,6 +19,7 @@ use crate::error::{BuildError, ExecuteError, LayerError};
 use crate::network::{LayerView, Network};
 
 pub use number::number;
+pub use printers::Message;
 
 /// One measure.
 pub trait Evaluator: Send {
@@ -32,6 +35,19 @@ pub trait Evaluator: Send {
     fn absorb(&mut self, state: &[f64]);
     /// Starts again.
     fn reset(&mut self);
+
+    /// What it has to show about the batches added since it was last asked.
+    fn take_messages(&mut self) -> Vec<Message> {
+        Vec::new()
+    }
+
+    /// A file with one word a line that it needs to show words instead of ids.
+    fn dictionary_file(&self) -> Option<&str> {
+        None
+    }
+
+    /// The words of its dictionary file.
+    fn set_dictionary(&mut self, _words: &[String]) {}
 }
 
 /// The evaluators of a model.
@@ -105,6 +121,32 @@ impl Evaluators {
             .for_each(|entry| entry.evaluator.reset());
     }
 
+    /// What printers have to show about the batches added since this was last asked, in order.
+    pub fn take_messages(&mut self) -> Vec<Message> {
+        self.entries
+            .iter_mut()
+            .flat_map(|entry| entry.evaluator.take_messages())
+            .collect()
+    }
+
+    /// The dictionary files that printers need, for whoever can read them.
+    pub fn dictionary_files(&self) -> Vec<String> {
+        let files = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.evaluator.dictionary_file());
+        files.map(str::to_owned).collect()
+    }
+
+    /// The words of a dictionary file, one a line.
+    pub fn set_dictionary(&mut self, file: &str, words: &[String]) {
+        for entry in &mut self.entries {
+            if entry.evaluator.dictionary_file() == Some(file) {
+                entry.evaluator.set_dictionary(words);
+            }
+        }
+    }
+
     /// All that was added up, one list for each evaluator.
     pub fn state(&self) -> Vec<Vec<f64>> {
         self.entries
@@ -152,11 +194,14 @@ impl Entry {
             "precision_recall" => Box::new(precision_recall::PrecisionRecall::new(config)),
             "pnpair" => Box::new(pnpair::PairOrder::new(config)),
             "chunk" => Box::new(chunk::Chunks::new(config).map_err(error)?),
-            other => {
-                return Err(error(format!(
-                    "evaluators of type '{other}' cannot be executed yet"
-                )));
-            }
+            "ctc_edit_distance" => Box::new(edit_distance::EditDistance::new(config)),
+            other => match printers::Printer::of_type(config) {
+                Some(printer) => Box::new(printer),
+                None => {
+                    let reason = format!("evaluators of type '{other}' cannot be executed yet");
+                    return Err(error(reason));
+                }
+            },
         };
         Ok(Self {
             name: config.name.clone(),

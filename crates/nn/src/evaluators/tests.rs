@@ -245,3 +245,116 @@ fn wrong_descriptions_are_errors() {
     let missing = model("sum", 1, |e| e.input_layers = vec!["nowhere".into()]);
     assert!(Evaluators::new(&missing).is_err());
 }
+
+fn sequence(data: SlotData, offsets: &[u32]) -> Slot {
+    Slot::sequence(data, offsets.to_vec())
+}
+
+#[test]
+fn edit_distance_compares_what_was_recognised() {
+    // classes 0, 1 and blank; recognised: [0, 0] of [0, 1], and [] of []
+    let values = vec![0.8, 0.1, 0.1, 0.1, 0.1, 0.8, 0.7, 0.2, 0.1, 0.2, 0.1, 0.7];
+    let output = sequence(SlotData::Dense { dim: 3, values }, &[0, 3, 4]);
+    let labels = sequence(SlotData::Ids(vec![0, 1]), &[0, 2, 2]);
+    assert_eq!(
+        text(
+            model("ctc_edit_distance", 2, |_| {}),
+            2,
+            vec![output, labels]
+        ),
+        "e=0.25  deletions error=0  insertions error=0  substitutions error=0.25  sequences error=0.5 "
+    );
+}
+
+/// What a printer says about one batch.
+fn messages(
+    kind: &str,
+    slots: Vec<Slot>,
+    change: impl FnOnce(&mut EvaluatorConfig),
+) -> Vec<super::Message> {
+    let mut model = model(kind, slots.len(), change);
+    for (layer, slot) in model.layers.iter_mut().zip(&slots) {
+        if let SlotData::Dense { dim, .. } = slot.data {
+            layer.size = Some(dim as u64);
+        }
+    }
+    let mut network = Network::new(&model).unwrap();
+    let batch = Batch { samples: 2, slots };
+    network
+        .forward(&Parameters::default(), &batch, Pass::Test)
+        .unwrap();
+    let mut evaluators = Evaluators::new(&model).unwrap();
+    for file in evaluators.dictionary_files() {
+        evaluators.set_dictionary(&file, &["the", "cat", "sat"].map(str::to_owned));
+    }
+    evaluators.accumulate(&network).unwrap();
+    assert_eq!(evaluators.line(), "e=0 ");
+    let messages = evaluators.take_messages();
+    assert!(evaluators.take_messages().is_empty());
+    messages
+}
+
+fn log(text: &str) -> super::Message {
+    super::Message {
+        file: None,
+        text: text.to_owned(),
+    }
+}
+
+#[test]
+fn printers_show_values_maxima_and_errors() {
+    let p = || dense(3, &[0.5, 0.25, 0.75, 1.0, 0.0, 0.0]);
+    assert_eq!(
+        messages("value_printer", vec![p(), ids(&[7, 8])], |_| {}),
+        [
+            log("layer=in0 value:\n0.5 0.25 0.75 \n1 0 0 \n"),
+            log("layer=in1 id:\n[7 8 ]\n")
+        ]
+    );
+    assert!(messages("gradient_printer", vec![p()], |_| {}).is_empty());
+    assert_eq!(
+        messages("max_id_printer", vec![p()], |e| e.num_results = Some(2)),
+        [log(
+            "layer=in0 row max id vector:\n2 : 0.75, 0 : 0.5, \n0 : 1, 1 : 0, \n"
+        )]
+    );
+    assert_eq!(
+        messages(
+            "classification_error_printer",
+            vec![p(), ids(&[2, 1])],
+            |_| {}
+        ),
+        [log("Printer=e Classification Error:\n0 \n1 \n")]
+    );
+    let values = vec![0.5, 2.0, 1.0];
+    let frames = sequence(SlotData::Dense { dim: 1, values }, &[0, 3, 3]);
+    assert_eq!(
+        messages("max_frame_printer", vec![frames], |e| e.num_results =
+            Some(2)),
+        [log(
+            "layer=in0 sequence max frames:\n1 : 2, 2 : 1, total 3 frames\ntotal 0 frames\n"
+        )]
+    );
+}
+
+#[test]
+fn texts_are_words_for_a_file() {
+    let words = || sequence(SlotData::Ids(vec![0, 1, 2]), &[0, 2, 3]);
+    let message = |text: &str| super::Message {
+        file: Some("out.txt".into()),
+        text: text.to_owned(),
+    };
+    let file = |e: &mut EvaluatorConfig| e.result_file = Some("out.txt".into());
+    assert_eq!(
+        messages("seq_text_printer", vec![words()], file),
+        [message("0\t 0 1\n1\t 2\n")]
+    );
+    assert_eq!(
+        messages("seq_text_printer", vec![ids(&[40, 50]), words()], |e| {
+            file(e);
+            e.dict_file = Some("words.txt".into());
+            e.delimited = Some(false);
+        }),
+        [message("40\tthecat\n50\tsat\n")]
+    );
+}
