@@ -14,6 +14,8 @@ pub mod expand;
 pub mod fc;
 pub mod featmap_expand;
 mod few_classes;
+#[cfg(test)]
+mod golden;
 pub mod hsigmoid;
 pub mod ids;
 pub mod image;
