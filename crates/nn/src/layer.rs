@@ -277,6 +277,13 @@ impl Build<'_> {
         self.model.layers.iter().find(|layer| layer.name == *name)
     }
 
+    /// Height and width of the images that an input says it holds.
+    pub fn input_frame(&self, input: usize) -> Option<(usize, usize)> {
+        let config = self.input_config(input)?;
+        let frame = (config.height() as usize, config.width() as usize);
+        (frame.0 > 0 && frame.1 > 0).then_some(frame)
+    }
+
     /// An error about this layer.
     pub fn error(&self, reason: impl Into<String>) -> BuildError {
         BuildError::Layer {

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use config::LayerConfig;
 use config::model::PriorBoxConfig;
 
 use crate::domain::{Domain, Layout};
@@ -35,10 +34,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
         "aspect ratios must be positive".to_owned()
     })?;
     let frame = |input: usize| {
-        let frame = build
-            .input_config(input)
-            .map(frame)
-            .filter(|frame| frame.0 > 0 && frame.1 > 0);
+        let frame = build.input_frame(input);
         frame.ok_or_else(|| build.error(format!("input {input} does not say its height and width")))
     };
     let boxes = boxes(conf, frame(0)?, frame(1)?);
@@ -52,12 +48,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(PriorBoxes { boxes }))
 }
 
-/// Height and width that a layer declares.
-fn frame(config: &LayerConfig) -> (u64, u64) {
-    (config.height(), config.width())
-}
-
-fn boxes(conf: &PriorBoxConfig, places: (u64, u64), image: (u64, u64)) -> Vec<f32> {
+fn boxes(conf: &PriorBoxConfig, places: (usize, usize), image: (usize, usize)) -> Vec<f32> {
     let (height, width) = (image.0 as f32, image.1 as f32);
     let (down, right) = (height / places.0 as f32, width / places.1 as f32);
     let sides = sides(conf);

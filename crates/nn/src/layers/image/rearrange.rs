@@ -118,8 +118,13 @@ pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, Build
     let Some(conf) = &build.config.inputs[0].block_expand_conf else {
         return Err(build.error("its input has no block_expand_conf"));
     };
-    let axis = |image: u32, window: u32, stride: u32, padding: u32| {
-        let (image, window) = (image as usize, window as usize);
+    // sizes of 0 mean those of the layer below
+    let (height, width) = match (conf.img_size_y as usize, conf.img_size_x as usize) {
+        (0, _) | (_, 0) => build.input_frame(0).unwrap_or((0, 0)),
+        frame => frame,
+    };
+    let axis = |image: usize, window: u32, stride: u32, padding: u32| {
+        let window = window as usize;
         let (stride, padding) = (stride as usize, padding as usize);
         let rest = (2 * padding + image).saturating_sub(window);
         Axis {
@@ -132,8 +137,8 @@ pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, Build
     };
     let windows = Sliding {
         channels: conf.channels as usize,
-        y: axis(conf.img_size_y, conf.block_y, conf.stride_y, conf.padding_y),
-        x: axis(conf.img_size_x, conf.block_x, conf.stride_x, conf.padding_x),
+        y: axis(height, conf.block_y, conf.stride_y, conf.padding_y),
+        x: axis(width, conf.block_x, conf.stride_x, conf.padding_x),
     };
     build.expect(is_usable(&windows), || {
         format!("its sizes are not usable: {conf:?}")
