@@ -12,6 +12,7 @@ use crate::simd;
 #[derive(Debug)]
 pub struct Finish {
     bias: Option<ParameterIndex>,
+    shared: Option<SharedBias>,
     activation: Activation,
     argument: Matrix,
 }
@@ -21,9 +22,16 @@ impl Finish {
     pub fn new(bias: Option<ParameterIndex>, activation: Activation) -> Self {
         Self {
             bias,
+            shared: None,
             activation,
             argument: Matrix::default(),
         }
+    }
+
+    /// Adds a bias each of whose values is for `columns` neighbouring columns.
+    pub fn with_shared_bias(mut self, parameter: ParameterIndex, columns: usize) -> Self {
+        self.shared = Some(SharedBias { parameter, columns });
+        self
     }
 
     /// The activation.
@@ -31,14 +39,14 @@ impl Finish {
         self.activation
     }
 
-    /// The bias.
+    /// The bias, if it has one value for each column.
     pub fn bias(&self) -> Option<ParameterIndex> {
         self.bias
     }
 
     /// Whether it changes nothing.
     pub fn is_identity(&self) -> bool {
-        self.bias.is_none() && self.activation == Activation::Linear
+        self.bias.is_none() && self.shared.is_none() && self.activation == Activation::Linear
     }
 
     /// How far it looks: a layer looks at least as far as its finish.
@@ -58,6 +66,9 @@ impl Finish {
         };
         let out = pass.out.value_mut();
         let cols = out.cols();
+        if let Some(shared) = &self.shared {
+            shared.add_to(out.values_mut(), pass.parameters.full(shared.parameter)?);
+        }
         if self.activation.needs_argument() {
             Activation::Linear.forward(out.values_mut(), cols, bias.take());
             self.argument.copy_from(out);
@@ -94,5 +105,46 @@ impl Finish {
             Some(bias) => simd::for_row_blocks_with_sums(grad.values_mut(), cols, bias, block),
             None => block(0, grad.values_mut()),
         }
+        if let Some(shared) = &self.shared
+            && let Some(bias) = gradients.dense_zeroed(shared.parameter)
+        {
+            shared.add_gradient(bias, grad.values());
+        }
+    }
+}
+
+/// A bias whose values are for several neighbouring columns each: all pixels of a channel.
+#[derive(Debug)]
+struct SharedBias {
+    parameter: ParameterIndex,
+    columns: usize,
+}
+
+impl SharedBias {
+    fn add_to(&self, values: &mut [f32], bias: &[f32]) {
+        let columns = self.columns;
+        simd::for_row_blocks(
+            values,
+            columns,
+            #[inline(always)]
+            |first, block| {
+                for (piece, values) in block.chunks_exact_mut(columns).enumerate() {
+                    let bias = bias[(first + piece) % bias.len()];
+                    values.iter_mut().for_each(|value| *value += bias);
+                }
+            },
+        );
+    }
+
+    fn add_gradient(&self, bias: &mut [f32], grad: &[f32]) {
+        let count = bias.len();
+        simd::vectorised(
+            #[inline(always)]
+            || {
+                for (piece, grad) in grad.chunks_exact(self.columns).enumerate() {
+                    bias[piece % count] += simd::sum(grad);
+                }
+            },
+        );
     }
 }

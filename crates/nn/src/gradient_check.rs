@@ -63,6 +63,8 @@ fn all() -> Vec<Case> {
         cases::sequences::cases(),
         cases::costs::cases(),
         cases::mixed::cases(),
+        cases::images::cases(),
+        cases::labels::cases(),
     ]
     .into_iter()
     .flatten()

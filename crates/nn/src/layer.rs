@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use config::LayerConfig;
+use config::{LayerConfig, ModelConfig};
 
 use crate::activation::Activation;
 use crate::error::{BuildError, LayerError};
@@ -66,6 +66,32 @@ pub trait Layer: Send {
 
     /// Adds to the gradients of inputs and parameters, given the gradient of `pass.out`, which it may destroy.
     fn backward(&mut self, pass: &mut Backward<'_>);
+
+    /// What the batch that went forward last does to parameters that the layer itself keeps, such as moving
+    /// averages; nothing unless the batch was used to learn.
+    fn assigned(&self) -> Vec<Assigned<'_>> {
+        Vec::new()
+    }
+}
+
+/// A change of a parameter that is no gradient: `value = keep · value + (1 - keep) · values`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Assigned<'a> {
+    /// The parameter; it is static, no optimizer changes it.
+    pub parameter: ParameterIndex,
+    /// How much of the old value stays.
+    pub keep: f32,
+    /// What the batch says.
+    pub values: &'a [f32],
+}
+
+impl Assigned<'_> {
+    /// Changes the values of the parameter.
+    pub fn apply(&self, values: &mut [f32]) {
+        for (value, new) in values.iter_mut().zip(self.values) {
+            *value = self.keep * *value + (1.0 - self.keep) * new;
+        }
+    }
 }
 
 /// How the batch is used.
@@ -234,6 +260,7 @@ pub struct Build<'a> {
     pub config: &'a LayerConfig,
     /// Width of each input.
     pub input_sizes: Vec<usize>,
+    pub(crate) model: &'a ModelConfig,
     pub(crate) specs: &'a [ParameterSpec],
     pub(crate) used: Vec<ParameterIndex>,
 }
@@ -242,6 +269,12 @@ impl Build<'_> {
     /// Width of the output.
     pub fn size(&self) -> usize {
         self.config.size() as usize
+    }
+
+    /// The description of the layer that an input comes from.
+    pub fn input_config(&self, input: usize) -> Option<&LayerConfig> {
+        let name = &self.config.inputs.get(input)?.input_layer_name;
+        self.model.layers.iter().find(|layer| layer.name == *name)
     }
 
     /// An error about this layer.
@@ -346,10 +379,30 @@ impl Build<'_> {
         Ok(activation)
     }
 
-    /// Bias (one value for each column) and activation of the layer.
+    /// Bias and activation of the layer: one value for each column, or for equally many neighbouring columns if
+    /// `shared_biases` and `bias_size` say so.
     pub fn finish(&mut self) -> Result<Finish, BuildError> {
-        let bias = self.bias(self.size())?;
-        self.finish_with(bias)
+        match self.config.bias_size() as usize {
+            count if count > 0 && self.config.shared_biases() => self.finish_shared(count),
+            _ => {
+                let bias = self.bias(self.size())?;
+                self.finish_with(bias)
+            }
+        }
+    }
+
+    /// Bias and activation of the layer, with so many biases, each for equally many neighbouring columns.
+    pub fn finish_shared(&mut self, count: usize) -> Result<Finish, BuildError> {
+        let size = self.size();
+        self.expect(count > 0 && size.is_multiple_of(count), || {
+            format!("{count} biases cannot be shared by {size} columns")
+        })?;
+        let bias = self.bias(count)?;
+        let finish = self.finish_with(None)?;
+        Ok(match bias {
+            Some(bias) => finish.with_shared_bias(bias, size / count),
+            None => finish,
+        })
     }
 
     /// Activation of the layer after the given bias.

@@ -12,6 +12,7 @@
 //! - [`batch`], [`parameters`]: what comes in and what goes out.
 //! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
+//! - [`image`]: convolution and pooling of rows that are images.
 //! - [`layer`]: what a layer is. [`finish`], [`activation`]: how most of them end. [`layers`], [`projections`]: all of them.
 //! - [`network`]: layers in order, the two passes. [`evaluators`]: what is measured about its outputs.
 //!
@@ -30,6 +31,7 @@ pub mod finish;
 pub mod functions;
 #[cfg(test)]
 mod gradient_check;
+pub mod image;
 pub mod layer;
 pub mod layers;
 pub mod matrix;
@@ -39,13 +41,14 @@ pub mod output;
 pub mod parameters;
 pub mod product;
 pub mod projections;
+pub mod row_gradient;
 pub mod rows;
 pub mod simd;
 
 pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};
 pub use evaluators::Evaluators;
-pub use layer::Pass;
+pub use layer::{Assigned, Pass};
 pub use matrix::Matrix;
 pub use network::{InputSpec, LayerView, Network, Options};
 pub use parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};

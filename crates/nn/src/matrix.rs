@@ -71,6 +71,18 @@ impl Matrix {
         self.data.chunks_exact_mut(self.cols.max(1))
     }
 
+    /// Cuts the rows at the offsets, which ascend from 0 to the number of rows.
+    pub fn split_rows_mut(&mut self, offsets: &[u32]) -> Vec<&mut [f32]> {
+        let mut rest = &mut self.data[..];
+        let mut pieces = Vec::with_capacity(offsets.len().saturating_sub(1));
+        for range in offsets.windows(2) {
+            let (piece, after) = rest.split_at_mut((range[1] - range[0]) as usize * self.cols);
+            pieces.push(piece);
+            rest = after;
+        }
+        pieces
+    }
+
     /// Becomes a copy of `other`, keeping its buffer.
     pub fn copy_from(&mut self, other: &Matrix) {
         self.rows = other.rows;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::domain::{Domain, Joints, Layout};
 use crate::error::{ExecuteError, LayerError};
-use crate::layer::{Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
+use crate::layer::{Assigned, Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
 use crate::layers::data::DataLayer;
 use crate::noise::Noise;
 use crate::output::{Data, Output, scatter_add_rows};
-use crate::parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters};
+use crate::parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 use crate::rows::distinct_rows;
 
 pub use view::LayerView;
@@ -284,6 +284,25 @@ impl Network {
     pub fn output(&self, layer: &str) -> Option<LayerView<'_>> {
         let node = *self.names.get(layer)?;
         Some(LayerView::new(&self.outputs[node], self.samples))
+    }
+
+    /// What layers do to the parameters that they keep themselves (moving averages of batch normalisation), in
+    /// execution order, according to the batch that went forward last.
+    pub fn assigned(&self) -> Vec<Assigned<'_>> {
+        let layers = self.nodes.iter().filter_map(|node| match &node.work {
+            Work::Layer { layer, .. } => Some(layer),
+            Work::Slot(_) => None,
+        });
+        layers.flat_map(|layer| layer.assigned()).collect()
+    }
+
+    /// Applies [`Network::assigned`] to the parameters. Call it once after each batch that was used to learn.
+    pub fn assign(&self, parameters: &mut Parameters) {
+        for assigned in self.assigned() {
+            if let Values::Full(values) = &mut parameters.0[assigned.parameter.0] {
+                assigned.apply(values);
+            }
+        }
     }
 
     /// Samples in the batch that went forward last.

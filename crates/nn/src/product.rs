@@ -74,17 +74,34 @@ pub fn multiply_strided(
     right: View<'_>,
     mode: Accumulate,
 ) {
+    let work = left.rows * right.cols * left.cols;
+    let parallelism = if work >= PARALLEL_MULTIPLICATIONS && rayon::current_num_threads() > 1 {
+        Parallelism::Rayon(rayon::current_num_threads())
+    } else {
+        Parallelism::None
+    };
+    multiply_on(parallelism, out, stride, left, right, mode);
+}
+
+/// `out = left · right` or `out += left · right` on the calling thread, for callers that use all threads themselves.
+pub fn multiply_alone(out: &mut [f32], left: View<'_>, right: View<'_>, mode: Accumulate) {
+    multiply_on(Parallelism::None, out, right.cols, left, right, mode);
+}
+
+fn multiply_on(
+    parallelism: Parallelism,
+    out: &mut [f32],
+    stride: usize,
+    left: View<'_>,
+    right: View<'_>,
+    mode: Accumulate,
+) {
     let (m, n, k) = (left.rows, right.cols, left.cols);
     assert_eq!(k, right.rows, "inner dimensions agree");
     if m == 0 || n == 0 {
         return;
     }
     assert!((m - 1) * stride + n <= out.len(), "result fits");
-    let parallelism = if m * n * k >= PARALLEL_MULTIPLICATIONS && rayon::current_num_threads() > 1 {
-        Parallelism::Rayon(rayon::current_num_threads())
-    } else {
-        Parallelism::None
-    };
     // SAFETY: the asserts above and in `View::strided` keep every access inside the three slices, and `out` is
     // borrowed exclusively.
     unsafe {

@@ -2,24 +2,33 @@
 
 pub mod addto;
 pub mod concat;
+pub mod conv_shift;
 pub mod convex_comb;
 pub mod cos;
 pub mod cost;
+pub mod crf;
+pub mod ctc;
 pub mod data;
 pub mod embedding;
 pub mod expand;
 pub mod fc;
 pub mod featmap_expand;
+mod few_classes;
+pub mod hsigmoid;
 pub mod ids;
+pub mod image;
 pub mod interpolation;
 pub mod maxid;
 pub mod mixed;
+pub mod nce;
 pub mod out_prod;
 pub mod pass_through;
 pub mod pooling;
 pub mod power;
+pub mod prelu;
 pub mod recurrent;
 pub mod scaling;
+pub mod selective_fc;
 pub mod seqconcat;
 pub mod seqreshape;
 pub mod sequence_conv;
@@ -40,23 +49,37 @@ pub type Factory = fn(&mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>;
 pub const REGISTRY: &[(&str, Factory)] = &[
     ("addto", addto::build),
     ("average", pooling::average::build),
+    ("batch_norm", image::batch_norm::build),
+    ("bilinear_interp", image::bilinear::build),
+    ("blockexpand", image::rearrange::build_block_expand),
     ("concat", concat::build),
     ("concat2", concat::build_projections),
+    ("conv_shift", conv_shift::build),
     ("convex_comb", convex_comb::build),
     ("cos", cos::build),
     ("cos_vm", cos::build_many),
+    ("crf", crf::cost::build),
+    ("crf_decoding", crf::decoding::build),
+    ("ctc", ctc::build),
+    ("cudnn_batch_norm", image::batch_norm::build),
+    ("cudnn_conv", image::conv::build),
+    ("cudnn_convt", image::conv::build_transposed),
     ("eos_id", ids::build_eos),
+    ("exconv", image::conv::build),
+    ("exconvt", image::conv::build_transposed),
     ("expand", expand::build),
     ("fc", fc::build),
     ("featmap_expand", featmap_expand::build),
     ("gated_recurrent", recurrent::gru::build),
     ("get_output", pass_through::build_get_output),
+    ("hsigmoid", hsigmoid::build),
     ("huber", cost::huber::build),
     ("interpolation", interpolation::build),
     ("lambda_cost", cost::lambda::build),
     ("lstmemory", recurrent::lstm::build),
     ("max", pooling::max::build),
     ("maxid", maxid::build),
+    ("maxout", image::maxout::build),
     ("mixed", mixed::build),
     ("multi-class-cross-entropy", cost::cross_entropy::build),
     (
@@ -67,14 +90,22 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         "multi_class_cross_entropy_with_selfnorm",
         cost::self_norm::build,
     ),
+    ("nce", nce::build),
+    ("norm", image::response_norm::build),
     ("out_prod", out_prod::build),
+    ("pad", image::rearrange::build_pad),
+    ("pool", image::pool::build),
     ("power", power::build),
+    ("prelu", prelu::build),
     ("print", pass_through::build),
+    ("priorbox", image::prior_box::build),
     ("rank-cost", cost::rank::build),
     ("recurrent", recurrent::simple::build),
     ("resize", seqreshape::build_resize),
+    ("rotate", image::rearrange::build_rotate),
     ("sampling_id", ids::build_sampling),
     ("scaling", scaling::build),
+    ("selective_fc", selective_fc::build),
     ("seqconcat", seqconcat::build),
     ("seqlastins", pooling::last::build),
     ("seqreshape", seqreshape::build),
@@ -84,12 +115,14 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         "soft_binary_class_cross_entropy",
         cost::binary_cross_entropy::build,
     ),
+    ("spp", image::pool::build_pyramid),
     ("square_error", cost::square_error::build),
     ("subseq", subseq::build),
     ("sum_cost", cost::sum::build),
     ("sum_to_one_norm", sum_to_one_norm::build),
     ("tensor", tensor::build),
     ("trans", trans::build),
+    ("warp_ctc", ctc::build_warp),
 ];
 
 /// The builder of a layer type; `None` if it cannot be executed.

@@ -129,6 +129,7 @@ impl Builder<'_> {
         Build {
             config,
             input_sizes: sources.iter().map(|&source| self.sizes[source]).collect(),
+            model: self.model,
             specs: self.specs,
             used: Vec::new(),
         }

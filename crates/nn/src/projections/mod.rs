@@ -4,6 +4,7 @@
 //! needs a line in [`projection`] or [`operator`] and a case in the gradient check.
 
 mod context;
+mod convolution;
 mod dot_mul;
 mod dot_mul_operator;
 mod full_matrix;
@@ -99,6 +100,7 @@ pub fn projection(
         "dot_mul" => Box::new(dot_mul::DotMul::new(build.input_parameter(input, from)?)),
         "scaling" => Box::new(scaling::Scaling::new(build.input_parameter(input, 1)?)),
         "context" => Box::new(ContextWindow::new(build, input, config)?),
+        "conv" | "convt" => Box::new(convolution::ConvProjection::new(build, input, config)?),
         other => return Err(build.error(format!("projection '{other}' cannot be executed yet"))),
     })
 }
@@ -123,6 +125,7 @@ pub fn operator(
                 config.dotmul_scale() as f32,
             )))
         }
+        "conv" | "convt" => Ok(Box::new(convolution::ConvOperator::new(build, config)?)),
         other => Err(build.error(format!("operator '{other}' cannot be executed yet"))),
     }
 }

@@ -1,6 +1,8 @@
 //! The cases, a file for each family of layers.
 
 pub(super) mod costs;
+pub(super) mod images;
+pub(super) mod labels;
 pub(super) mod mixed;
 pub(super) mod rows;
 pub(super) mod sequences;

@@ -1,0 +1,48 @@
+//! Images inside rows: a row holds channel after channel, each of them line after line.
+//!
+//! - [`sliding`]: windows that move over an image; unfolding it into columns and folding it back.
+//! - [`convolution`]: the three products of a convolution, for a whole batch.
+//! - [`pooling`]: maximum and average over windows.
+
+pub mod convolution;
+pub mod pooling;
+pub mod sliding;
+
+pub use convolution::Convolution;
+pub use pooling::{PoolKind, Pooling};
+pub use sliding::{Axis, Sliding};
+
+use config::model::ImageConfig;
+
+/// Channels, height and width of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of channels.
+    pub channels: usize,
+    /// Lines of a channel.
+    pub height: usize,
+    /// Pixels of a line.
+    pub width: usize,
+}
+
+impl Shape {
+    /// The shape that a layer's description gives; images are square unless it says otherwise.
+    pub fn of(config: &ImageConfig) -> Self {
+        let width = config.img_size as usize;
+        Self {
+            channels: config.channels as usize,
+            height: config.img_size_y.map_or(width, |height| height as usize),
+            width,
+        }
+    }
+
+    /// Pixels of one channel.
+    pub fn pixels(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// Numbers in the whole image.
+    pub fn size(&self) -> usize {
+        self.channels * self.pixels()
+    }
+}

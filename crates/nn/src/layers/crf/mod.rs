@@ -1,0 +1,8 @@
+//! Conditional random fields over sequences: the cost (`crf`) and the best sequence of labels (`crf_decoding`).
+//!
+//! - [`chain`]: the mathematics on one sequence.
+//! - [`cost`], [`decoding`]: the layers.
+
+pub mod chain;
+pub mod cost;
+pub mod decoding;

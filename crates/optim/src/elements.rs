@@ -1,0 +1,139 @@
+//! The element-wise pieces that the methods share, and the way their loops are run.
+//!
+//! Each method is a [`Kernel`]: a plain loop over slices of equal length. [`run`] compiles that loop for the vector
+//! units that the machine has (through `pulp`) and for the two questions that would cost every element something:
+//! is there a momentum, is there a regulariser behind the update. No kernel uses fused multiply-add, so all
+//! variants give the same bytes.
+
+/// A piece of a parameter with its state and gradient; all slices but `own` and `momentum` are equally long.
+pub(crate) struct Piece<'a> {
+    pub value: &'a mut [f32],
+    /// The method's own slots, one after the other.
+    pub own: &'a mut [f32],
+    /// The momentum, empty if there is none.
+    pub momentum: &'a mut [f32],
+    pub grad: &'a [f32],
+}
+
+/// The coefficients that all methods share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    /// The scheduled rate, for the regularisers.
+    pub rate: f32,
+    /// The rate with the method's own correction, for the gradient.
+    pub method_rate: f32,
+    pub momentum: f32,
+    pub clip: f32,
+    /// Coefficient of the value in the gradient.
+    pub l2: f32,
+    /// L1 and L2 rates of the regulariser behind the update.
+    pub after_l1: f32,
+    pub after_l2: f32,
+}
+
+impl Tail {
+    /// The gradient cut to `[-clip, clip]`; not a number stays so.
+    #[inline(always)]
+    pub fn clip(&self, g: f32) -> f32 {
+        let above = if g > self.clip { self.clip } else { g };
+        if above < -self.clip {
+            -self.clip
+        } else {
+            above
+        }
+    }
+
+    /// The gradient of cost and decay.
+    #[inline(always)]
+    pub fn decayed(&self, g: f32, w: f32) -> f32 {
+        g + self.l2 * w
+    }
+
+    /// The change of a value with the method's step factor `r`, its momentum included.
+    #[inline(always)]
+    pub fn change<const MOMENTUM: bool>(&self, old: f32, r: f32, g: f32, w: f32) -> f32 {
+        let down = self.method_rate * r * self.decayed(g, w);
+        if MOMENTUM {
+            self.momentum * old - down
+        } else {
+            -down
+        }
+    }
+
+    /// The regulariser behind the update: L1 shrinks, then L2 scales, both with the method's step factor.
+    #[inline(always)]
+    pub fn regularized<const REGULAR: bool>(&self, w: f32, r: f32) -> f32 {
+        if REGULAR {
+            let rate = self.rate * r;
+            shrunk(w, rate * self.after_l1) / (1.0 + rate * self.after_l2)
+        } else {
+            w
+        }
+    }
+}
+
+/// `w` moved towards zero by `by`, and no further; not a number stays so.
+#[inline(always)]
+pub(crate) fn shrunk(w: f32, by: f32) -> f32 {
+    if w.abs() <= by {
+        0.0
+    } else {
+        w - by.copysign(w)
+    }
+}
+
+/// A method's loop.
+pub(crate) trait Kernel: Copy {
+    /// Updates a piece. Implementations are `#[inline(always)]` so that they compile for the caller's vector unit.
+    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>);
+}
+
+/// Runs a kernel on the machine's vector unit.
+pub(crate) fn run<K: Kernel>(kernel: K, tail: &Tail, piece: Piece<'_>) {
+    let momentum = !piece.momentum.is_empty();
+    let regular = tail.after_l1 != 0.0 || tail.after_l2 != 0.0;
+    let arch = pulp::Arch::new();
+    match (momentum, regular) {
+        (false, false) => arch.dispatch(|| kernel.run::<false, false>(tail, piece)),
+        (false, true) => arch.dispatch(|| kernel.run::<false, true>(tail, piece)),
+        (true, false) => arch.dispatch(|| kernel.run::<true, false>(tail, piece)),
+        (true, true) => arch.dispatch(|| kernel.run::<true, true>(tail, piece)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tail(clip: f32) -> Tail {
+        Tail {
+            rate: 0.1,
+            method_rate: 0.1,
+            momentum: 0.0,
+            clip,
+            l2: 0.0,
+            after_l1: 0.0,
+            after_l2: 0.0,
+        }
+    }
+
+    #[test]
+    fn clipping_keeps_what_is_not_a_number() {
+        let t = tail(2.0);
+        assert_eq!(t.clip(5.0), 2.0);
+        assert_eq!(t.clip(-5.0), -2.0);
+        assert_eq!(t.clip(1.5), 1.5);
+        assert!(t.clip(f32::NAN).is_nan());
+        assert_eq!(tail(f32::INFINITY).clip(1e30), 1e30);
+    }
+
+    #[test]
+    fn shrinking_stops_at_zero() {
+        assert_eq!(shrunk(1.0, 0.25), 0.75);
+        assert_eq!(shrunk(-1.0, 0.25), -0.75);
+        assert_eq!(shrunk(0.1, 0.25).to_bits(), 0.0f32.to_bits());
+        assert_eq!(shrunk(-0.1, 0.25).to_bits(), 0.0f32.to_bits());
+        assert_eq!(shrunk(0.7, 0.0), 0.7);
+        assert!(shrunk(f32::NAN, 0.25).is_nan());
+    }
+}

@@ -1,0 +1,98 @@
+//! adamax: Adam with the infinity norm.
+//!
+//! ```text
+//! g  = g + l2*w
+//! m  = b1*m + (1-b1)*g
+//! u  = max(b2*u, |g|)
+//! w -= lr/(1-b1^t) * m/u             t = step, from 1
+//! ```
+//!
+//! State: `m`, `u`. By row and decay: as Adam. Deviations from v1: schedule, L2 and L1 apply, and a value whose
+//! gradient has always been zero stays (v1 computed 0/0, there is no epsilon).
+
+use crate::elements::{self, Piece, Tail};
+
+/// The bias correction on the rate in step number `step`.
+pub(crate) fn correction(beta1: f64, step: u64) -> f64 {
+    1.0 / (1.0 - libm::pow(beta1, step as f64))
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel {
+    beta1: f32,
+    rest1: f32,
+    beta2: f32,
+}
+
+impl Kernel {
+    pub fn new(beta1: f64, beta2: f64) -> Self {
+        Self {
+            beta1: beta1 as f32,
+            rest1: (1.0 - beta1) as f32,
+            beta2: beta2 as f32,
+        }
+    }
+}
+
+impl elements::Kernel for Kernel {
+    #[inline(always)]
+    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
+        let n = piece.value.len();
+        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
+        let (first, norm) = piece.own.split_at_mut(n);
+        let (first, norm) = (&mut first[..n], &mut norm[..n]);
+        for i in 0..n {
+            let w = value[i];
+            let g = tail.decayed(tail.clip(grad[i]), w);
+            let m = self.beta1 * first[i] + self.rest1 * g;
+            let (kept, new) = (self.beta2 * norm[i], g.abs());
+            let u = if kept > new { kept } else { new };
+            first[i] = m;
+            norm[i] = u;
+            let ratio = if u == 0.0 { 0.0 } else { m / u };
+            value[i] = tail.regularized::<REGULAR>(w - tail.method_rate * ratio, 1.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::method::reference::{self, Case};
+    use crate::{Method, Progress, Rule};
+
+    const METHOD: Method = Method::AdaMax {
+        beta1: 0.9,
+        beta2: 0.999,
+    };
+
+    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+        let g = g + case.l2 * w;
+        s[0] = 0.9 * s[0] + 0.1 * g;
+        s[1] = (0.999 * s[1]).max(g.abs());
+        w - lr / (1.0 - 0.9f64.powi(step as i32)) * s[0] / s[1]
+    }
+
+    #[test]
+    fn a_hundred_steps() {
+        reference::check(METHOD, false, reference);
+    }
+
+    #[test]
+    fn blocks_and_rows() {
+        reference::blocks(METHOD);
+        reference::rows_touched_always_equal_dense(METHOD);
+    }
+
+    #[test]
+    fn a_value_without_gradient_stays() {
+        let rule = Rule {
+            method: METHOD,
+            ..Rule::sgd(0.1)
+        };
+        let mut progress = Progress::default();
+        let (mut value, mut state) = ([0.3f32], [0.0f32; 2]);
+        let step = rule.begin(&mut progress, 1);
+        rule.update(&step, &mut value, &mut state, &[0.0]);
+        assert_eq!(value, [0.3]);
+    }
+}

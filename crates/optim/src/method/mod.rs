@@ -1,0 +1,183 @@
+//! The methods: one file each with formula, state, deviations and tests.
+//!
+//! Symbols in their heads: `g` the clipped gradient, summed over the batch of all trainers; `w` the value; `lr` the
+//! scheduled rate; `mu` the momentum coefficient; `mom` the momentum slot; `r` the method's step factor.
+
+pub(crate) mod adadelta;
+pub(crate) mod adagrad;
+pub(crate) mod adam;
+pub(crate) mod adamax;
+pub(crate) mod add;
+pub(crate) mod decayed_adagrad;
+pub(crate) mod momentum;
+#[cfg(test)]
+mod reference;
+pub(crate) mod rmsprop;
+pub(crate) mod sparse_momentum;
+pub(crate) mod torch_momentum;
+
+use serde::{Deserialize, Serialize};
+
+use crate::average;
+use crate::progress::Step;
+use crate::rows::Gap;
+
+/// The update formula with its own constants; v1's names are in [`Method::NAMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Method {
+    /// Gradient descent with momentum.
+    Momentum,
+    /// Momentum as Torch scales it.
+    TorchMomentum,
+    /// Momentum for rows that are seldom touched.
+    SparseMomentum,
+    /// Step factors from the sum of squared gradients.
+    AdaGrad {
+        /// Added under the root.
+        epsilon: f64,
+    },
+    /// Step factors from running averages of squared gradients and squared changes.
+    AdaDelta {
+        /// What the averages keep a step.
+        rho: f64,
+        /// Added to both averages.
+        epsilon: f64,
+    },
+    /// Step factors from the running variance of the gradient.
+    RmsProp {
+        /// What the averages keep a step.
+        rho: f64,
+        /// Added under the root.
+        epsilon: f64,
+    },
+    /// Step factors from the running average of squared gradients.
+    DecayedAdaGrad {
+        /// What the average keeps a step.
+        rho: f64,
+        /// Added under the root.
+        epsilon: f64,
+    },
+    /// Bias-corrected running moments.
+    Adam {
+        /// What the first moment keeps a step.
+        beta1: f64,
+        /// What the second moment keeps a step.
+        beta2: f64,
+        /// Added to the root.
+        epsilon: f64,
+    },
+    /// Adam with the infinity norm.
+    AdaMax {
+        /// What the first moment keeps a step.
+        beta1: f64,
+        /// What the norm keeps a step.
+        beta2: f64,
+    },
+    /// Adds what trainers computed themselves.
+    Add {
+        /// Factor on what arrives.
+        rate: f64,
+    },
+}
+
+impl Method {
+    /// What v1's `learning_method` may say.
+    pub const NAMES: [&'static str; 10] = [
+        "momentum",
+        "torch_momentum",
+        "sparse_momentum",
+        "adagrad",
+        "adadelta",
+        "rmsprop",
+        "decayed_adagrad",
+        "adam",
+        "adamax",
+        "add",
+    ];
+
+    /// Slots of the method itself, without momentum and average.
+    pub(crate) fn slots(&self) -> usize {
+        match self {
+            Self::Momentum | Self::TorchMomentum | Self::SparseMomentum | Self::Add { .. } => 0,
+            Self::DecayedAdaGrad { .. } => 1,
+            Self::AdaGrad { .. }
+            | Self::AdaDelta { .. }
+            | Self::RmsProp { .. }
+            | Self::Adam { .. }
+            | Self::AdaMax { .. } => 2,
+        }
+    }
+
+    /// Whether the momentum coefficient means something to the method.
+    pub(crate) fn has_momentum(&self) -> bool {
+        !matches!(
+            self,
+            Self::Adam { .. } | Self::AdaMax { .. } | Self::Add { .. }
+        )
+    }
+
+    /// The rate of the gradient in step number `step`, from the scheduled rate.
+    pub(crate) fn rate(&self, rate: f64, momentum: f64, step: u64) -> f64 {
+        match *self {
+            Self::TorchMomentum => rate * torch_momentum::factor(momentum, step),
+            Self::Adam { beta1, beta2, .. } => rate * adam::correction(beta1, beta2, step),
+            Self::AdaMax { beta1, .. } => rate * adamax::correction(beta1, step),
+            _ => rate,
+        }
+    }
+
+    /// Whether L2 stays in the gradient when a row is touched; the others decay behind the update, as v1.
+    pub(crate) fn rows_decay_by_gradient(&self) -> bool {
+        matches!(self, Self::Adam { .. } | Self::AdaMax { .. })
+    }
+
+    /// Whether L1 and L2 are somebody else's: what trainers send to be added is already decayed.
+    pub(crate) fn ignores_decay(&self) -> bool {
+        matches!(self, Self::Add { .. })
+    }
+
+    /// What a value keeps in a step without gradient, where that happens between the steps of the momentum;
+    /// `decay` is rate times L2.
+    pub(crate) fn decay_per_step(&self, decay: f64) -> f64 {
+        match self {
+            Self::SparseMomentum => sparse_momentum::kept(decay),
+            _ => 1.0,
+        }
+    }
+
+    /// The step factor `r` of element `i`, from the method's slots of `dim` elements each.
+    pub(crate) fn factor(&self, own: &[f32], i: usize, dim: usize) -> f32 {
+        match *self {
+            Self::AdaGrad { epsilon } => adagrad::factor(own[i], own[dim + i], epsilon as f32),
+            Self::AdaDelta { epsilon, .. } => {
+                adadelta::factor(own[i], own[dim + i], epsilon as f32)
+            }
+            Self::RmsProp { epsilon, .. } => rmsprop::factor(own[i], own[dim + i], epsilon as f32),
+            Self::DecayedAdaGrad { epsilon, .. } => decayed_adagrad::factor(own[i], epsilon as f32),
+            _ => 1.0,
+        }
+    }
+
+    /// What the method's slots do in steps that did not touch the row.
+    pub(crate) fn idle(&self, gap: &Gap, own: &mut [f32], dim: usize) {
+        match *self {
+            Self::AdaGrad { .. } if gap.through / average::FOLD > gap.from / average::FOLD => {
+                adagrad::fold(own, dim);
+            }
+            Self::AdaDelta { rho, .. }
+            | Self::RmsProp { rho, .. }
+            | Self::DecayedAdaGrad { rho, .. } => {
+                let kept = gap.power(rho) as f32;
+                own.iter_mut().for_each(|average| *average *= kept);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves AdaGrad's sum into its long-term buffer when its time has come.
+    pub(crate) fn fold(&self, step: &Step, dim: usize, state: &mut [f32]) {
+        if matches!(self, Self::AdaGrad { .. }) && step.number.is_multiple_of(average::FOLD) {
+            adagrad::fold(&mut state[..2 * dim], dim);
+        }
+    }
+}

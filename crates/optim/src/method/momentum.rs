@@ -1,0 +1,69 @@
+//! momentum: gradient descent with an optional momentum.
+//!
+//! ```text
+//! mom = mu*mom - lr*(g + l2*w)
+//! w  += mom
+//! ```
+//!
+//! State: `mom`, only if `mu` is not zero. By row: the momentum of missed steps is caught up (v1 stopped it); L2 acts
+//! behind the update. Example: `w = 1`, `mu = 0.9`, `lr = 0.1`, `g = 1` twice gives 0.9, then 0.71.
+
+use crate::elements::{self, Piece, Tail};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel;
+
+impl elements::Kernel for Kernel {
+    #[inline(always)]
+    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
+        let n = piece.value.len();
+        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
+        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
+        for i in 0..n {
+            let w = value[i];
+            let old = if MOMENTUM { momentum[i] } else { 0.0 };
+            let change = tail.change::<MOMENTUM>(old, 1.0, tail.clip(grad[i]), w);
+            if MOMENTUM {
+                momentum[i] = change;
+            }
+            value[i] = tail.regularized::<REGULAR>(w + change, 1.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::method::reference::{self, Case};
+    use crate::{Method, Progress, Rule};
+
+    fn reference(case: &Case, mom: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
+        mom[0] = case.mu * mom[0] - lr * (g + case.l2 * w);
+        w + mom[0]
+    }
+
+    #[test]
+    fn a_hundred_steps() {
+        reference::check(Method::Momentum, true, reference);
+    }
+
+    #[test]
+    fn blocks_and_rows() {
+        reference::blocks(Method::Momentum);
+        reference::rows_equal_dense_exactly(Method::Momentum);
+        reference::rows_equal_dense_nearly(Method::Momentum, 0.9);
+    }
+
+    #[test]
+    fn the_example_of_the_head() {
+        let rule = Rule {
+            momentum: 0.9,
+            ..Rule::sgd(0.1)
+        };
+        let (mut progress, mut value, mut state) = (Progress::default(), [1.0f32], [0.0f32]);
+        for want in [0.9f32, 0.71] {
+            let step = rule.begin(&mut progress, 1);
+            rule.update(&step, &mut value, &mut state, &[1.0]);
+            assert!((value[0] - want).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows: what happens to a row in the steps that did not touch it.
+//!
+//! A by-row parameter is a large table of which a batch touches a few rows. The others cost nothing: they are
+//! brought to the present when they are read or touched again. With `n` missed steps, `lr` the rate of the last
+//! completed step (v1 charges missed steps with the present rate, too) and `r` the method's step factor at the
+//! row's last touch (1 for momentum, Adam, Adamax):
+//!
+//! 1. momentum drifts on: `w += mom * (mu + mu^2 + … + mu^n)`, `mom *= mu^n`;
+//! 2. L1: `w = sign(w) * max(|w| - lr*r*l1*n, 0)`, then L2: `w /= 1 + lr*r*l2*n`;
+//! 3. decaying averages decay: `a *= rho^n` (RMSProp, DecayedAdaGrad, AdaDelta); AdaGrad moves its sum into the
+//!    long-term buffer where the dense rule would have; Adam's and Adamax's state waits for the next touch;
+//! 4. the sums of the model average get the value `n` times.
+//!
+//! The touching step itself is the dense formula, but L2 acts behind the update (`w /= 1 + lr*r*l2`) as v1's sparse
+//! regulariser does; Adam and Adamax, which had none in v1, keep the dense term `g + l2*w`.
+//!
+//! Where row and dense agree bit for bit (without L1, L2, momentum and average): momentum (plain SGD) and AdaGrad,
+//! because there a zero gradient leaves value and state as they are. To rounding: momentum, torch_momentum,
+//! sparse_momentum and AdaGrad with momentum; AdaDelta without momentum. RMSProp and DecayedAdaGrad treat a row's
+//! first touch as v1 does (`a = g^2`), where the dense rule does so at the first step only. Adam and Adamax by row
+//! are lazy: rows that are touched in every step agree bit for bit with the dense rule, others keep their moments.
+//!
+//! A row's mark is a `u32`: 0 for a new row (its value counts from step 0, whenever it is made), else the number of
+//! the last step it includes, modulo 2^31, and in the highest bit whether a gradient has ever reached it.
+
+use crate::average::{self, Missed};
+use crate::elements::shrunk;
+use crate::progress::Idle;
+use crate::rule::Rule;
+
+const TOUCHED: u32 = 1 << 31;
+const STEPS: u32 = TOUCHED - 1;
+
+/// The mark of a row that a gradient reached in `step`.
+pub(crate) fn mark(step: u64) -> u32 {
+    low(step) | TOUCHED
+}
+
+/// Whether a gradient has ever reached the row.
+pub(crate) fn touched(mark: u32) -> bool {
+    mark & TOUCHED != 0
+}
+
+fn low(step: u64) -> u32 {
+    (step & u64::from(STEPS)) as u32
+}
+
+/// Steps between the mark and `through`; a mark in the future counts as the present.
+fn missed(mark: u32, through: u64) -> u64 {
+    let distance = low(through).wrapping_sub(mark) & STEPS;
+    if distance > STEPS / 2 {
+        0
+    } else {
+        u64::from(distance).min(through)
+    }
+}
+
+/// Brings a row to the step that `idle` names.
+pub(crate) fn catch_up(rule: &Rule, idle: &Idle, row: &mut [f32], last: &mut u32) {
+    let steps = missed(*last, idle.through);
+    if steps == 0 {
+        return;
+    }
+    let from = idle.through - steps;
+    *last = low(idle.through) | (*last & TOUCHED);
+    let dim = row.len() / (1 + rule.slots());
+    let (value, state) = row.split_at_mut(dim);
+    let (own, rest) = state.split_at_mut(rule.method.slots() * dim);
+    let (momentum, sums) = rest.split_at_mut(rule.momentum_slots() * dim);
+    let gap = Gap {
+        steps,
+        from,
+        through: idle.through,
+        rate: f64::from(idle.rate),
+    };
+    drift(rule, &gap, value, momentum);
+    regularize(rule, &gap, value, own);
+    rule.method.idle(&gap, own, dim);
+    if rule.average.is_some() {
+        let missed = Missed { value, sums };
+        average::add_missed(idle.restarts, from, idle.through, missed);
+    }
+}
+
+/// The steps that a row missed.
+pub(crate) struct Gap {
+    pub steps: u64,
+    pub from: u64,
+    pub through: u64,
+    pub rate: f64,
+}
+
+impl Gap {
+    /// `base` to the power of the missed steps.
+    pub fn power(&self, base: f64) -> f64 {
+        libm::pow(base, self.steps as f64)
+    }
+}
+
+/// Lets the momentum run on; with sparse_momentum the value decays on the way.
+fn drift(rule: &Rule, gap: &Gap, value: &mut [f32], momentum: &mut [f32]) {
+    let decay = rule.method.decay_per_step(gap.rate * rule.l2);
+    if momentum.is_empty() && decay == 1.0 {
+        return;
+    }
+    let remains = gap.power(decay) as f32;
+    if momentum.is_empty() {
+        value.iter_mut().for_each(|w| *w *= remains);
+        return;
+    }
+    let kept = gap.power(rule.momentum) as f32;
+    let path = path(rule.momentum, decay, gap.steps) as f32;
+    for (w, mom) in value.iter_mut().zip(momentum) {
+        *w = *w * remains + *mom * path;
+        *mom *= kept;
+    }
+}
+
+/// The sum of `mu^k * d^(n-k)` for `k` in `1..=n`: how far a momentum carries a value that shrinks by `d` a step.
+fn path(mu: f64, d: f64, n: u64) -> f64 {
+    if (mu - d).abs() < 1e-12 {
+        return n as f64 * libm::pow(d, n as f64);
+    }
+    mu * (libm::pow(d, n as f64) - libm::pow(mu, n as f64)) / (d - mu)
+}
+
+fn regularize(rule: &Rule, gap: &Gap, value: &mut [f32], own: &[f32]) {
+    let decays_on_its_way = rule.method.decay_per_step(1.0) != 1.0;
+    let l2 = if decays_on_its_way { 0.0 } else { rule.l2 };
+    if (rule.l1 == 0.0 && l2 == 0.0) || rule.method.ignores_decay() {
+        return;
+    }
+    let rate = (gap.rate * gap.steps as f64) as f32;
+    let (l1, l2) = (rule.l1 as f32, l2 as f32);
+    let dim = value.len();
+    for (i, w) in value.iter_mut().enumerate() {
+        let rate = rate * rule.method.factor(own, i, dim);
+        *w = shrunk(*w, rate * l1) / (1.0 + rate * l2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_across_their_wrap() {
+        assert_eq!(missed(0, 0), 0);
+        assert_eq!(missed(0, 7), 7);
+        assert_eq!(missed(mark(5), 7), 2);
+        assert_eq!(missed(mark(7), 7), 0);
+        assert_eq!(missed(mark(8), 7), 0);
+        let late = (1u64 << 31) + 3;
+        assert_eq!(missed(mark(late - 10), late), 10);
+        assert!(touched(mark(0)) && !touched(9));
+    }
+
+    #[test]
+    fn the_path_of_a_momentum_is_the_sum_of_its_steps() {
+        for (mu, d) in [(0.9f64, 1.0f64), (0.5, 0.99), (0.9, 0.9)] {
+            let sum: f64 = (1..=20).map(|k| mu.powi(k) * d.powi(20 - k)).sum();
+            assert!((path(mu, d, 20) - sum).abs() < 1e-12 * sum.abs());
+        }
+    }
+
+    #[test]
+    fn l1_and_l2_are_caught_up_with_the_missed_steps() {
+        let rule = Rule {
+            l1: 0.1,
+            l2: 0.5,
+            ..Rule::sgd(0.1)
+        };
+        let mut progress = crate::Progress::default();
+        for _ in 0..4 {
+            rule.begin(&mut progress, 1);
+        }
+        let (mut row, mut last) = (vec![1.0f32, -1.0, 0.01], 0);
+        rule.catch_up(&progress, &mut row, &mut last);
+        // 4 steps: shrink by 0.1*0.1*4 = 0.04, then divide by 1 + 0.1*0.5*4 = 1.2.
+        let want = [0.8f32, -0.8, 0.0];
+        for (got, want) in row.iter().zip(want) {
+            assert!((got - want).abs() < 1e-6, "{row:?}");
+        }
+        let again = row.clone();
+        rule.catch_up(&progress, &mut row, &mut last);
+        assert_eq!(row, again, "a row is caught up once");
+    }
+
+    #[test]
+    fn reading_a_row_before_its_update_changes_nothing() {
+        let rule = Rule {
+            momentum: 0.9,
+            l2: 0.01,
+            ..Rule::sgd(0.1)
+        };
+        let mut progress = crate::Progress::default();
+        let (mut read, mut unread) = (vec![1.0f32, 0.0], vec![1.0f32, 0.0]);
+        let (mut read_last, mut unread_last) = (0, 0);
+        for step in 1..=50u64 {
+            let touch = step % 7 == 0;
+            if touch {
+                rule.catch_up(&progress, &mut read, &mut read_last);
+            }
+            let now = rule.begin(&mut progress, 1);
+            if touch {
+                rule.update_row(&now, &mut read, &mut read_last, &[0.3]);
+                rule.update_row(&now, &mut unread, &mut unread_last, &[0.3]);
+            }
+        }
+        assert_eq!(read, unread);
+        assert_eq!(read_last, unread_last);
+    }
+}

@@ -1,0 +1,289 @@
+//! A [`Rule`]: all that decides how one parameter changes, and the calls that change it.
+//!
+//! A rule is plain data: it travels to the parameter servers when a table is created. State lives with the caller,
+//! as `slots()` floats a value, slot after slot: for a piece of `n` values, `state[s*n..(s+1)*n]` is slot `s`.
+//! The slots are the method's own, then the momentum (only if it is not zero), then the three sums of the average.
+//!
+//! The life of a parameter: `start_pass`, then for each batch `begin` once and `update` for every block (or
+//! `update_row` for every touched row), then `finish_pass`. `catch_up` comes before a row is read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::average::{self, Average};
+use crate::elements::{self, Piece, Tail};
+use crate::method::Method;
+use crate::progress::{Idle, Progress, Step};
+use crate::rows;
+use crate::schedule::Schedule;
+
+/// All that decides how one parameter changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The update formula and its own constants.
+    pub method: Method,
+    /// The rate before the schedule, per summed gradient.
+    pub learning_rate: f64,
+    /// The parameter's own factor on the rate (`ParamAttr.learning_rate`).
+    pub scale: f64,
+    /// How the rate changes with samples and passes.
+    pub schedule: Schedule,
+    /// The momentum coefficient of the methods that have one; zero keeps no momentum slot.
+    pub momentum: f64,
+    /// L1 rate: after the update values are shrunk towards zero.
+    pub l1: f64,
+    /// L2 rate: `g + l2*w` for dense parameters, see [`crate::rows`] for rows.
+    pub l2: f64,
+    /// Apply the decay of this many batches at once, after the update (dense parameters; 1 is the usual case).
+    pub regularize_every: u32,
+    /// Gradients are cut to `[-clip, clip]` element by element; zero turns it off.
+    pub clip: f64,
+    /// The moving average, if the model is tested and saved as an average.
+    pub average: Option<Average>,
+}
+
+impl Rule {
+    /// Plain stochastic gradient descent with a constant rate.
+    pub fn sgd(learning_rate: f64) -> Self {
+        Self {
+            method: Method::Momentum,
+            learning_rate,
+            scale: 1.0,
+            schedule: Schedule::Constant,
+            momentum: 0.0,
+            l1: 0.0,
+            l2: 0.0,
+            regularize_every: 1,
+            clip: 0.0,
+            average: None,
+        }
+    }
+
+    /// Floats of state per value.
+    pub fn slots(&self) -> usize {
+        self.method.slots() + self.momentum_slots() + self.average.map_or(0, |_| average::SLOTS)
+    }
+
+    pub(crate) fn momentum_slots(&self) -> usize {
+        usize::from(self.method.has_momentum() && self.momentum != 0.0)
+    }
+
+    /// Tells a parameter that pass number `pass` (from 0) begins; schedules by pass use it.
+    pub fn start_pass(&self, progress: &mut Progress, pass: u64) {
+        progress.pass = pass;
+    }
+
+    /// Tells a parameter that the pass has ended; the average window depends on the length of passes.
+    pub fn finish_pass(&self, progress: &mut Progress) {
+        progress.average.finish_pass(progress.step);
+    }
+
+    /// Counts one batch of `samples` (over all trainers) and answers what its updates need.
+    ///
+    /// Call it once a batch and parameter, before the updates of that batch.
+    pub fn begin(&self, progress: &mut Progress, samples: u64) -> Step {
+        let before = Idle::of(progress);
+        progress.step += 1;
+        progress.samples += samples;
+        progress.rate = self.scale
+            * self
+                .schedule
+                .rate(self.learning_rate, progress.samples, progress.pass);
+        let average = match &self.average {
+            Some(window) => progress.average.begin(window, progress.step),
+            None => average::Turn::default(),
+        };
+        Step {
+            number: progress.step,
+            rate: progress.rate as f32,
+            method_rate: self
+                .method
+                .rate(progress.rate, self.momentum, progress.step) as f32,
+            average,
+            before,
+        }
+    }
+
+    /// Applies a gradient to any contiguous piece of a dense parameter.
+    ///
+    /// # Panics
+    ///
+    /// If `state` is not `slots() * value.len()` long or `grad` not as long as `value`.
+    pub fn update(&self, step: &Step, value: &mut [f32], state: &mut [f32], grad: &[f32]) {
+        self.check(value.len(), state.len(), grad.len());
+        let first = step.number == 1;
+        self.apply(step, self.dense_tail(step), first, value, state, grad);
+        self.method.fold(step, value.len(), state);
+    }
+
+    /// Applies a gradient to one row: the value, then its slots, each as long as `grad`.
+    ///
+    /// `last` is the row's mark: 0 for a new row, kept by the caller beside the row, opaque otherwise.
+    /// Steps that the row missed are caught up first.
+    ///
+    /// # Panics
+    ///
+    /// If `row` is not `(1 + slots()) * grad.len()` long.
+    pub fn update_row(&self, step: &Step, row: &mut [f32], last: &mut u32, grad: &[f32]) {
+        let dim = grad.len();
+        self.check(dim, row.len().saturating_sub(dim), dim);
+        rows::catch_up(self, &step.before, row, last);
+        let (value, state) = row.split_at_mut(dim);
+        let first = !rows::touched(*last);
+        self.apply(step, self.row_tail(step), first, value, state, grad);
+        self.method.fold(step, dim, state);
+        *last = rows::mark(step.number);
+    }
+
+    /// Brings a row to the present: decay, momentum and averages of the steps that did not touch it.
+    ///
+    /// Call it between steps, before the row is read for training. For testing and saving, catch up a copy of the
+    /// row and of its mark, so that looking at a model does not change how it trains on.
+    ///
+    /// # Panics
+    ///
+    /// If the length of `row` is not a multiple of `1 + slots()`.
+    pub fn catch_up(&self, progress: &Progress, row: &mut [f32], last: &mut u32) {
+        assert_eq!(
+            row.len() % (1 + self.slots()),
+            0,
+            "a row is a value and its slots"
+        );
+        rows::catch_up(self, &Idle::of(progress), row, last);
+    }
+
+    /// Writes the averaged values into `out`: what testing and saving show when the rule has an average.
+    ///
+    /// Takes a piece and its state as [`Rule::update`] does (a row: caught up, cut behind its value).
+    /// Without an average, or before the first step, these are the values themselves.
+    ///
+    /// # Panics
+    ///
+    /// If `state` is not `slots() * value.len()` long or `out` not as long as `value`.
+    pub fn averaged(&self, progress: &Progress, value: &[f32], state: &[f32], out: &mut [f32]) {
+        self.check(value.len(), state.len(), out.len());
+        match (self.average, progress.average.scale()) {
+            (Some(_), Some(scale)) => {
+                average::mean(scale, &state[self.sums_at(value.len())..], out);
+            }
+            _ => out.copy_from_slice(value),
+        }
+    }
+
+    fn check(&self, values: usize, state: usize, other: usize) {
+        assert_eq!(state, self.slots() * values, "state is slots times values");
+        assert_eq!(other, values, "as many gradients or results as values");
+    }
+
+    /// Where the sums of the average begin in the state of a piece of `values` values.
+    pub(crate) fn sums_at(&self, values: usize) -> usize {
+        (self.method.slots() + self.momentum_slots()) * values
+    }
+
+    fn apply(
+        &self,
+        step: &Step,
+        tail: Tail,
+        first: bool,
+        value: &mut [f32],
+        state: &mut [f32],
+        grad: &[f32],
+    ) {
+        let n = value.len();
+        let (own, rest) = state.split_at_mut(self.method.slots() * n);
+        let (momentum, sums) = rest.split_at_mut(self.momentum_slots() * n);
+        let piece = Piece {
+            value,
+            own,
+            momentum,
+            grad,
+        };
+        self.method.apply(&tail, first, piece);
+        if self.average.is_some() {
+            average::add(step.average, value, sums);
+        }
+    }
+
+    /// The common coefficients of a dense update.
+    fn dense_tail(&self, step: &Step) -> Tail {
+        let every = u64::from(self.regularize_every.max(1));
+        let batches = match every {
+            1 => 1.0,
+            _ if step.number.is_multiple_of(every) => every as f64,
+            _ => 0.0,
+        };
+        let behind = if every == 1 { 0.0 } else { self.l2 };
+        Tail {
+            l2: if every == 1 { self.l2 as f32 } else { 0.0 },
+            after_l1: (self.l1 * batches) as f32,
+            after_l2: (behind * batches) as f32,
+            ..self.tail(step)
+        }
+    }
+
+    /// The common coefficients of an update by row: L2 behind the update, as v1's sparse regulariser; Adam and
+    /// Adamax keep the gradient term.
+    fn row_tail(&self, step: &Step) -> Tail {
+        let (term, behind) = if self.method.rows_decay_by_gradient() {
+            (self.l2, 0.0)
+        } else {
+            (0.0, self.l2)
+        };
+        Tail {
+            l2: term as f32,
+            after_l1: self.l1 as f32,
+            after_l2: behind as f32,
+            ..self.tail(step)
+        }
+    }
+
+    fn tail(&self, step: &Step) -> Tail {
+        Tail {
+            rate: step.rate,
+            method_rate: step.method_rate,
+            momentum: self.momentum as f32,
+            clip: if self.clip > 0.0 {
+                self.clip as f32
+            } else {
+                f32::INFINITY
+            },
+            l2: 0.0,
+            after_l1: 0.0,
+            after_l2: 0.0,
+        }
+    }
+}
+
+impl Method {
+    /// Runs the method's loop over a piece.
+    fn apply(&self, tail: &Tail, first: bool, piece: Piece<'_>) {
+        use crate::method as m;
+        match *self {
+            Method::Momentum | Method::TorchMomentum => {
+                elements::run(m::momentum::Kernel, tail, piece);
+            }
+            Method::SparseMomentum => elements::run(m::sparse_momentum::Kernel, tail, piece),
+            Method::AdaGrad { epsilon } => {
+                elements::run(m::adagrad::Kernel::new(epsilon), tail, piece);
+            }
+            Method::AdaDelta { rho, epsilon } => {
+                elements::run(m::adadelta::Kernel::new(rho, epsilon), tail, piece);
+            }
+            Method::RmsProp { rho, epsilon } => {
+                elements::run(m::rmsprop::Kernel::new(rho, epsilon, first), tail, piece);
+            }
+            Method::DecayedAdaGrad { rho, epsilon } => {
+                let kernel = m::decayed_adagrad::Kernel::new(rho, epsilon, first);
+                elements::run(kernel, tail, piece);
+            }
+            Method::Adam {
+                beta1,
+                beta2,
+                epsilon,
+            } => elements::run(m::adam::Kernel::new(beta1, beta2, epsilon), tail, piece),
+            Method::AdaMax { beta1, beta2 } => {
+                elements::run(m::adamax::Kernel::new(beta1, beta2), tail, piece);
+            }
+            Method::Add { rate } => m::add::apply(rate, piece),
+        }
+    }
+}
