@@ -8,17 +8,29 @@
 //!
 //! - [`message`]: presence, defaults and the text form of v1's messages.
 //! - [`parameter`], [`model`], [`data`], [`training`]: the messages themselves.
+//! - `python/paddle` (Python): how a description grows; start at `paddle/core/__init__.py`.
+//! - `package`: that Python package on disk, once per content. [`python`]: the subprocess that runs a user's file.
+//! - [`validate`]: the second look at the whole. [`evaluate()`]: all of it, in one call.
+//! - [`diagram`]: pictures of a network. [`command`]: what `canoe config` answers.
 
 #[macro_use]
 pub mod message;
+pub mod command;
 pub mod data;
+pub mod diagram;
+mod evaluate;
 pub mod model;
+mod package;
 pub mod parameter;
+pub mod python;
 pub mod training;
+pub mod validate;
 
 pub use data::DataConfig;
+pub use evaluate::evaluate;
 pub use model::{
     EvaluatorConfig, LayerConfig, LayerInputConfig, ModelConfig, OperatorConfig, ProjectionConfig,
 };
 pub use parameter::ParameterConfig;
+pub use python::{ConfigError, EvaluateOptions, Failure, FailureKind, Frame, Prints};
 pub use training::{OptimizationConfig, TrainerConfig};

@@ -1,6 +1,6 @@
 //! The vocabulary of v1's protocol buffers: presence, defaults and text form, without a protobuf runtime.
 //!
-//! [`messages!`] takes the lines of a `.proto` file almost as they are and makes plain structs of them:
+//! `messages!` takes the lines of a `.proto` file almost as they are and makes plain structs of them:
 //! `required T` becomes `T`, `optional T` becomes `Option<T>` (so "absent" and "default" stay different, which
 //! the text form shows), `repeated T` becomes `Vec<T>`. Each optional scalar also gets a method of its own name
 //! that answers the value or its default. JSON uses the proto field names and leaves absent fields out.
@@ -43,6 +43,11 @@ impl<T: Value> Field for Vec<T> {
     }
 }
 
+/// A field's name without the mark of a raw identifier.
+pub(crate) fn plain(name: &'static str) -> &'static str {
+    name.strip_prefix("r#").unwrap_or(name)
+}
+
 /// Writes one `name: text` line.
 pub(crate) fn line(name: &str, indent: usize, text: &str, out: &mut String) {
     let name = name.strip_prefix("r#").unwrap_or(name);
@@ -74,7 +79,7 @@ scalars! {
     i64 => |v| v.to_string();
     u32 => |v| v.to_string();
     u64 => |v| v.to_string();
-    f32 => |v| python_float(f64::from(*v));
+    f32 => |v| python_float(v.to_string().parse().unwrap_or(f64::from(*v)));
     f64 => |v| python_float(*v);
     String => |v| quoted(v);
 }
@@ -206,9 +211,32 @@ macro_rules! accessor {
     ($($other:tt)*) => {};
 }
 
+/// One field as its `.proto` line says it, for the Python side.
+pub(crate) struct FieldSchema {
+    pub label: &'static str,
+    pub kind: &'static str,
+    pub name: &'static str,
+    pub default: Option<serde_json::Value>,
+}
+
+/// One message: its name and its fields in order.
+pub(crate) type MessageSchema = (&'static str, Vec<FieldSchema>);
+
 /// Declares messages; see the head of this file.
 macro_rules! messages {
-    ($($(#[$doc:meta])* $Name:ident { $($label:ident $ty:ident $field:ident = $number:literal $([$default:expr])?;)* })*) => {$(
+    ($($(#[$doc:meta])* $Name:ident { $($label:ident $ty:ident $field:ident = $number:literal $([$default:expr])?;)* })*) => {
+        /// The messages of this file, for the Python side.
+        pub(crate) fn schema() -> Vec<$crate::message::MessageSchema> {
+            vec![$((stringify!($Name), vec![$(
+                $crate::message::FieldSchema {
+                    label: stringify!($label),
+                    kind: stringify!($ty),
+                    name: $crate::message::plain(stringify!($field)),
+                    default: None$(.or(Some(serde_json::json!($default))))?,
+                },
+            )*])),*]
+        }
+        $(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
@@ -253,7 +281,8 @@ macro_rules! messages {
                 $crate::message::Value::print(self, name, indent, out);
             }
         }
-    )*};
+        )*
+    };
 }
 
 #[cfg(test)]
@@ -268,7 +297,7 @@ mod tests {
             (0.002, "0.002"),
             (1e-8, "1e-08"),
             (0.057735026919, "0.057735026919"),
-            (0.0577350269189625764, "0.057735026919"),
+            (0.057_735_026_918_962_574, "0.057735026919"),
             (123456789012.0, "123456789012.0"),
             (1e12, "1e+12"),
             (-2.5e-7, "-2.5e-07"),
@@ -276,6 +305,13 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(python_float(value), text);
         }
+    }
+
+    #[test]
+    fn single_precision_prints_as_it_was_written() {
+        let mut out = String::new();
+        0.1f32.print("variance", 2, &mut out);
+        assert_eq!(out, "  variance: 0.1\n");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! After every update `sum1 += w`; the average is `(sum1 + sum2 + sum3) / (accumulated + previous)`. To keep the
 //! sums exact, `sum1` moves into `sum2` every 16384 steps. The window restarts (`sum3 = sum1 + sum2`, the others
 //! zero) at the end of a step when `accumulated >= least` and `accumulated >= min(longest, window * steps)`:
-//! `longest` is `max_window`, or the number of batches of the last pass where that is not given; `least` starts at
-//! `min(10000, longest)` and never exceeds the steps made when a pass ends.
+//! `longest` is `max_window`, or the number of batches of the last pass where that is not given; `least` is
+//! `min(10000, max_window)`, and from the end of the first pass at most the steps that pass made.
 //!
 //! A row that was not touched adds its value once for every missed step when it is caught up; only the two newest
 //! restarts matter for that, because everything older is out of the window. Deviation from v1: missed steps count
@@ -41,6 +41,8 @@ pub struct Windows {
     pub restarts: [u64; 2],
     /// Steps made when the last pass ended.
     pub pass_end: u64,
+    /// Steps made when the first pass ended.
+    pub first_pass_end: Option<u64>,
     /// Batches of the last pass, once one has ended.
     pub pass_length: Option<u64>,
 }
@@ -71,10 +73,9 @@ impl Windows {
     }
 
     fn is_too_long(&self, average: &Average, step: u64) -> bool {
-        let mut least = LEAST.min(average.max_window.unwrap_or(u64::MAX));
-        if self.pass_end > 0 {
-            least = least.min(self.pass_end);
-        }
+        let least = LEAST
+            .min(average.max_window.unwrap_or(u64::MAX))
+            .min(self.first_pass_end.unwrap_or(u64::MAX));
         let longest = average.max_window.or(self.pass_length).unwrap_or(u64::MAX);
         let wanted = (step as f64 * average.window) as u64;
         self.accumulated >= least && self.accumulated >= longest.min(wanted)
@@ -85,6 +86,7 @@ impl Windows {
         if step > self.pass_end {
             self.pass_length = Some(step - self.pass_end);
             self.pass_end = step;
+            self.first_pass_end.get_or_insert(step);
         }
     }
 

@@ -100,11 +100,12 @@ impl Gap {
 /// Lets the momentum run on; with sparse_momentum the value decays on the way.
 fn drift(rule: &Rule, gap: &Gap, value: &mut [f32], momentum: &mut [f32]) {
     let decay = rule.method.decay_per_step(gap.rate * rule.l2);
+    if momentum.is_empty() && decay == 1.0 {
+        return;
+    }
     let remains = gap.power(decay) as f32;
     if momentum.is_empty() {
-        if decay != 1.0 {
-            value.iter_mut().for_each(|w| *w *= remains);
-        }
+        value.iter_mut().for_each(|w| *w *= remains);
         return;
     }
     let kept = gap.power(rule.momentum) as f32;

@@ -1,0 +1,134 @@
+//! Question: how many samples does a training process do per CPU-second, data included?
+//!
+//! Method: run a configuration for some passes in this process. The first pass, in which samples are read and decoded,
+//! warms up; the clock and the CPU time run from its end to the end of the last pass. Nothing is saved or tested.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use trainer::job::{self, Job};
+use trainer::log::{Level, Log};
+use trainer::report::{Event, Report};
+use trainer::settings::{DataSettings, Missing, Passes, Reporting, Settings};
+
+use super::{cpu_seconds, peak_memory};
+use crate::exit::Exit;
+
+/// Arguments of `canoe bench train`.
+#[derive(Debug, Args)]
+pub struct TrainBench {
+    /// The configuration file; data are found relative to the working directory.
+    config: PathBuf,
+    /// key=value,… for get_config_arg.
+    #[arg(long, default_value = "")]
+    config_args: String,
+    /// Passes, the first of which is not counted.
+    #[arg(long, default_value_t = 4)]
+    passes: u32,
+    /// Compute threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+/// Runs the measurement.
+pub fn run(bench: &TrainBench) -> anyhow::Result<Exit> {
+    let mut config = config::evaluate(&config::EvaluateOptions {
+        args: bench.config_args.clone(),
+        ..config::EvaluateOptions::new(&bench.config)
+    })?;
+    config.test_data_config = None;
+    let unsaved = tempfile::tempdir()?;
+    let settings = settings(bench, unsaved.path().to_owned())?;
+    let mut clock = Clock::default();
+    job::run(&Job::Train, &config, &settings, &mut clock)?;
+    println!("{}", clock.result(bench));
+    Ok(Exit::Success)
+}
+
+fn settings(bench: &TrainBench, save_dir: PathBuf) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        seed: 1,
+        threads: bench.threads,
+        trainer: 0,
+        version: crate::VERSION.to_owned(),
+        config_file: bench.config.clone(),
+        passes: Passes {
+            count: bench.passes,
+            start: 0,
+            init_model_path: None,
+            missing: Missing::Fail,
+            save_dir: Some(save_dir),
+            saving_period: u32::MAX,
+            saving_period_by_batches: 0,
+            save_only_one: false,
+            test_period: 0,
+            average_test_period: 0,
+            test_pass: None,
+            test_wait: false,
+            model_list: None,
+            predict_output_dir: None,
+        },
+        reporting: Reporting {
+            log_period: 0,
+            dot_period: 0,
+            parameter_period: 0,
+        },
+        data: DataSettings {
+            directories: vec![std::env::current_dir()?],
+            python: "python3".into(),
+            package: config::python::package_dir()?.to_owned(),
+            workers: None,
+        },
+        remote: None,
+    })
+}
+
+/// Counts from the second pass on.
+#[derive(Default)]
+struct Clock {
+    started: Option<(Instant, f64)>,
+    samples: u64,
+    last_cost: f64,
+}
+
+impl Clock {
+    fn result(&self, bench: &TrainBench) -> serde_json::Value {
+        let (wall, cpu) = match self.started {
+            Some((instant, cpu)) => (instant.elapsed().as_secs_f64(), cpu_seconds() - cpu),
+            None => (f64::NAN, f64::NAN),
+        };
+        serde_json::json!({
+            "bench": "train",
+            "config": bench.config,
+            "threads": bench.threads,
+            "samples": self.samples,
+            "seconds": wall,
+            "cpu_s": cpu,
+            "samples_per_s": self.samples as f64 / wall,
+            "samples_per_cpu_s": self.samples as f64 / cpu,
+            "peak_rss_mb": peak_memory(),
+            "cost": self.last_cost,
+        })
+    }
+}
+
+impl Log for Clock {
+    fn line(&mut self, level: Level, _source: &str, text: &str) {
+        if level != Level::Info {
+            eprintln!("{text}");
+        }
+    }
+}
+
+impl Report for Clock {
+    fn event(&mut self, event: &Event) {
+        if let Event::PassFinished(progress) = event {
+            self.last_cost = progress.cost;
+            match self.started {
+                Some(_) => self.samples += progress.samples,
+                None => self.started = Some((Instant::now(), cpu_seconds())),
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `canoe demo`: writes a ready job directory with data.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command talks to its user"
+)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::data::fetch_with_bar;
+use super::progress::bytes_bar;
+use crate::data::checksum::{Checksum, parse_hex};
+use crate::data::fetch;
+use crate::data::split::sources::Sources;
+use crate::data::split::{self, By, Layout, Options};
+use crate::demo::movies::generator::World;
+use crate::demo::{quick_start, recommendation};
+
+/// The MovieLens 1M file and the checksum its publisher states.
+const MOVIELENS: &str = "files.grouplens.org/datasets/movielens/ml-1m.zip";
+const MOVIELENS_MD5: Checksum = match parse_hex("c4d9eecfca2ab87c1945afe126590906") {
+    Some(digest) => Checksum::Md5(digest),
+    None => panic!("32 hexadecimal digits"),
+};
+/// Where downloads are kept, so that a second run needs no network.
+const DOWNLOADS: &str = "download";
+
+/// Write a ready job directory, with data.
+#[derive(Debug, clap::Args)]
+pub struct DemoArgs {
+    #[command(subcommand)]
+    demo: Demo,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Demo {
+    /// Praise or blame? Seven networks on product reviews.
+    #[command(name = "quick_start")]
+    QuickStart(QuickStartArgs),
+    /// How many stars for a movie? Users and movies by a cosine.
+    Recommendation(RecommendationArgs),
+}
+
+/// What both demos take.
+#[derive(Debug, clap::Args)]
+struct CommonArgs {
+    /// The job directory to write.
+    directory: PathBuf,
+    /// Decides every byte that is generated or shuffled.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What the file behind --from must be, 64 hexadecimal digits.
+    #[arg(long, requires = "from", value_name = "HEX")]
+    sha256: Option<Checksum>,
+    /// Also split the training data into shards for so many nodes.
+    #[arg(long, value_name = "N")]
+    shards: Option<u32>,
+    /// Replace what an earlier run has written.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct QuickStartArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Use real reviews: Amazon's reviews_Electronics_5.json.gz (or another category), a file or a URL.
+    #[arg(long, value_name = "FILE|URL", conflicts_with_all = ["train_samples", "test_samples"])]
+    from: Option<String>,
+    /// Training samples to generate.
+    #[arg(long, default_value_t = 20_000)]
+    train_samples: usize,
+    /// Test samples to generate.
+    #[arg(long, default_value_t = 2_500)]
+    test_samples: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct RecommendationArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Use real ratings: MovieLens' ml-1m.zip, a file, the unpacked folder or a URL.
+    #[arg(long, value_name = "FILE|URL", conflicts_with_all = ["users", "movies", "ratings"])]
+    from: Option<String>,
+    /// Users to generate.
+    #[arg(long, default_value_t = 2_000)]
+    users: usize,
+    /// Movies to generate.
+    #[arg(long, default_value_t = 1_500)]
+    movies: usize,
+    /// Ratings to generate.
+    #[arg(long, default_value_t = 100_000)]
+    ratings: usize,
+}
+
+/// Runs the command.
+pub fn run(args: DemoArgs) -> Result<()> {
+    match args.demo {
+        Demo::QuickStart(args) => run_quick_start(&args),
+        Demo::Recommendation(args) => run_recommendation(&args),
+    }
+}
+
+fn run_quick_start(args: &QuickStartArgs) -> Result<()> {
+    let common = &args.common;
+    let summary = match &args.from {
+        None => {
+            let wanted = quick_start::Generated {
+                seed: common.seed,
+                train_samples: args.train_samples,
+                test_samples: args.test_samples,
+            };
+            quick_start::write_generated(&common.directory, wanted, common.force)?
+        }
+        Some(from) => {
+            let source = obtain(from, common, None)?;
+            let bar = bytes_bar(
+                "preparing",
+                source.metadata().ok().map(|metadata| metadata.len()),
+            );
+            let progress = |bytes| bar.inc(bytes);
+            let summary = quick_start::write_real(
+                &common.directory,
+                &source,
+                common.seed,
+                common.force,
+                &progress,
+            )?;
+            bar.finish_and_clear();
+            summary
+        }
+    };
+    eprintln!(
+        "wrote {}: {} training and {} test reviews, {} words in the dictionary",
+        common.directory.display(),
+        2 * summary.sizes.train,
+        2 * summary.sizes.test,
+        summary.dictionary
+    );
+    finish(common, "quick_start/trainer_config.lr.py")
+}
+
+fn run_recommendation(args: &RecommendationArgs) -> Result<()> {
+    let common = &args.common;
+    let summary = match &args.from {
+        None => {
+            let world = World {
+                users: args.users,
+                movies: args.movies,
+                ratings: args.ratings,
+                seed: common.seed,
+            };
+            recommendation::write_generated(&common.directory, world, common.force)?
+        }
+        Some(from) => {
+            let known = from.ends_with(MOVIELENS).then_some(MOVIELENS_MD5);
+            let source = obtain(from, common, known)?;
+            recommendation::write_real(&common.directory, &source, common.seed, common.force)?
+        }
+    };
+    eprintln!(
+        "wrote {}: {} users, {} movies, {} training and {} test ratings",
+        common.directory.display(),
+        summary.users,
+        summary.movies,
+        summary.train,
+        summary.test
+    );
+    finish(common, "recommendation/trainer_config.py")
+}
+
+/// The local path of what `--from` names; it is fetched and checked if need be.
+fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<PathBuf> {
+    let checksum = common.sha256.or(known);
+    if fetch::is_url(from) {
+        let target = fetch::target(from, Some(&common.directory.join(DOWNLOADS).join("")))?;
+        fetch_with_bar(from, &target, checksum, false)?;
+        return Ok(target);
+    }
+    let path = PathBuf::from(from);
+    if let Some(want) = checksum {
+        let got = want
+            .of_same_kind(&path)
+            .with_context(|| format!("read {}", path.display()))?;
+        if got != want {
+            bail!("{} has checksum {got}, expected {want}", path.display());
+        }
+    }
+    Ok(path)
+}
+
+/// Splits if asked to, and says what can be done now.
+fn finish(common: &CommonArgs, config: &str) -> Result<()> {
+    if let Some(shards) = common.shards {
+        split_job(&common.directory, shards)?;
+        eprintln!("split the training data into {shards} shards");
+    }
+    eprintln!(
+        "try: cd {} && canoe train --config={config} --save_dir=output",
+        common.directory.display()
+    );
+    Ok(())
+}
+
+fn split_job(directory: &Path, shards: u32) -> Result<()> {
+    let options = Options {
+        shards,
+        by: By::Lines,
+        shuffle: None,
+        layout: Layout::Data,
+    };
+    split::split(&Sources::job(directory, None)?, options, false, &|_| ())?;
+    Ok(())
+}

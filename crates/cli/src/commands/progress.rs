@@ -1,0 +1,33 @@
+//! A progress bar for commands that move many bytes; on anything but a terminal it stays silent.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on stderr that counts bytes up to `total`, or just counts if that is not known.
+pub fn bytes_bar(what: &str, total: Option<u64>) -> ProgressBar {
+    let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+    bar.set_style(style(total.is_some()));
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// The total became known later.
+pub fn set_total(bar: &ProgressBar, total: u64) {
+    if bar.length() != Some(total) {
+        bar.set_length(total);
+        bar.set_style(style(true));
+    }
+}
+
+fn style(bounded: bool) -> ProgressStyle {
+    let template = if bounded {
+        "{msg} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}"
+    } else {
+        "{msg} {spinner} {binary_bytes} {binary_bytes_per_sec}"
+    };
+    ProgressStyle::with_template(template).expect("the template is well formed")
+}
+
+/// A number of bytes for people: `1.5 GiB`.
+pub fn human_bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}

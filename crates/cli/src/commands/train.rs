@@ -1,0 +1,325 @@
+//! `canoe train`: one trainer, with v1's flags.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use trainer::job::{self, Job};
+use trainer::log::{Level, Log};
+use trainer::settings::{DataSettings, Missing, Passes, Remote, Reporting, Settings};
+use wire::{Encoding, ServerAddress, Timing, TrainerId};
+
+use crate::exit::Exit;
+use crate::flags::Flags;
+use crate::observer::Observer;
+use crate::simulation::Stage;
+use crate::status_page;
+use crate::v1_flags::{COMMON, TRAIN};
+
+/// Runs a trainer with the arguments behind `canoe train`.
+pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+    let flags = match Flags::parse(&[COMMON, TRAIN], args) {
+        Ok(flags) => flags,
+        Err(error) => {
+            eprintln!("canoe train: {error}");
+            return Ok(Exit::Usage);
+        }
+    };
+    if flags.bool("help") {
+        println!(
+            "canoe train: one trainer. Flags, with their defaults:\n\n{}",
+            flags.help()
+        );
+        return Ok(Exit::Success);
+    }
+    if flags.bool("version") {
+        println!("{}", crate::VERSION);
+        return Ok(Exit::Success);
+    }
+    let mut console = Observer::new(flags.int("trainer_id") as u32);
+    if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
+        status_page::serve(port, console.figures())?;
+    }
+    let line = format!("commandline: canoe train {}", args.join(" "));
+    console.line(Level::Info, "Util.cpp:130", &line);
+    for warning in warnings(&flags) {
+        console.line(Level::Warning, "Flags.cpp:1", &warning);
+    }
+    let job = job(&flags)?;
+    let save_dir = save_dir(&flags)?;
+    let stage = stage(&flags)?;
+    let (config_file, directories) = match &stage {
+        Some(stage) => (stage.config.clone(), stage.directories.clone()),
+        None => (config_file(&flags)?, vec![working_directory()?]),
+    };
+    let python = PathBuf::from(flags.text("python_bin"));
+    let evaluated = config::evaluate(&config::EvaluateOptions {
+        args: config_args(&flags),
+        python: Some(python.clone()),
+        ..config::EvaluateOptions::new(&config_file)
+    })?;
+    let mut settings = settings(&flags, config_file, python, directories)?;
+    settings.passes.save_dir = save_dir;
+    job::run(&job, &evaluated, &settings, &mut console)?;
+    Ok(Exit::Success)
+}
+
+fn working_directory() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().context("find the working directory")
+}
+
+/// `--save_dir`, absolute, because a simulation works elsewhere.
+fn save_dir(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
+    match flags.text("save_dir") {
+        "" => Ok(None),
+        given => Ok(Some(std::path::absolute(given).context("--save_dir")?)),
+    }
+}
+
+fn stage(flags: &Flags) -> anyhow::Result<Option<Stage>> {
+    let nodes = natural(flags, "simulate_nodes")? as u32;
+    if nodes == 0 {
+        return Ok(None);
+    }
+    let config = Some(PathBuf::from(flags.text("config"))).filter(|c| !c.as_os_str().is_empty());
+    let stage = Stage::set(Path::new(flags.text("job_path")), nodes, config)?;
+    Ok(Some(stage))
+}
+
+fn warnings(flags: &Flags) -> Vec<String> {
+    let mut warnings = flags.warnings();
+    if flags.bool("use_gpu") {
+        warnings.push("--use_gpu=1 has no effect: training runs on the CPU".to_owned());
+    }
+    warnings
+}
+
+fn job(flags: &Flags) -> anyhow::Result<Job> {
+    Ok(match flags.text("job") {
+        "train" => Job::Train,
+        "test" => Job::Test,
+        "checkgrad" => Job::CheckGradient {
+            eps: flags.float("checkgrad_eps"),
+        },
+        "time" => Job::Time,
+        other => anyhow::bail!("--job={other}: train, test, checkgrad or time is expected"),
+    })
+}
+
+/// The configuration: the flag, or the one that a model directory names.
+fn config_file(flags: &Flags) -> anyhow::Result<PathBuf> {
+    let given = flags.text("config");
+    if !given.is_empty() {
+        return Ok(PathBuf::from(given));
+    }
+    let directory = match (flags.text("init_model_path"), flags.int("start_pass")) {
+        ("", 0) => anyhow::bail!("--config is missing: name a trainer_config.py"),
+        ("", start) => Path::new(flags.text("save_dir")).join(format!("pass-{:05}", start - 1)),
+        (path, _) => PathBuf::from(path),
+    };
+    let name = directory.join("path.txt");
+    let base = std::fs::read_to_string(&name)
+        .with_context(|| format!("read {} (or give --config)", name.display()))?;
+    Ok(directory.join(base.trim()))
+}
+
+/// What the configuration can ask with `get_config_arg`; v1 put these before the user's own.
+fn config_args(flags: &Flags) -> String {
+    let mut args = format!(
+        "trainer_id={},local={},with_cost={},use_gpu=0,parallel_nn=0,cudnn_version=0",
+        flags.int("trainer_id"),
+        i32::from(flags.bool("local")),
+        i32::from(flags.bool("with_cost")),
+    );
+    let own = flags.text("config_args");
+    if !own.is_empty() {
+        args.push(',');
+        args.push_str(own);
+    }
+    args
+}
+
+fn settings(
+    flags: &Flags,
+    config_file: PathBuf,
+    python: PathBuf,
+    directories: Vec<PathBuf>,
+) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        seed: seed(flags),
+        threads: positive(flags, "trainer_count")?,
+        trainer: natural(flags, "trainer_id")? as u32,
+        version: crate::VERSION.to_owned(),
+        config_file,
+        passes: passes(flags)?,
+        reporting: Reporting {
+            log_period: natural(flags, "log_period")?,
+            dot_period: natural(flags, "dot_period")?,
+            parameter_period: natural(flags, "show_parameter_stats_period")?,
+        },
+        data: DataSettings {
+            directories,
+            python,
+            package: config::python::package_dir()?.to_owned(),
+            workers: Some(natural(flags, "data_workers")? as usize).filter(|n| *n > 0),
+        },
+        remote: if flags.bool("local") {
+            None
+        } else {
+            Some(remote(flags)?)
+        },
+    })
+}
+
+fn remote(flags: &Flags) -> anyhow::Result<Remote> {
+    let token = crate::security::token()?;
+    let job = crate::security::run_name(&token);
+    let session = wire::Config {
+        servers: servers(flags)?,
+        ports: positive(flags, "ports_num")? as u32,
+        sparse_ports: natural(flags, "ports_num_for_sparse")? as u32,
+        trainer: TrainerId(natural(flags, "trainer_id")? as u32),
+        trainers: positive(flags, "num_gradient_servers")? as u32,
+        tls: crate::security::client_tls(flags)?,
+        encoding: match flags.text("wire_precision") {
+            "f32" => Encoding::F32,
+            "f16" => Encoding::F16,
+            "bf16" => Encoding::Bf16,
+            other => anyhow::bail!("--wire_precision={other}: f32, f16 or bf16 is expected"),
+        },
+        local_sockets: true,
+        timing: Timing {
+            silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
+            ..Timing::default()
+        },
+        token,
+    };
+    Ok(Remote {
+        session,
+        job,
+        staleness: natural(flags, "async_staleness")? as u32,
+        snapshot_every: natural(flags, "snapshot_period")?,
+    })
+}
+
+/// `host[:port],…`; servers without a port listen on `--port`.
+fn servers(flags: &Flags) -> anyhow::Result<Vec<ServerAddress>> {
+    let default = u16::try_from(flags.int("port")).context("--port: 0 to 65535 is expected")?;
+    let list = flags.text("pservers").split(',').map(str::trim);
+    list.filter(|s| !s.is_empty())
+        .map(|server| {
+            let (host, port) = match server.rsplit_once(':') {
+                Some((host, port)) => {
+                    let port = port.parse();
+                    (
+                        host,
+                        port.with_context(|| format!("--pservers: port of '{server}'"))?,
+                    )
+                }
+                None => (server, default),
+            };
+            Ok(ServerAddress {
+                host: host.to_owned(),
+                port,
+            })
+        })
+        .collect()
+}
+
+fn seed(flags: &Flags) -> u64 {
+    match flags.int("seed") {
+        0 => std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(1, |d| d.as_nanos() as u64),
+        seed => seed as u64,
+    }
+}
+
+fn passes(flags: &Flags) -> anyhow::Result<Passes> {
+    let path =
+        |name: &str| Some(PathBuf::from(flags.text(name))).filter(|p| !p.as_os_str().is_empty());
+    Ok(Passes {
+        count: natural(flags, "num_passes")? as u32,
+        start: natural(flags, "start_pass")? as u32,
+        init_model_path: path("init_model_path"),
+        missing: match flags.text("load_missing_parameter_strategy") {
+            "fail" => Missing::Fail,
+            "rand" => Missing::Random,
+            "zero" => Missing::Zero,
+            other => anyhow::bail!(
+                "--load_missing_parameter_strategy={other}: fail, rand or zero is expected"
+            ),
+        },
+        save_dir: None,
+        saving_period: positive(flags, "saving_period")? as u32,
+        saving_period_by_batches: natural(flags, "saving_period_by_batches")?,
+        save_only_one: flags.bool("save_only_one"),
+        test_period: natural(flags, "test_period")?,
+        average_test_period: natural(flags, "average_test_period")?,
+        test_pass: u32::try_from(flags.int("test_pass")).ok(),
+        test_wait: flags.bool("test_wait"),
+        model_list: path("model_list"),
+        predict_output_dir: path("predict_output_dir"),
+    })
+}
+
+fn natural(flags: &Flags, name: &str) -> anyhow::Result<u64> {
+    let value = flags.int(name);
+    u64::try_from(value).map_err(|_| anyhow::anyhow!("--{name}={value}: it cannot be negative"))
+}
+
+fn positive(flags: &Flags, name: &str) -> anyhow::Result<usize> {
+    match natural(flags, name)? {
+        0 => anyhow::bail!("--{name}=0: it must be at least 1"),
+        n => Ok(n as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(args: &[&str]) -> Flags {
+        let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
+        Flags::parse(&[COMMON, TRAIN], &args).unwrap()
+    }
+
+    #[test]
+    fn every_flag_that_is_asked_for_exists() {
+        let flags = flags(&["--config=c.py"]);
+        job(&flags).unwrap();
+        save_dir(&flags).unwrap();
+        stage(&flags).unwrap();
+        config_file(&flags).unwrap();
+        servers(&flags).unwrap();
+        let settings = settings(&flags, "c.py".into(), "python3".into(), vec![]).unwrap();
+        assert_eq!((settings.passes.count, settings.threads), (100, 1));
+    }
+
+    #[test]
+    fn the_configuration_is_told_what_v1_told_it() {
+        assert_eq!(
+            config_args(&flags(&["--trainer_id=2", "--config_args=a=1"])),
+            "trainer_id=2,local=1,with_cost=1,use_gpu=0,parallel_nn=0,cudnn_version=0,a=1"
+        );
+    }
+
+    #[test]
+    fn servers_have_their_own_port_or_the_common_one() {
+        let flags = flags(&["--pservers=10.0.0.1, ps-1:7000", "--port=7164"]);
+        let list: Vec<_> = servers(&flags).unwrap().iter().map(|s| s.text()).collect();
+        assert_eq!(list, ["10.0.0.1:7164", "ps-1:7000"]);
+    }
+
+    #[test]
+    fn impossible_numbers_are_refused_by_name() {
+        let error = |args: &[&str]| {
+            let flags = flags(args);
+            let settings = settings(&flags, "c.py".into(), "python3".into(), vec![]);
+            settings.unwrap_err().to_string()
+        };
+        assert!(error(&["--trainer_count=0"]).contains("--trainer_count=0"));
+        assert!(error(&["--num_passes=-1"]).contains("--num_passes=-1"));
+        assert!(error(&["--load_missing_parameter_strategy=guess"]).contains("guess"));
+    }
+}

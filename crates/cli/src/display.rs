@@ -1,0 +1,103 @@
+//! Shows a running job: a live picture on a terminal, lines elsewhere. Only this file moves the cursor.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use launch::display::plain::Plain;
+use launch::display::view::View;
+use launch::event::JobEvent;
+
+use crate::commands::run::TELL_EVERY;
+
+/// Between two pictures.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// Shows events as they come.
+pub struct Display {
+    begun: Instant,
+    form: Form,
+}
+
+enum Form {
+    Terminal {
+        view: View,
+        drawn: usize,
+        at: Option<Instant>,
+    },
+    Lines(Plain),
+}
+
+impl Display {
+    /// A display on standard error for a job of so many passes, if that is known.
+    pub fn new(passes: Option<u64>) -> Display {
+        let form = if io::stderr().is_terminal() {
+            Form::Terminal {
+                view: View::new(passes),
+                drawn: 0,
+                at: None,
+            }
+        } else {
+            Form::Lines(Plain::new(TELL_EVERY))
+        };
+        Display {
+            begun: Instant::now(),
+            form,
+        }
+    }
+
+    /// Shows an event.
+    pub fn take(&mut self, event: &JobEvent) {
+        let elapsed = self.begun.elapsed();
+        match &mut self.form {
+            Form::Lines(plain) => {
+                if let Some(line) = plain.line(elapsed, event) {
+                    eprintln!("{line}");
+                }
+            }
+            Form::Terminal { view, drawn, at } => {
+                view.take(elapsed, event);
+                if at.is_none_or(|at| at.elapsed() >= REDRAW) {
+                    draw(view, elapsed, drawn);
+                    *at = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Draws the last picture and leaves it.
+    pub fn end(&mut self) {
+        if let Form::Terminal { view, drawn, .. } = &mut self.form {
+            draw(view, self.begun.elapsed(), drawn);
+            *drawn = 0;
+        }
+    }
+}
+
+/// Draws over the last picture, which had `drawn` lines.
+fn draw(view: &View, elapsed: Duration, drawn: &mut usize) {
+    let (width, height) = terminal_size();
+    let lines = view.lines(elapsed, width, height.saturating_sub(1));
+    let mut out = String::new();
+    if *drawn > 0 {
+        out.push_str(&format!("\x1b[{drawn}A"));
+    }
+    for line in &lines {
+        out.push_str(&format!("\r\x1b[2K{line}\n"));
+    }
+    out.push_str("\x1b[J");
+    *drawn = lines.len();
+    // A terminal that went away is no reason to end the job.
+    let _ = io::stderr().lock().write_all(out.as_bytes());
+}
+
+fn terminal_size() -> (usize, usize) {
+    // SAFETY: `winsize` is plain data for which all zeros is a valid value.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is valid for the call, and TIOCGWINSZ writes one `winsize`.
+    let asked = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
+    if asked == 0 && size.ws_col > 0 && size.ws_row > 1 {
+        (usize::from(size.ws_col), usize::from(size.ws_row))
+    } else {
+        (80, 24)
+    }
+}

@@ -1,0 +1,358 @@
+//! Command-line flags as v1's programs took them: `--name=value` or `--name value`, booleans as 0/1/true/false,
+//! the last one of two wins, an unknown one is refused.
+//!
+//! [`FlagTable`] says which flags a program has; [`Flags`] is what was typed, over the defaults. A flag that v1 had
+//! and that has nothing to do here stays accepted, because it stands in people's scripts, and warns with the reason.
+
+use std::collections::BTreeMap;
+
+/// What a flag's value must look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// 0, 1, true, false, yes, no; alone means true.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// Anything.
+    Text,
+}
+
+/// One flag.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// Name without dashes.
+    pub name: &'static str,
+    /// Form of the value.
+    pub kind: Kind,
+    /// Value if the flag is not given.
+    pub default: &'static str,
+    /// One line for `--help`.
+    pub help: &'static str,
+    /// Why the flag does nothing here, if so.
+    pub ignored: Option<&'static str>,
+}
+
+/// The flags of one program.
+pub type FlagTable = &'static [Flag];
+
+/// A flag that works.
+pub const fn flag(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        help,
+        ignored: None,
+    }
+}
+
+/// A flag of v1 that is accepted and does nothing, with the reason.
+pub const fn ignored(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    why: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        help: "",
+        ignored: Some(why),
+    }
+}
+
+/// Why an argument was refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FlagError {
+    /// No flag of this name.
+    #[error("unknown flag --{name}{}", nearest.map(|n| format!("; did you mean --{n}?")).unwrap_or_default())]
+    Unknown {
+        /// As typed.
+        name: String,
+        /// The flag whose name is closest.
+        nearest: Option<&'static str>,
+    },
+    /// The value has the wrong form.
+    #[error("--{name}={value}: {expected} is expected")]
+    BadValue {
+        /// The flag.
+        name: &'static str,
+        /// As typed.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// `--name` at the end of the line, for a flag that needs a value.
+    #[error("--{name} needs a value")]
+    MissingValue {
+        /// The flag.
+        name: &'static str,
+    },
+    /// A word that is no flag.
+    #[error("unexpected argument '{0}': flags have the form --name=value")]
+    Positional(String),
+}
+
+/// Values of all flags of a table.
+#[derive(Debug, Clone)]
+pub struct Flags {
+    table: Vec<FlagTable>,
+    typed: BTreeMap<&'static str, String>,
+}
+
+impl Flags {
+    /// Reads arguments (without the program's name) against the flags of `tables`.
+    pub fn parse(tables: &[FlagTable], args: &[String]) -> Result<Flags, FlagError> {
+        let mut flags = Flags {
+            table: tables.to_vec(),
+            typed: BTreeMap::new(),
+        };
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let Some(body) = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')) else {
+                return Err(FlagError::Positional(arg.clone()));
+            };
+            let (name, value) = match body.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (body, None),
+            };
+            let (flag, value) = flags.resolve(name, value, &mut rest)?;
+            check(flag, &value)?;
+            flags.typed.insert(flag.name, value);
+        }
+        Ok(flags)
+    }
+
+    fn resolve(
+        &self,
+        name: &str,
+        value: Option<String>,
+        rest: &mut std::slice::Iter<'_, String>,
+    ) -> Result<(&'static Flag, String), FlagError> {
+        let normal = name.replace('-', "_");
+        if let Some(flag) = self.find(&normal) {
+            let value = match (value, flag.kind) {
+                (Some(value), _) => value,
+                (None, Kind::Bool) => "true".to_owned(),
+                (None, _) => rest
+                    .next()
+                    .cloned()
+                    .ok_or(FlagError::MissingValue { name: flag.name })?,
+            };
+            return Ok((flag, value));
+        }
+        let negated = normal.strip_prefix("no").and_then(|n| self.find(n));
+        match negated {
+            Some(flag) if flag.kind == Kind::Bool && value.is_none() => {
+                Ok((flag, "false".to_owned()))
+            }
+            _ => Err(FlagError::Unknown {
+                name: name.to_owned(),
+                nearest: self.nearest(&normal),
+            }),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&'static Flag> {
+        self.all().find(|f| f.name == name)
+    }
+
+    /// All flags, in the order of the tables.
+    pub fn all(&self) -> impl Iterator<Item = &'static Flag> + use<'_> {
+        self.table.iter().copied().flatten()
+    }
+
+    fn nearest(&self, name: &str) -> Option<&'static str> {
+        let distance = |f: &&Flag| edit_distance(f.name, name);
+        let best = self.all().min_by_key(distance)?;
+        (edit_distance(best.name, name) <= 1 + name.len() / 3).then_some(best.name)
+    }
+
+    /// Whether the flag was typed.
+    #[cfg(test)]
+    pub fn given(&self, name: &str) -> bool {
+        self.typed.contains_key(name)
+    }
+
+    /// The flag's value as text.
+    ///
+    /// # Panics
+    /// If the tables have no such flag, which is a mistake in this program and not in its input.
+    pub fn text(&self, name: &str) -> &str {
+        match self.typed.get(name) {
+            Some(value) => value,
+            None => self
+                .find(name)
+                .map(|f| f.default)
+                .expect("flags are asked for by names that are in their table"),
+        }
+    }
+
+    /// The flag's value as a boolean.
+    pub fn bool(&self, name: &str) -> bool {
+        parse_bool(self.text(name)).unwrap_or(false)
+    }
+
+    /// The flag's value as a whole number; the form was checked when it was read.
+    pub fn int(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The flag's value as a number.
+    pub fn float(&self, name: &str) -> f64 {
+        self.text(name).parse().unwrap_or(0.0)
+    }
+
+    /// A sentence for each flag that was typed and does nothing.
+    pub fn warnings(&self) -> Vec<String> {
+        self.typed
+            .keys()
+            .filter_map(|name| Some((name, self.find(name)?.ignored?)))
+            .map(|(name, why)| format!("--{name} has no effect: {why}"))
+            .collect()
+    }
+
+    /// The table for `--help`.
+    pub fn help(&self) -> String {
+        let mut out = String::new();
+        for flag in self.all().filter(|f| f.ignored.is_none()) {
+            let head = format!("  --{}={}", flag.name, flag.default);
+            out.push_str(&format!("{head:38} {}\n", flag.help));
+        }
+        let accepted: Vec<_> = self
+            .all()
+            .filter(|f| f.ignored.is_some())
+            .map(|f| f.name)
+            .collect();
+        if !accepted.is_empty() {
+            out.push_str(&format!(
+                "\nAccepted from v1 command lines, without effect:\n  {}\n",
+                accepted.join(" ")
+            ));
+        }
+        out
+    }
+}
+
+fn check(flag: &Flag, value: &str) -> Result<(), FlagError> {
+    let (fine, expected) = match flag.kind {
+        Kind::Bool => (parse_bool(value).is_some(), "0, 1, true, false, yes or no"),
+        Kind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
+        Kind::Float => (value.parse::<f64>().is_ok_and(f64::is_finite), "a number"),
+        Kind::Text => (true, ""),
+    };
+    if fine {
+        return Ok(());
+    }
+    Err(FlagError::BadValue {
+        name: flag.name,
+        value: value.to_owned(),
+        expected,
+    })
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "t" | "yes" | "y" => Some(true),
+        "0" | "false" | "f" | "no" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// Levenshtein distance, over bytes: flag names are ASCII.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: FlagTable = &[
+        flag("num_passes", Kind::Int, "100", "passes to run"),
+        flag("local", Kind::Bool, "true", "no parameter servers"),
+        flag("checkgrad_eps", Kind::Float, "1e-5", "step"),
+        flag("config", Kind::Text, "", "file"),
+        ignored("gpu_id", Kind::Int, "0", "there is no GPU code"),
+    ];
+
+    fn parse(args: &[&str]) -> Result<Flags, FlagError> {
+        let args: Vec<String> = args.iter().map(|s| (*s).to_owned()).collect();
+        Flags::parse(&[TABLE], &args)
+    }
+
+    #[test]
+    fn both_spellings_and_the_last_wins() {
+        let flags = parse(&[
+            "--num_passes=3",
+            "--config",
+            "a.py",
+            "--num-passes=5",
+            "--local=0",
+        ])
+        .unwrap();
+        assert_eq!(flags.int("num_passes"), 5);
+        assert_eq!(flags.text("config"), "a.py");
+        assert!(!flags.bool("local"));
+        assert_eq!(flags.float("checkgrad_eps"), 1e-5);
+        assert!(flags.given("config") && !flags.given("gpu_id"));
+    }
+
+    #[test]
+    fn booleans_stand_alone_and_are_negated() {
+        assert!(parse(&["--local"]).unwrap().bool("local"));
+        assert!(!parse(&["--nolocal"]).unwrap().bool("local"));
+    }
+
+    #[test]
+    fn an_unknown_flag_names_the_nearest() {
+        let error = parse(&["--num_pass=3"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown flag --num_pass; did you mean --num_passes?"
+        );
+        let error = parse(&["--zzzzzzzzzz=3"]).unwrap_err();
+        assert_eq!(error.to_string(), "unknown flag --zzzzzzzzzz");
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        assert_eq!(
+            parse(&["--num_passes=many"]).unwrap_err().to_string(),
+            "--num_passes=many: a whole number is expected"
+        );
+        assert!(parse(&["--local=maybe"]).is_err());
+        assert!(matches!(
+            parse(&["--config"]),
+            Err(FlagError::MissingValue { name: "config" })
+        ));
+        assert!(matches!(parse(&["train"]), Err(FlagError::Positional(_))));
+    }
+
+    #[test]
+    fn flags_without_effect_say_why() {
+        let flags = parse(&["--gpu_id=1"]).unwrap();
+        assert_eq!(
+            flags.warnings(),
+            ["--gpu_id has no effect: there is no GPU code"]
+        );
+    }
+}

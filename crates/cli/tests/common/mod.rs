@@ -1,0 +1,100 @@
+//! Helpers for tests that run the real program: a small job folder, and commands in it.
+
+#![allow(dead_code, reason = "every test file uses some of them")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program under test.
+pub const CANOE: &str = env!("CARGO_BIN_EXE_canoe");
+
+/// A folder that goes away with the test.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// An empty folder.
+    pub fn empty() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    /// A small quick_start job in `job`.
+    pub fn with_demo(train_samples: usize) -> Folder {
+        let folder = Folder::empty();
+        let samples = format!("--train-samples={train_samples}");
+        let out = folder.canoe(&["demo", "quick_start", "job", &samples, "--test-samples=200"]);
+        succeeded(&out);
+        folder
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.0.path().join(inside)
+    }
+
+    /// Runs canoe in the folder.
+    pub fn canoe(&self, args: &[&str]) -> Output {
+        self.canoe_in(".", args)
+    }
+
+    /// Runs canoe in a folder inside.
+    pub fn canoe_in(&self, inside: &str, args: &[&str]) -> Output {
+        Command::new(CANOE)
+            .args(args)
+            .current_dir(self.path(inside))
+            .output()
+            .unwrap()
+    }
+
+    /// Trains in the job folder with `--save_dir` named `save`.
+    pub fn train(&self, config: &str, save: &str, more: &[&str]) -> Output {
+        let config = format!("--config=quick_start/{config}");
+        let save = format!("--save_dir={}", self.path(save).display());
+        let args = ["train", &config, &save, "--dot_period=0"];
+        self.canoe_in("job", &[&args[..], more].concat())
+    }
+
+    /// The bytes of every parameter file of a pass directory, by name.
+    pub fn parameters(&self, pass: &str) -> Vec<(String, Vec<u8>)> {
+        parameters(&self.path(pass))
+    }
+}
+
+/// The bytes of every parameter file of a pass directory, by name.
+pub fn parameters(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with('_')
+        })
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{}", directory.display());
+    files
+}
+
+/// Checks the exit code and shows what was said if it is not 0.
+pub fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}", said(output));
+}
+
+/// Checks that the command failed, and answers what it said.
+pub fn failed(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", said(output));
+    let text = said(output);
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+/// What the command said on both streams.
+pub fn said(output: &Output) -> String {
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    text
+}

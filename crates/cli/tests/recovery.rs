@@ -1,0 +1,217 @@
+//! No work is lost when a process dies: servers and trainers are killed at random moments and stopped, and the model
+//! is the one of an undisturbed run, byte for byte.
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{CANOE, Folder, succeeded};
+
+const CONFIG: &str = "trainer_config.emb.py";
+const PASSES: &str = "--passes=6";
+const DEADLINE: Duration = Duration::from_secs(240);
+
+/// A run with two nodes that is watched from outside.
+struct Run(Child);
+
+impl Run {
+    fn start(folder: &Folder) -> Run {
+        let log = fs::File::create(folder.path("run.log")).unwrap();
+        let child = Command::new(CANOE)
+            .args(["run", "job", "--nodes=2", "--config", CONFIG, PASSES])
+            .args(["--keep-going", "--snapshot-period=7", "--peer-timeout=2"])
+            .current_dir(folder.path("."))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Run(child)
+    }
+
+    /// Processes that the run has started, as (id, command line).
+    fn children(&self) -> Vec<(i32, String)> {
+        let own = self.0.id().to_string();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(id) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+            let stat = read("stat");
+            let parent = stat
+                .rsplit(')')
+                .next()
+                .and_then(|s| s.split_whitespace().nth(1));
+            if parent == Some(own.as_str()) {
+                found.push((id, read("cmdline").replace('\0', " ")));
+            }
+        }
+        found
+    }
+
+    fn find(&self, command: &str) -> Option<i32> {
+        let is = |(_, line): &&(i32, String)| line.contains(command);
+        self.children().iter().find(is).map(|(id, _)| *id)
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    fn wait(mut self, folder: &Folder) {
+        let begun = Instant::now();
+        while !self.is_over() {
+            if begun.elapsed() > DEADLINE {
+                let _ = self.0.kill();
+                panic!("the run hangs:\n{}", log(folder));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(self.0.wait().unwrap().success(), "{}", log(folder));
+    }
+}
+
+fn log(folder: &Folder) -> String {
+    fs::read_to_string(folder.path("run.log")).unwrap_or_default()
+}
+
+fn signal(process: i32, signal: i32) {
+    // SAFETY: sends a signal to a process that this test has started.
+    unsafe { libc::kill(process, signal) };
+}
+
+/// Reproducible pauses.
+struct Pauses(u64);
+
+impl Pauses {
+    fn next(&mut self, from: u64, to: u64) -> Duration {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_millis(from + (self.0 >> 33) % (to - from))
+    }
+}
+
+fn folder() -> (Folder, Vec<(String, Vec<u8>)>) {
+    let folder = Folder::with_demo(1200);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    let save = format!("--save_dir={}", folder.path("played").display());
+    let config = format!("--config={CONFIG}");
+    let args = [
+        "train",
+        "--simulate_nodes=2",
+        &config,
+        &save,
+        "--num_passes=6",
+    ];
+    succeeded(&folder.canoe_in("job", &args));
+    let expected = folder.parameters("played/pass-00005");
+    (folder, expected)
+}
+
+/// Kills processes whose command line has one of `victims`, in turn, until the run is over or `kills` are done.
+fn disturb(folder: &Folder, victims: &[&str], kills: usize, seed: u64) -> usize {
+    let mut run = Run::start(folder);
+    let mut pauses = Pauses(seed);
+    let mut done = 0;
+    for victim in victims.iter().cycle() {
+        std::thread::sleep(pauses.next(50, 900));
+        if done == kills || run.is_over() {
+            break;
+        }
+        if let Some(process) = run.find(victim) {
+            signal(process, libc::SIGKILL);
+            done += 1;
+        }
+    }
+    run.wait(folder);
+    done
+}
+
+#[test]
+fn killed_servers_lose_nothing() {
+    let (folder, expected) = folder();
+    let victims = ["server_id=0", "server_id=1"];
+    let kills = disturb(&folder, &victims, 12, 1);
+    assert!(kills > 0, "the run was over before anything was killed");
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
+}
+
+#[test]
+fn killed_trainers_lose_nothing() {
+    let (folder, expected) = folder();
+    let victims = ["trainer_id=0", "trainer_id=1"];
+    let kills = disturb(&folder, &victims, 12, 2);
+    assert!(kills > 0, "the run was over before anything was killed");
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
+}
+
+#[test]
+fn a_stopped_process_is_noticed_and_may_come_back() {
+    let (folder, expected) = folder();
+    let run = Run::start(&folder);
+    let begun = Instant::now();
+    let process = loop {
+        assert!(begun.elapsed() < DEADLINE, "{}", log(&folder));
+        match run.find("trainer_id=1") {
+            Some(process) => break process,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    std::thread::sleep(Duration::from_millis(900));
+    signal(process, libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(5));
+    signal(process, libc::SIGCONT);
+    run.wait(&folder);
+    assert_eq!(
+        folder.parameters("job/output/pass-00005"),
+        expected,
+        "{}",
+        log(&folder)
+    );
+}
+
+#[test]
+fn a_killed_run_leaves_no_process() {
+    let folder = Folder::with_demo(1200);
+    let mut run = Run::start(&folder);
+    let begun = Instant::now();
+    while run.children().len() < 4 {
+        assert!(
+            begun.elapsed() < DEADLINE && !run.is_over(),
+            "{}",
+            log(&folder)
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let children = run.children();
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    for (process, line) in children {
+        let alive = || {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z")
+        };
+        let begun = Instant::now();
+        while alive() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "still there: {line}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+"""Records with v1's field names: what is set, what it defaults to, and its JSON form.
+
+The tables of fields come from the program that reads the JSON (`paddle._schema` is written beside this package),
+so the two sides cannot disagree.
+"""
+
+from _json import encode_basestring_ascii as quote
+
+from paddle._schema import SCHEMA
+from paddle.core.errors import ConfigError
+
+_INTEGERS = ('int32', 'int64', 'uint32', 'uint64')
+_SCALARS = _INTEGERS + ('double', 'float', 'bool', 'string')
+_ZERO = {'double': 0.0, 'float': 0.0, 'bool': False, 'string': ''}
+
+
+class Message(object):
+    """One record. Reading an absent field gives its default; reading an absent sub-record gives an empty one."""
+
+    __slots__ = ('_kind', '_values')
+
+    def __init__(self, kind, **values):
+        object.__setattr__(self, '_kind', kind)
+        object.__setattr__(self, '_values', {})
+        for field, value in values.items():
+            setattr(self, field, value)
+
+    def __getattr__(self, field):
+        values = self._values
+        if field in values:
+            return values[field]
+        label, kind, default = _field(self._kind, field)
+        if label == 'repeated':
+            values[field] = []
+        elif kind in _SCALARS:
+            return _ZERO.get(kind, 0) if default is None else default
+        else:
+            values[field] = Message(kind)
+        return values[field]
+
+    def __setattr__(self, field, value):
+        label, kind, _ = _field(self._kind, field)
+        where = '%s.%s' % (self._kind, field)
+        if label == 'repeated':
+            value = [_converted(kind, each, where) for each in value]
+        else:
+            value = _converted(kind, value, where)
+        self._values[field] = value
+
+    def HasField(self, field):
+        """Whether the field has been set (v1's spelling)."""
+        value = self._values.get(field)
+        return bool(value._values) if isinstance(value, Message) else value is not None
+
+    def add(self, field, **values):
+        """Appends a new record to the list `field` and returns it."""
+        record = Message(_field(self._kind, field)[1], **values)
+        getattr(self, field).append(record)
+        return record
+
+    def copy(self):
+        """A record of its own with the same contents."""
+        twin = Message(self._kind)
+        for field, value in self._values.items():
+            if isinstance(value, list):
+                value = [each.copy() if isinstance(each, Message) else each for each in value]
+            elif isinstance(value, Message):
+                value = value.copy()
+            twin._values[field] = value
+        return twin
+
+    def CopyFrom(self, other):
+        """Takes over the contents of `other` (v1's spelling)."""
+        object.__setattr__(self, '_values', other.copy()._values)
+
+    def to_json(self):
+        """The JSON text, fields in the order of the table, absent ones left out."""
+        parts = []
+        for field, (label, kind, _) in SCHEMA[self._kind].items():
+            if field not in self._values:
+                continue
+            value = self._values[field]
+            where = '%s.%s' % (self._kind, field)
+            if label == 'repeated':
+                if value:
+                    texts = [_json(kind, _converted(kind, each, where)) for each in value]
+                    parts.append('"%s":[%s]' % (field, ','.join(texts)))
+            elif self.HasField(field):
+                parts.append('"%s":%s' % (field, _json(kind, value)))
+        return '{%s}' % ','.join(parts)
+
+
+def _field(kind, field):
+    try:
+        return SCHEMA[kind][field]
+    except KeyError:
+        raise AttributeError('%s has no field %r' % (kind, field)) from None
+
+
+def _json(kind, value):
+    if isinstance(value, Message):
+        return value.to_json()
+    if kind == 'string':
+        return quote(value)
+    if kind == 'bool':
+        return 'true' if value else 'false'
+    return repr(value)
+
+
+def _converted(kind, value, where):
+    """`value` as the field wants it, or a ConfigError that names the field."""
+    if kind == 'string':
+        if isinstance(value, bytes):
+            return value.decode('utf-8', 'replace')
+        if isinstance(value, str):
+            return value
+        raise ConfigError('%s must be text, not %r' % (where, value))
+    if kind in _INTEGERS:
+        return whole(value, where)
+    if kind in ('double', 'float'):
+        return _real(value, where)
+    if kind == 'bool':
+        return bool(value)
+    if not isinstance(value, Message):
+        raise ConfigError('%s must be a %s, not %r' % (where, kind, value))
+    return value
+
+
+def whole(value, where):
+    """`value` as an int. A float that is whole passes: in Python 2 `/` between whole numbers gave an int."""
+    if isinstance(value, int):
+        return int(value)
+    try:
+        number = int(value) if not isinstance(value, str) else None
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise ConfigError('%s must be a whole number, not %r' % (where, value))
+    if number != value:
+        raise ConfigError('%s must be a whole number, not %r; in Python 3 `/` gives fractions, `//` whole numbers'
+                          % (where, value))
+    return number
+
+
+def _real(value, where):
+    try:
+        number = float(value) if not isinstance(value, (str, bytes)) else None
+    except (TypeError, ValueError):
+        number = None
+    if number is None or number != number or number in (float('inf'), float('-inf')):
+        raise ConfigError('%s must be a finite number, not %r' % (where, value))
+    return number

@@ -1,0 +1,274 @@
+//! Checks of a job file that its form alone does not make: names, counts, quantities.
+//!
+//! What an API server would refuse, or take and never run, is refused here, all at once and in the
+//! words of the job file.
+
+use super::job::{Data, JobFile, Volume};
+use super::objects::HEALTH_PORT;
+
+/// What is wrong, if anything.
+pub fn problems(job: &JobFile) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut check = |is_wrong: bool, problem: String| {
+        if is_wrong {
+            found.push(problem);
+        }
+    };
+    // A pod's host name is `<name>-<index>` and must be a label of 63 characters.
+    check(
+        !is_label(&job.name) || job.name.len() > 52,
+        format!(
+            "name: {:?} must be at most 52 lower-case letters, digits and '-', beginning with a letter and not ending with '-'",
+            job.name
+        ),
+    );
+    check(
+        !is_label(&job.namespace),
+        format!("namespace: {:?} is not a DNS label", job.namespace),
+    );
+    check(job.nodes == 0, "nodes: must be at least 1".to_owned());
+    check(
+        job.nodes > 1000,
+        format!(
+            "nodes: {} is more than the 1000 that one job can have",
+            job.nodes
+        ),
+    );
+    check(
+        job.ports.dense == 0,
+        "ports.dense: must be at least 1".to_owned(),
+    );
+    let last_port =
+        u32::from(job.ports.first) + u32::from(job.ports.dense) + u32::from(job.ports.sparse);
+    check(
+        job.ports.first < 1024,
+        format!(
+            "ports.first: {} needs root; take 1024 or more",
+            job.ports.first
+        ),
+    );
+    check(
+        last_port > 65_536,
+        format!(
+            "ports: the last of them would be {}",
+            last_port.saturating_sub(1)
+        ),
+    );
+    check(
+        job.ports.dense + job.ports.sparse > 64,
+        "ports: more than 64 for one server".to_owned(),
+    );
+    let health = u32::from(HEALTH_PORT);
+    let overlaps = (u32::from(job.ports.first)..last_port).contains(&health);
+    check(
+        overlaps,
+        format!("ports: {health} is the port of the probes; begin elsewhere"),
+    );
+    check(
+        job.trainer_count == 0,
+        "trainerCount: must be at least 1".to_owned(),
+    );
+    check(job.image.trim().is_empty(), "image: is empty".to_owned());
+    for (field, value) in quantities(job) {
+        check(
+            !is_quantity(value),
+            format!("{field}: {value:?} is not a quantity such as 500m, 2 or 4Gi"),
+        );
+    }
+    for (field, value) in paths(job) {
+        check(
+            !is_inside(value),
+            format!("{field}: {value:?} must be a path inside the job folder"),
+        );
+    }
+    for toleration in &job.tolerations {
+        let operator = toleration.operator.as_deref();
+        check(
+            !matches!(operator, None | Some("Exists" | "Equal")),
+            format!("tolerations: operator {operator:?} is not Exists or Equal"),
+        );
+        check(
+            operator == Some("Exists") && toleration.value.is_some(),
+            "tolerations: Exists takes no value".to_owned(),
+        );
+        check(
+            operator != Some("Exists") && toleration.key.is_none(),
+            "tolerations: without a key the operator must be Exists".to_owned(),
+        );
+        let effect = toleration.effect.as_deref();
+        check(
+            !matches!(
+                effect,
+                None | Some("NoSchedule" | "PreferNoSchedule" | "NoExecute")
+            ),
+            format!(
+                "tolerations: effect {effect:?} is not NoSchedule, PreferNoSchedule or NoExecute"
+            ),
+        );
+    }
+    if let Some(Data {
+        sha256: Some(sum), ..
+    }) = &job.data
+    {
+        let right = sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+        check(
+            !right,
+            format!("data.sha256: {sum:?} is not 64 hexadecimal digits"),
+        );
+    }
+    if let Some(Data { url: Some(url), .. }) = &job.data {
+        check(
+            !url.starts_with("https://") && !url.starts_with("http://"),
+            format!("data.url: {url:?} is not an http address"),
+        );
+    }
+    found
+}
+
+fn quantities(job: &JobFile) -> Vec<(&'static str, &str)> {
+    let mut all = vec![
+        ("resources.cpu", job.resources.cpu.as_str()),
+        ("resources.memory", job.resources.memory.as_str()),
+        ("resources.disk", job.resources.disk.as_str()),
+    ];
+    match &job.volume {
+        Volume::Claim { .. } => {}
+        Volume::Nfs { size, .. } | Volume::Efs { size, .. } | Volume::StorageClass { size, .. } => {
+            all.push(("volume.size", size));
+        }
+    }
+    all
+}
+
+fn paths(job: &JobFile) -> Vec<(&'static str, &str)> {
+    let config = job.config.as_deref().map(|path| ("config", path));
+    let folder = job.config_dir.as_deref().map(|path| ("configDir", path));
+    config.into_iter().chain(folder).collect()
+}
+
+/// A relative path that does not climb out.
+fn is_inside(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..")
+}
+
+/// RFC 1035: a Service of this name is made too, and that must begin with a letter.
+pub fn is_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && !name.ends_with('-')
+}
+
+/// Kubernetes' numbers: decimal, with an optional suffix.
+pub fn is_quantity(text: &str) -> bool {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let suffix = &text[digits.len()..];
+    let number = digits.split_once('.').map_or((digits, "0"), |parts| parts);
+    let numeric = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let suffixes = [
+        "", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+    ];
+    numeric(number.0)
+        && numeric(number.1)
+        && suffixes.contains(&suffix)
+        && digits.bytes().any(|byte| byte != b'0' && byte != b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::k8s::job::Toleration;
+
+    fn job() -> JobFile {
+        JobFile::new(
+            "paddle-cluster-job",
+            Volume::Claim {
+                name: "efsvol".into(),
+            },
+        )
+    }
+
+    #[test]
+    fn a_plain_job_has_no_problems() {
+        assert_eq!(problems(&job()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_wrong_value_is_named_and_all_at_once() {
+        let mut wrong = job();
+        wrong.name = "Paddle_Job".into();
+        wrong.namespace = "a.b".into();
+        wrong.nodes = 0;
+        wrong.ports.dense = 0;
+        wrong.ports.first = 80;
+        wrong.trainer_count = 0;
+        wrong.image = " ".into();
+        wrong.resources.memory = "4 GB".into();
+        wrong.config_dir = Some("../other".into());
+        wrong.config = Some("/etc/passwd".into());
+        wrong.data = Some(Data {
+            url: Some("s3://x".into()),
+            sha256: Some("12".into()),
+            split_args: vec![],
+        });
+        wrong.tolerations = vec![Toleration {
+            key: None,
+            operator: Some("Like".into()),
+            value: None,
+            effect: Some("Stay".into()),
+        }];
+        let text = problems(&wrong).join("\n");
+        for start in [
+            "name: ",
+            "namespace: ",
+            "nodes: ",
+            "ports.dense: ",
+            "ports.first: ",
+            "trainerCount: ",
+            "image: ",
+            "resources.memory: ",
+            "configDir: ",
+            "config: ",
+            "data.url: ",
+            "data.sha256: ",
+            "tolerations: operator",
+            "tolerations: effect",
+        ] {
+            assert!(text.contains(start), "{start} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn names_leave_room_for_the_index() {
+        let mut long = job();
+        long.name = "a".repeat(52);
+        assert_eq!(problems(&long), Vec::<String>::new());
+        long.name = "a".repeat(53);
+        assert_eq!(problems(&long).len(), 1);
+        for name in ["", "-a", "a-", "1a", "A", "a_b", "a.b"] {
+            assert!(!is_label(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn ports_end_at_65535() {
+        let mut last = job();
+        last.ports.first = 65_532;
+        assert_eq!(problems(&last), Vec::<String>::new());
+        last.ports.first = 65_533;
+        assert_eq!(problems(&last), ["ports: the last of them would be 65536"]);
+    }
+
+    #[test]
+    fn quantities() {
+        for right in ["1", "500m", "0.5", "4Gi", "100M", "2k"] {
+            assert!(is_quantity(right), "{right}");
+        }
+        for wrong in [
+            "", "0", "4GB", "4 Gi", "-1", "1.", ".5", "Gi", "1e3x", "0.0", "1.2.3",
+        ] {
+            assert!(!is_quantity(wrong), "{wrong}");
+        }
+    }
+}

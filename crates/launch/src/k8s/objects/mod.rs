@@ -1,0 +1,102 @@
+//! Every object of a job, as plain values. Pure: the same inputs give the same bytes.
+//!
+//! | object | when | file |
+//! |---|---|---|
+//! | Namespace, ServiceAccount, Role, RoleBinding | asked for; `podlist` | [`access`] |
+//! | PersistentVolume, PersistentVolumeClaim | unless a claim exists | [`storage`] |
+//! | ConfigMap, Secret | always a Secret | [`content`] |
+//! | Service, NetworkPolicy, PodDisruptionBudget | | [`network`] |
+//! | data Job | asked for | [`data_job`] |
+//! | training Job | always | [`training_job`] |
+//!
+//! [`pod`] has what both kinds of pod share; it passes the restricted pod security standard.
+
+mod access;
+mod content;
+mod data_job;
+mod network;
+mod pod;
+mod storage;
+mod training_job;
+
+use serde_json::{Value, json};
+
+use super::credentials::Credentials;
+use super::folder::Files;
+use super::job::{ConfigFrom, Discovery, JobFile};
+
+pub use content::base64;
+pub use pod::{CONFIG_PATH, HEALTH_PORT, JOB_PATH, SECRET_PATH, USER, WORK_PATH};
+pub use storage::claim_name;
+
+/// The label that the Job controller gives to pods; Services and policies select by it.
+pub const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+/// The name that server-side apply and the labels carry.
+pub const MANAGER: &str = "canoe";
+
+/// What the objects are made of.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    /// The job file.
+    pub job: JobFile,
+    /// The configuration folder, if it goes along in a ConfigMap.
+    pub config: Files,
+    /// The configuration file, relative to its folder.
+    pub config_file: String,
+    /// Token and keys.
+    pub credentials: Credentials,
+}
+
+/// All objects, in the order in which they should be made.
+pub fn all(inputs: &Inputs) -> Vec<Value> {
+    let job = &inputs.job;
+    let mut objects = Vec::new();
+    if job.create_namespace {
+        objects.push(access::namespace(job));
+    }
+    if job.discovery == Discovery::Podlist {
+        objects.extend(access::pod_reader(job));
+    }
+    objects.extend(storage::objects(job));
+    if job.config_from == ConfigFrom::ConfigMap {
+        objects.push(content::config_map(job, &inputs.config));
+    }
+    objects.push(content::secret(job, &inputs.credentials));
+    objects.push(network::service(job));
+    if job.network_policy {
+        objects.push(network::policy(job));
+    }
+    objects.extend(network::disruption_budget(job));
+    objects.extend(data_job::object(job));
+    objects.push(training_job::object(inputs));
+    objects
+}
+
+/// `metadata` of an object in the job's namespace.
+fn metadata(job: &JobFile, name: &str) -> Value {
+    json!({"name": name, "namespace": job.namespace, "labels": labels(job)})
+}
+
+/// Labels of everything that belongs to the job.
+fn labels(job: &JobFile) -> Value {
+    json!({
+        "app.kubernetes.io/instance": job.name,
+        "app.kubernetes.io/managed-by": MANAGER,
+        "app.kubernetes.io/name": "canoe",
+    })
+}
+
+/// The name of the data job.
+pub fn data_job_name(job: &JobFile) -> String {
+    format!("{}-data", job.name)
+}
+
+/// Every port of a parameter server with a name.
+fn data_ports(job: &JobFile) -> Vec<(String, u16)> {
+    let ports = job.ports;
+    let dense = (0..ports.dense).map(|index| (format!("dense-{index}"), ports.first + index));
+    let first_sparse = ports.first + ports.dense;
+    let sparse =
+        (0..ports.sparse).map(move |index| (format!("sparse-{index}"), first_sparse + index));
+    dense.chain(sparse).collect()
+}

@@ -1,0 +1,85 @@
+//! What both kinds of pod share: identity, security, mounts.
+
+use serde_json::{Value, json};
+
+use super::claim_name;
+use crate::k8s::job::JobFile;
+
+/// Where the volume is mounted; v1's JOB_PATH.
+pub const JOB_PATH: &str = "/home/jobpath";
+/// Where the ConfigMap is mounted.
+pub const CONFIG_PATH: &str = "/etc/canoe/config";
+/// Where the Secret is mounted.
+pub const SECRET_PATH: &str = "/etc/canoe/secret";
+/// Local disk of a node.
+pub const WORK_PATH: &str = "/work";
+/// Where the node answers probes.
+pub const HEALTH_PORT: u16 = 8471;
+/// User and group of all processes, and of the files on the volume.
+pub const USER: u32 = 10001;
+
+/// The pod's part of the restricted standard.
+pub fn security() -> Value {
+    json!({
+        "fsGroup": USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "runAsGroup": USER,
+        "runAsNonRoot": true,
+        "runAsUser": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+/// The container's part of the restricted standard.
+pub fn container_security() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    })
+}
+
+/// The job's volume.
+pub fn job_volume(job: &JobFile) -> Value {
+    json!({"name": "job", "persistentVolumeClaim": {"claimName": claim_name(job)}})
+}
+
+/// Where it is mounted.
+pub fn job_mount() -> Value {
+    json!({"name": "job", "mountPath": JOB_PATH})
+}
+
+/// Space for temporary files.
+pub fn tmp_volume() -> Value {
+    json!({"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}})
+}
+
+/// Where it is mounted.
+pub fn tmp_mount() -> Value {
+    json!({"name": "tmp", "mountPath": "/tmp"})
+}
+
+/// An environment variable.
+pub fn variable(name: &str, value: impl ToString) -> Value {
+    json!({"name": name, "value": value.to_string()})
+}
+
+/// Sets the fields that a user may or may not have asked for.
+pub fn place(spec: &mut Value, job: &JobFile) {
+    if !job.image_pull_secrets.is_empty() {
+        spec["imagePullSecrets"] = job
+            .image_pull_secrets
+            .iter()
+            .map(|name| json!({"name": name}))
+            .collect();
+    }
+    if !job.node_selector.is_empty() {
+        spec["nodeSelector"] = json!(job.node_selector);
+    }
+    if !job.tolerations.is_empty() {
+        spec["tolerations"] = json!(job.tolerations);
+    }
+    if let Some(class) = &job.priority_class {
+        spec["priorityClassName"] = json!(class);
+    }
+}

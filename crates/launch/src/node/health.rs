@@ -1,0 +1,176 @@
+//! Probes of a pod: `/healthz` (the node works), `/readyz` (its server can be used), `/status` (what it does).
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A node that has not moved for this long hangs: even the longest wait looks around more often.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// What the probes see. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    moved: Instant,
+    ready: bool,
+    what: String,
+}
+
+impl Health {
+    /// A node that has just begun.
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            moved: Instant::now(),
+            ready: false,
+            what: "starting".to_owned(),
+        })))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        // A panic elsewhere does not make the few plain values wrong.
+        act(&mut self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The node does something.
+    pub fn moves(&self) {
+        self.with(|state| state.moved = Instant::now());
+    }
+
+    /// What it does, for people.
+    pub fn does(&self, what: &str) {
+        self.with(|state| (state.moved, state.what) = (Instant::now(), what.to_owned()));
+    }
+
+    /// Whether its server can be used.
+    pub fn ready(&self, ready: bool) {
+        self.with(|state| state.ready = ready);
+    }
+
+    /// Answers probes on this address in a thread of its own, until the process ends.
+    pub fn serve(&self, address: IpAddr, port: u16) -> io::Result<u16> {
+        let listener = TcpListener::bind(SocketAddr::new(address, port))?;
+        let port = listener.local_addr()?.port();
+        let health = self.clone();
+        thread::Builder::new()
+            .name("health".to_owned())
+            .spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    // A probe that goes away is no trouble of ours.
+                    drop(health.answer(stream));
+                }
+            })?;
+        Ok(port)
+    }
+
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.set_write_timeout(Some(Duration::from_secs(2)))?;
+        let mut request = Vec::new();
+        let mut buffer = [0; 1024];
+        while !request.windows(4).any(|window| window == b"\r\n\r\n") && request.len() < 8192 {
+            match stream.read(&mut buffer)? {
+                0 => break,
+                count => request.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let (status, body) = self.page(path(&request), Instant::now());
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.0 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    fn page(&self, path: &str, now: Instant) -> (&'static str, String) {
+        self.with(|state| {
+            let still = now.saturating_duration_since(state.moved);
+            match path {
+                "/healthz" if still > HANGS => (
+                    "503 Service Unavailable",
+                    format!("no move for {} s: {}\n", still.as_secs(), state.what),
+                ),
+                "/healthz" => ("200 OK", "ok\n".to_owned()),
+                "/readyz" if !state.ready => {
+                    ("503 Service Unavailable", format!("{}\n", state.what))
+                }
+                "/readyz" => ("200 OK", "ready\n".to_owned()),
+                "/status" => ("200 OK", format!("{}\n", state.what)),
+                _ => (
+                    "404 Not Found",
+                    "there are /healthz, /readyz and /status\n".to_owned(),
+                ),
+            }
+        })
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The path of a GET request.
+fn path(request: &[u8]) -> &str {
+    let line = request
+        .split(|byte| *byte == b'\r')
+        .next()
+        .unwrap_or_default();
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    text.strip_prefix("GET ")
+        .and_then(|rest| rest.split([' ', '?']).next())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(port: u16, path: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn probes_see_what_the_node_does() {
+        let health = Health::new();
+        let port = health.serve("127.0.0.1".parse().unwrap(), 0).unwrap();
+        assert!(get(port, "/healthz").starts_with("HTTP/1.0 200"));
+        health.does("copying the shard");
+        let answer = get(port, "/readyz");
+        assert!(
+            answer.starts_with("HTTP/1.0 503") && answer.ends_with("copying the shard\n"),
+            "{answer}"
+        );
+        health.ready(true);
+        assert!(get(port, "/readyz?x=1").starts_with("HTTP/1.0 200"));
+        assert!(get(port, "/other").starts_with("HTTP/1.0 404"));
+    }
+
+    #[test]
+    fn a_node_that_hangs_is_not_healthy() {
+        let health = Health::new();
+        health.does("waiting");
+        let (status, body) =
+            health.page("/healthz", Instant::now() + HANGS + Duration::from_secs(2));
+        assert_eq!(status, "503 Service Unavailable");
+        assert!(body.contains("waiting"), "{body}");
+    }
+
+    #[test]
+    fn nonsense_is_not_found() {
+        for request in [&b""[..], b"\xff\xff", b"POST /healthz HTTP/1.0", b"GET"] {
+            assert_eq!(path(request), "");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `canoe node`: what a pod of the training Job runs, in place of v1's start.sh and start_paddle.py.
+//!
+//! ```text
+//! environment ─→ who am I, who are the others ─→ copy shard and configuration ─→ pserver + trainer ─→ exit code
+//! ```
+//!
+//! Nothing here sleeps for a fixed time and hopes: every step waits for a condition, with a limit
+//! and a reason that is shown while it waits and when it gives up.
+//!
+//! # Map, in reading order
+//!
+//! - [`environment`]: the variables of the pod; all mistakes are reported at once. Pure.
+//! - [`discover`]: ids and addresses, by completion index or by listing pods. Pure.
+//! - [`api`]: the one request that `podlist` makes.
+//! - [`patience`]: waiting for a condition.
+//! - [`stage`]: shard and configuration to local disk.
+//! - [`plan`]: command lines of the two processes. Pure.
+//! - [`finish`]: staying until all peers have finished, and what the exit code says.
+//! - [`health`]: what probes are answered.
+//! - [`run`]: all of it in order.
+
+pub mod api;
+pub mod discover;
+pub mod environment;
+pub mod finish;
+pub mod health;
+pub mod patience;
+pub mod plan;
+pub mod run;
+pub mod stage;

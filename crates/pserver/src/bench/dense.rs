@@ -1,0 +1,166 @@
+//! W3: rounds of pushing and pulling a dense model.
+
+use super::rig::{BenchError, Rig, Transport, table};
+use super::{cpu_time, median, stream};
+use optim::Rule;
+use std::fmt;
+use std::sync::Barrier;
+use std::time::Instant;
+use wire::{Encoding, TableId};
+
+/// What to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Dense {
+    /// Numbers in the model.
+    pub values: u64,
+    /// Tables it is cut into.
+    pub tables: u32,
+    /// Trainers.
+    pub trainers: u32,
+    /// Servers.
+    pub servers: u32,
+    /// Rounds that are timed.
+    pub rounds: u32,
+    /// How bytes travel.
+    pub transport: Transport,
+    /// How numbers are written.
+    pub encoding: Encoding,
+}
+
+impl Default for Dense {
+    fn default() -> Self {
+        Self {
+            values: 25_000_000,
+            tables: 1,
+            trainers: 2,
+            servers: 2,
+            rounds: 10,
+            transport: Transport::Unix,
+            encoding: Encoding::F32,
+        }
+    }
+}
+
+/// What came out.
+#[derive(Debug, Clone)]
+pub struct DenseResult {
+    /// Bytes a second: 2 x model x trainers for each round, over the mean time.
+    pub bytes_per_second: f64,
+    /// The middle round, seconds.
+    pub median_round: f64,
+    /// Bytes for each second of CPU time of all processes.
+    pub bytes_per_cpu_second: f64,
+    /// The best plain TCP stream of the same run, bytes a second.
+    pub stream: f64,
+}
+
+impl DenseResult {
+    /// Ours over the plain stream.
+    pub fn ratio(&self) -> f64 {
+        self.bytes_per_second / self.stream
+    }
+}
+
+impl fmt::Display for DenseResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "synchronous rounds   {:8.2} GB/s  (median round {:.1} ms)",
+            self.bytes_per_second / 1e9,
+            self.median_round * 1e3
+        )?;
+        writeln!(
+            f,
+            "per CPU-second       {:8.2} GB",
+            self.bytes_per_cpu_second / 1e9
+        )?;
+        writeln!(f, "plain loopback TCP   {:8.2} GB/s", self.stream / 1e9)?;
+        write!(f, "ratio                {:8.2}", self.ratio())
+    }
+}
+
+impl Dense {
+    /// Measures, in turns with the plain stream.
+    pub fn run(&self) -> Result<DenseResult, BenchError> {
+        let mut stream: f64 = best_stream()?;
+        let rule = Rule::sgd(1.0);
+        let each = self.values / u64::from(self.tables);
+        let specs = (0..self.tables)
+            .map(|at| table(&format!("w{at}"), each, 1, false, &rule))
+            .collect();
+        let rig = Rig::start(
+            self.servers,
+            self.trainers,
+            (self.transport, self.encoding),
+            specs,
+        )?;
+        let meet = Barrier::new(self.trainers as usize);
+        let warm = 2;
+        let results = rig.train(|trainer, session| {
+            let gradient = vec![1.0 + trainer as f32; each as usize];
+            let mut values: Vec<Vec<f32>> =
+                (0..self.tables).map(|_| vec![0.0; each as usize]).collect();
+            let mut times = Vec::new();
+            let (mut begun, mut cpu) = (Instant::now(), cpu_time());
+            for round in 0..warm + self.rounds {
+                if round == warm {
+                    meet.wait();
+                    (begun, cpu) = (Instant::now(), cpu_time());
+                }
+                let started = Instant::now();
+                session.start_batch(1);
+                for at in 0..self.tables {
+                    session.push_dense(TableId(at), &gradient)?;
+                }
+                session.finish_batch(0.0)?;
+                let mut into: Vec<_> = values
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(at, v)| (TableId(at as u32), v.as_mut_slice()))
+                    .collect();
+                session.wait_values(&mut into)?;
+                times.push(started.elapsed().as_secs_f64());
+            }
+            meet.wait();
+            let sample = values
+                .iter()
+                .flat_map(|v| [v[0], v[v.len() / 2], v[v.len() - 1]])
+                .collect::<Vec<_>>();
+            let timed = times.split_off(warm as usize);
+            Ok((
+                begun.elapsed(),
+                cpu_time().saturating_sub(cpu),
+                timed,
+                sample,
+            ))
+        })?;
+        stream = stream.max(best_stream()?);
+        let wanted =
+            -((warm + self.rounds) as f32) * (1..=self.trainers).map(|g| g as f32).sum::<f32>();
+        for (_, _, _, sample) in &results {
+            if let Some(wrong) = sample.iter().find(|value| **value != wanted) {
+                return Err(BenchError::Wrong(format!(
+                    "a value is {wrong}, not {wanted}"
+                )));
+            }
+        }
+        let (elapsed, cpu, mut times, _) = results.into_iter().next().expect("there is a trainer");
+        let round =
+            2.0 * self.values as f64 * self.encoding.bytes() as f64 * f64::from(self.trainers);
+        let bytes = round * f64::from(self.rounds);
+        Ok(DenseResult {
+            bytes_per_second: bytes / elapsed.as_secs_f64(),
+            median_round: median(&mut times),
+            bytes_per_cpu_second: bytes / cpu.as_secs_f64(),
+            stream,
+        })
+    }
+}
+
+fn best_stream() -> Result<f64, BenchError> {
+    let mut best: f64 = 0.0;
+    for streams in [1, 2, 4] {
+        best = best.max(stream::loopback(streams, (1 << 30) / streams)?);
+    }
+    Ok(best)
+}

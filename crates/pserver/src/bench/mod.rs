@@ -1,0 +1,38 @@
+//! Measurements of the servers on one machine: `canoe bench ps dense` and `sparse`.
+//!
+//! Servers and trainers run as threads of this process and speak over sockets; so the process's CPU time is that of
+//! both sides. Figures of peers were taken by the same definitions of the workloads:
+//!
+//! - [`dense`] (W3): a model of 25 million numbers, 2 trainers, 2 servers; one round = every trainer pushes and pulls
+//!   all of it. Compared with a plain TCP stream in the same run ([`stream`]).
+//! - [`sparse`] (W4): 10 million rows of 16, AdaGrad on the server, 2 trainers; a step pulls and pushes 100,000
+//!   distinct Zipf(1.05) rows each.
+
+pub mod dense;
+mod rig;
+pub mod sparse;
+pub mod stream;
+
+pub use rig::{BenchError, Transport};
+
+use std::time::Duration;
+
+/// CPU time that this process has used, user and system.
+pub(crate) fn cpu_time() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage fills the struct that it is given; all-zero is a valid value should it fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// The middle one of some times, in seconds.
+pub(crate) fn median(times: &mut [f64]) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,319 @@
+//! Counters of a server, in the text form that Prometheus reads.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A number that grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+
+    /// Sets it, for numbers that also shrink.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Raises it to at least this.
+    pub fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Relaxed);
+    }
+
+    /// Adds a time, in microseconds.
+    pub fn add_time(&self, time: Duration) {
+        self.add(time.as_micros() as u64);
+    }
+
+    /// Its value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a server counts. Times are in microseconds.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Pushes taken.
+    pub pushes: Counter,
+    /// Pulls answered.
+    pub pulls: Counter,
+    /// Payload bytes received.
+    pub bytes_in: Counter,
+    /// Payload bytes sent.
+    pub bytes_out: Counter,
+    /// Rows pulled.
+    pub rows_pulled: Counter,
+    /// Rows pushed.
+    pub rows_pushed: Counter,
+    /// Time that requests waited for other trainers.
+    pub barrier_wait: Counter,
+    /// Time spent applying gradients.
+    pub apply: Counter,
+    /// Steps applied, of the first service.
+    pub step: Counter,
+    /// Passes finished.
+    pub pass: Counter,
+    /// The present epoch.
+    pub epoch: Counter,
+    /// Epochs that ended with a loss.
+    pub losses: Counter,
+    /// Batches that the fastest trainer was ahead when a push was applied, at most.
+    pub staleness: Counter,
+    /// Connections refused: strangers, wrong tokens, garbage.
+    pub refused: Counter,
+    /// Snapshots written.
+    pub snapshots: Counter,
+    /// Snapshots that could not be written.
+    pub snapshot_failures: Counter,
+    /// Step of the newest snapshot.
+    pub snapshot_step: Counter,
+    /// When the newest snapshot was written: milliseconds on the server's clock.
+    pub snapshot_at: Counter,
+}
+
+/// The size of a table, for the metrics.
+#[derive(Debug, Clone)]
+pub struct TableSize {
+    /// Its name.
+    pub name: String,
+    /// Rows or values held.
+    pub rows: u64,
+    /// Bytes held.
+    pub bytes: u64,
+}
+
+/// What is not counted but looked up when somebody asks.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// Milliseconds on the server's clock.
+    pub now: u64,
+    /// Trainers connected.
+    pub members: u64,
+    /// Tables.
+    pub tables: Vec<TableSize>,
+    /// The busiest logical shards: (shard, rows touched).
+    pub hottest: Vec<(u32, u64)>,
+    /// Mean of rows touched over all shards.
+    pub mean_heat: f64,
+}
+
+impl Metrics {
+    /// The metrics as text.
+    pub fn encode(&self, gauges: &Gauges) -> String {
+        let mut out = String::new();
+        let seconds = |counter: &Counter| counter.get() as f64 / 1e6;
+        let counters = [
+            (
+                "pushes_total",
+                "counter",
+                "Pushes taken",
+                self.pushes.get() as f64,
+            ),
+            (
+                "pulls_total",
+                "counter",
+                "Pulls answered",
+                self.pulls.get() as f64,
+            ),
+            (
+                "received_bytes_total",
+                "counter",
+                "Payload bytes received",
+                self.bytes_in.get() as f64,
+            ),
+            (
+                "sent_bytes_total",
+                "counter",
+                "Payload bytes sent",
+                self.bytes_out.get() as f64,
+            ),
+            (
+                "rows_pulled_total",
+                "counter",
+                "Rows of sparse tables pulled",
+                self.rows_pulled.get() as f64,
+            ),
+            (
+                "rows_pushed_total",
+                "counter",
+                "Rows of sparse tables pushed",
+                self.rows_pushed.get() as f64,
+            ),
+            (
+                "barrier_wait_seconds_total",
+                "counter",
+                "Time requests waited for other trainers",
+                seconds(&self.barrier_wait),
+            ),
+            (
+                "apply_seconds_total",
+                "counter",
+                "Time spent applying gradients",
+                seconds(&self.apply),
+            ),
+            ("steps", "gauge", "Steps applied", self.step.get() as f64),
+            ("passes", "gauge", "Passes finished", self.pass.get() as f64),
+            (
+                "epoch",
+                "gauge",
+                "Life of the job, grows with every recovery",
+                self.epoch.get() as f64,
+            ),
+            (
+                "losses_total",
+                "counter",
+                "Epochs that ended with a loss",
+                self.losses.get() as f64,
+            ),
+            (
+                "staleness_batches_max",
+                "gauge",
+                "Largest lead of a trainer over the slowest at a push",
+                self.staleness.get() as f64,
+            ),
+            (
+                "refused_connections_total",
+                "counter",
+                "Connections refused",
+                self.refused.get() as f64,
+            ),
+            (
+                "trainers",
+                "gauge",
+                "Trainers connected",
+                gauges.members as f64,
+            ),
+            (
+                "snapshots_total",
+                "counter",
+                "Snapshots written",
+                self.snapshots.get() as f64,
+            ),
+            (
+                "snapshot_failures_total",
+                "counter",
+                "Snapshots that could not be written",
+                self.snapshot_failures.get() as f64,
+            ),
+            (
+                "snapshot_step",
+                "gauge",
+                "Step of the newest snapshot",
+                self.snapshot_step.get() as f64,
+            ),
+            (
+                "snapshot_age_seconds",
+                "gauge",
+                "Age of the newest snapshot, -1 without one",
+                self.snapshot_age(gauges.now),
+            ),
+            (
+                "shard_heat_mean",
+                "gauge",
+                "Rows touched, mean over logical shards",
+                gauges.mean_heat,
+            ),
+        ];
+        for (name, kind, help, value) in counters {
+            head(&mut out, name, kind, help);
+            line(&mut out, name, "", value);
+        }
+        head(
+            &mut out,
+            "table_rows",
+            "gauge",
+            "Touched rows of a sparse table, values of a dense one",
+        );
+        for table in &gauges.tables {
+            line(
+                &mut out,
+                "table_rows",
+                &label("table", &table.name),
+                table.rows as f64,
+            );
+        }
+        head(&mut out, "table_bytes", "gauge", "Bytes held for a table");
+        for table in &gauges.tables {
+            line(
+                &mut out,
+                "table_bytes",
+                &label("table", &table.name),
+                table.bytes as f64,
+            );
+        }
+        head(
+            &mut out,
+            "shard_heat",
+            "counter",
+            "Rows touched, of the busiest logical shards",
+        );
+        for (shard, heat) in &gauges.hottest {
+            line(
+                &mut out,
+                "shard_heat",
+                &label("shard", &shard.to_string()),
+                *heat as f64,
+            );
+        }
+        out
+    }
+
+    fn snapshot_age(&self, now: u64) -> f64 {
+        if self.snapshots.get() == 0 {
+            return -1.0;
+        }
+        now.saturating_sub(self.snapshot_at.get()) as f64 / 1000.0
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "# HELP canoe_pserver_{name} {help}\n# TYPE canoe_pserver_{name} {kind}\n"
+    );
+}
+
+fn line(out: &mut String, name: &str, labels: &str, value: f64) {
+    let _ = writeln!(out, "canoe_pserver_{name}{labels} {value}");
+}
+
+fn label(name: &str, value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("{{{name}=\"{escaped}\"}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_help_type_and_value() {
+        let metrics = Metrics::default();
+        metrics.pushes.add(3);
+        let table = TableSize {
+            name: "a\"b".to_owned(),
+            rows: 2,
+            bytes: 9,
+        };
+        let gauges = Gauges {
+            tables: vec![table],
+            ..Gauges::default()
+        };
+        let text = metrics.encode(&gauges);
+        assert!(text.contains("\ncanoe_pserver_pushes_total 3\n"));
+        assert!(text.contains("canoe_pserver_table_rows{table=\"a\\\"b\"} 2\n"));
+        assert!(text.contains("canoe_pserver_snapshot_age_seconds -1\n"));
+        let helps = text.lines().filter(|l| l.starts_with("# HELP")).count();
+        let types = text.lines().filter(|l| l.starts_with("# TYPE")).count();
+        assert_eq!(helps, types);
+    }
+}

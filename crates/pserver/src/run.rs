@@ -1,0 +1,351 @@
+//! The job in one epoch: its tables and services. Made by opening an epoch, replaced by the next one.
+
+use crate::barrier::Barrier;
+use crate::dense::DensePiece;
+use crate::service::{Piece, Service};
+use crate::snapshot::format::{FormatError, Header, PartReader, Section, TableHeader};
+use crate::snapshot::{Store, StoreError, Wanted};
+use crate::sparse::SparsePiece;
+use crate::table::{Table, TableError};
+use optim::Progress;
+use std::io::Read;
+use std::sync::Arc;
+use wire::recovery::Boundary;
+use wire::shard::blocks_of;
+use wire::{Epoch, JobSpec, Step, TableId, Topology};
+
+/// Which server of which cluster this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub server: u32,
+    /// The cluster.
+    pub topology: Topology,
+    /// Trainers of the job.
+    pub trainers: u32,
+}
+
+/// The job in one epoch.
+#[derive(Debug)]
+pub struct Run {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// As trainer 0 told it.
+    pub spec: JobSpec,
+    /// The tables, understood.
+    pub tables: Vec<Table>,
+    /// Where this server stands.
+    pub place: Place,
+    /// One a port.
+    pub services: Vec<Service>,
+}
+
+/// Why an epoch cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A table cannot be made.
+    #[error("create tables")]
+    Table(#[source] TableError),
+    /// The snapshot cannot be restored.
+    #[error("restore the snapshot of step {step}")]
+    Restore {
+        /// The step.
+        step: Step,
+        /// The cause.
+        #[source]
+        source: StoreError,
+    },
+    /// The job's description is impossible.
+    #[error("{0}")]
+    Spec(String),
+}
+
+impl Run {
+    /// A run from the initial values.
+    pub fn fresh(epoch: Epoch, spec: JobSpec, place: Place) -> Result<Self, OpenError> {
+        let boundary = Boundary {
+            step: Step(0),
+            pass: 0,
+            batches: vec![0; place.trainers as usize],
+        };
+        Self::build(epoch, spec, place, &boundary, |run_table, port, index| {
+            new_piece(run_table, &place, port, index)
+        })
+    }
+
+    /// A run that goes on with the pieces of the last one, which stood at `boundary`.
+    pub fn resumed(
+        epoch: Epoch,
+        old: &Run,
+        spec: JobSpec,
+        boundary: &Boundary,
+    ) -> Result<Self, OpenError> {
+        Self::build(epoch, spec, old.place, boundary, |_, port, index| {
+            old.services[port as usize].pieces()[index].clone()
+        })
+    }
+
+    /// A run from a snapshot.
+    pub fn restored(
+        epoch: Epoch,
+        spec: JobSpec,
+        place: Place,
+        store: &Store,
+        step: Step,
+    ) -> Result<Self, OpenError> {
+        let fresh = Self::fresh(epoch, spec.clone(), place)?;
+        let failed = |source| OpenError::Restore { step, source };
+        let mut take = |reader: &mut PartReader<_>| fresh.take_part(reader);
+        let boundary = store
+            .restore(step, &fresh.wanted(), &mut take)
+            .map_err(failed)?;
+        if boundary.batches.len() != place.trainers as usize {
+            let text = format!(
+                "the snapshot is of {} trainers, the job has {}",
+                boundary.batches.len(),
+                place.trainers
+            );
+            return Err(OpenError::Spec(text));
+        }
+        Self::resumed(epoch, &fresh, spec, &boundary)
+    }
+
+    fn build(
+        epoch: Epoch,
+        spec: JobSpec,
+        place: Place,
+        boundary: &Boundary,
+        piece: impl Fn(&Table, u32, usize) -> Piece,
+    ) -> Result<Self, OpenError> {
+        spec.check().map_err(OpenError::Spec)?;
+        let tables: Vec<Table> = spec
+            .tables
+            .iter()
+            .map(Table::new)
+            .collect::<Result<_, _>>()
+            .map_err(OpenError::Table)?;
+        let services = (0..place.topology.ports_of_server()).map(|port| {
+            let pieces = tables
+                .iter()
+                .enumerate()
+                .map(|(at, table)| piece(table, port, at))
+                .collect();
+            let barrier = Barrier::new(spec.mode, tables.len(), boundary);
+            Service::new(port as usize, pieces, barrier, place.trainers as usize)
+        });
+        Ok(Self {
+            epoch,
+            services: services.collect(),
+            spec,
+            tables,
+            place,
+        })
+    }
+
+    /// Where the server stands: only if all its services stand at the same boundary.
+    pub fn boundary(&self) -> Option<Boundary> {
+        let first = self.services.first()?.boundary()?;
+        let same = self
+            .services
+            .iter()
+            .all(|service| service.boundary().as_ref() == Some(&first));
+        same.then_some(first)
+    }
+
+    /// Whose snapshots this run can use.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            job: self.spec.job.clone(),
+            shapes: self.spec.shapes() >> 11,
+            topology: self.place.topology,
+            server: self.place.server,
+        }
+    }
+
+    /// The header of a part of a snapshot.
+    pub fn header(&self, boundary: Boundary, progress: Vec<Option<Progress>>) -> Header {
+        let tables = self
+            .tables
+            .iter()
+            .zip(progress)
+            .map(|(table, progress)| TableHeader {
+                name: table.spec.name.clone(),
+                cols: table.spec.cols,
+                slots: table.slots as u32,
+                progress,
+            });
+        let wanted = self.wanted();
+        Header {
+            job: wanted.job,
+            shapes: wanted.shapes,
+            boundary,
+            tables: tables.collect(),
+        }
+    }
+
+    /// Whom the server waits for, as a sentence; empty for nobody.
+    pub fn waits_for(&self) -> String {
+        for service in &self.services {
+            let (step, _, trainers) = service.look();
+            if !trainers.is_empty() {
+                let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
+                return format!("step {step} waits for trainer {}", list.join(", "));
+            }
+        }
+        String::new()
+    }
+
+    /// Ends everything that waits.
+    pub fn end(&self, reason: &str) {
+        self.services.iter().for_each(|service| service.end(reason));
+    }
+
+    /// Values that trainer 0 brought for the blocks of a dense table on a port.
+    pub fn set_initial(&self, table: TableId, port: usize, values: &[f32]) -> Result<(), String> {
+        match self
+            .services
+            .get(port)
+            .and_then(|service| service.pieces().get(table.index()))
+        {
+            Some(Piece::Dense(piece)) if piece.len() == values.len() => {
+                piece.change(|data| data.values.copy_from_slice(values));
+                Ok(())
+            }
+            _ => Err(format!("initial values of table {table} do not fit")),
+        }
+    }
+
+    /// Takes what belongs to this server out of a part of a snapshot.
+    pub fn take_part<R: Read>(&self, reader: &mut PartReader<R>) -> Result<(), FormatError> {
+        self.check_header(reader.header())?;
+        let progress: Vec<Option<Progress>> = reader
+            .header()
+            .tables
+            .iter()
+            .map(|table| table.progress.clone())
+            .collect();
+        while let Some(section) = reader.next_section()? {
+            match section {
+                Section::Block {
+                    table,
+                    index,
+                    values,
+                    state,
+                } => self.take_block(table, index, values, state)?,
+                Section::Rows {
+                    table,
+                    shard,
+                    ids,
+                    rows,
+                } => {
+                    for piece in self.sparse_pieces(table).filter(|piece| piece.holds(shard)) {
+                        piece
+                            .restore(shard, ids, rows)
+                            .map_err(FormatError::Impossible)?;
+                    }
+                }
+            }
+        }
+        for service in &self.services {
+            for (piece, progress) in service.pieces().iter().zip(&progress) {
+                if let Some(progress) = progress {
+                    piece.change_progress(|own| *own = progress.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a file of another model.
+    pub fn check_header(&self, header: &Header) -> Result<(), FormatError> {
+        let same = header.tables.len() == self.tables.len()
+            && header
+                .tables
+                .iter()
+                .zip(&self.tables)
+                .all(|(saved, table)| {
+                    saved.name == table.spec.name
+                        && saved.cols == table.spec.cols
+                        && saved.slots as usize == table.slots
+                });
+        if same {
+            return Ok(());
+        }
+        let text =
+            "its tables are not those of this job: another model or learning method".to_owned();
+        Err(FormatError::Impossible(text))
+    }
+
+    /// The pieces of a sparse table on all ports.
+    pub fn sparse_pieces(&self, table: usize) -> impl Iterator<Item = &Arc<SparsePiece>> {
+        self.services
+            .iter()
+            .filter_map(move |service| match service.pieces().get(table) {
+                Some(Piece::Sparse(piece)) => Some(piece),
+                _ => None,
+            })
+    }
+
+    fn take_block(
+        &self,
+        table: usize,
+        index: u64,
+        values: &[f32],
+        state: &[f32],
+    ) -> Result<(), FormatError> {
+        let slots = self.tables[table].slots;
+        for service in &self.services {
+            let Piece::Dense(piece) = &service.pieces()[table] else {
+                continue;
+            };
+            let Ok(place) = piece
+                .blocks()
+                .binary_search_by_key(&index, |block| block.index)
+            else {
+                continue;
+            };
+            let block = piece.blocks()[place];
+            // All blocks but a table's last have the same length, so offsets are multiples of the first one's.
+            let at = place * piece.blocks()[0].len;
+            if block.len != values.len() || state.len() != slots * values.len() {
+                let text = format!(
+                    "block {index} has {} values, {} belong there",
+                    values.len(),
+                    block.len
+                );
+                return Err(FormatError::Impossible(text));
+            }
+            piece.change(|data| {
+                data.values[at..at + block.len].copy_from_slice(values);
+                data.state[at * slots..(at + block.len) * slots].copy_from_slice(state);
+            });
+        }
+        Ok(())
+    }
+}
+
+fn new_piece(table: &Table, place: &Place, port: u32, _index: usize) -> Piece {
+    let topology = &place.topology;
+    if table.spec.sparse {
+        return match topology.sparse_service_at(place.server, port) {
+            Some(service) => Piece::Sparse(Arc::new(SparsePiece::new(
+                table,
+                service,
+                topology.sparse_services(),
+            ))),
+            None => Piece::Absent,
+        };
+    }
+    match topology.dense_service_at(place.server, port) {
+        Some(service) => {
+            let blocks = blocks_of(
+                table.spec.hash(),
+                table.spec.len(),
+                service,
+                topology.dense_services(),
+            );
+            Piece::Dense(Arc::new(DensePiece::new(table, blocks.collect())))
+        }
+        None => Piece::Absent,
+    }
+}

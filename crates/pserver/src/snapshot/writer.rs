@@ -1,0 +1,289 @@
+//! Writes snapshots on a thread of its own: requests never wait for a disk.
+//!
+//! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
+//! [`crate::sparse::shard`]) and hand over; this thread copies and writes. While it still writes, the next snapshot
+//! is left out. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
+
+use super::format::Section;
+use super::store::{Manifest, PartFile, Store, StoreError};
+use crate::run::Run;
+use crate::service::Piece;
+use optim::Progress;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use wire::Step;
+use wire::recovery::{Boundary, expendable};
+
+/// Snapshots that may wait for being confirmed by all servers before no more are taken.
+const UNCONFIRMED: usize = 6;
+
+/// A service's part of a snapshot, to be written.
+#[derive(Debug)]
+struct Job {
+    run: Arc<Run>,
+    port: usize,
+    boundary: Boundary,
+    progress: Vec<Option<Progress>>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    /// The newest boundary that was decided on, and how.
+    step: Option<(Step, bool)>,
+    /// Parts that are not written yet.
+    outstanding: usize,
+    files: Vec<PartFile>,
+    failed: bool,
+    have: Vec<Step>,
+    stable: Option<Step>,
+}
+
+/// What happened to a snapshot.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is complete on this server.
+    Written(Step),
+    /// It could not be written.
+    Failed(Step, StoreError),
+}
+
+/// Tells what happened; called on the writer's thread.
+pub type Tell = Box<dyn Fn(Outcome) + Send>;
+
+/// The snapshot thread of a server.
+#[derive(Debug)]
+pub struct Snapshotter {
+    store: Store,
+    plan: Arc<Mutex<Plan>>,
+    queue: Mutex<Option<Sender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Snapshotter {
+    /// Starts the thread.
+    pub fn start(store: Store, tell: Tell) -> Self {
+        let plan = Arc::new(Mutex::new(Plan::default()));
+        let (queue, jobs) = channel();
+        let thread = {
+            let (store, plan) = (store.clone(), plan.clone());
+            std::thread::spawn(move || work(&store, &plan, &jobs, &tell))
+        };
+        Self {
+            store,
+            plan,
+            queue: Mutex::new(Some(queue)),
+            thread: Mutex::new(Some(thread)),
+        }
+    }
+
+    /// Where snapshots lie.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Decides whether the snapshot of this step is taken; the same for all services of the server.
+    pub fn decide(&self, step: Step, services: usize) -> bool {
+        let mut plan = lock(&self.plan);
+        if let Some((known, answer)) = plan.step
+            && known == step
+        {
+            return answer;
+        }
+        let answer = plan.outstanding == 0 && plan.have.len() < UNCONFIRMED;
+        plan.step = Some((step, answer));
+        if answer {
+            plan.outstanding = services;
+            plan.files.clear();
+            plan.failed = false;
+        }
+        answer
+    }
+
+    /// Hands a service's part over.
+    pub fn submit(
+        &self,
+        run: Arc<Run>,
+        port: usize,
+        boundary: Boundary,
+        progress: Vec<Option<Progress>>,
+    ) {
+        let job = Job {
+            run,
+            port,
+            boundary,
+            progress,
+        };
+        if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
+            // The thread takes jobs until the queue is dropped.
+            let _ = queue.send(job);
+        }
+    }
+
+    /// Snapshots that are complete on this server, ascending.
+    pub fn have(&self) -> Vec<Step> {
+        lock(&self.plan).have.clone()
+    }
+
+    /// Looks at the disk again: the job or the place of this server has become known.
+    pub fn refresh(&self, wanted: &super::Wanted) {
+        let list = self.store.list(wanted);
+        lock(&self.plan).have = list;
+    }
+
+    /// A snapshot that all servers have.
+    pub fn set_stable(&self, stable: Option<Step>) {
+        let mut plan = lock(&self.plan);
+        plan.stable = stable.max(plan.stable);
+    }
+
+    /// A new epoch begins at `step`: later snapshots belong to a past that will not be.
+    pub fn rewind(&self, step: Option<Step>, server: u32) {
+        let mut plan = lock(&self.plan);
+        let later: Vec<Step> = plan
+            .have
+            .iter()
+            .copied()
+            .filter(|have| step.is_none_or(|step| *have > step))
+            .collect();
+        for step in &later {
+            self.store.remove(*step, server);
+        }
+        plan.have.retain(|have| !later.contains(have));
+        plan.step = None;
+        plan.stable = plan.stable.min(step);
+    }
+
+    /// True while a snapshot is being written.
+    pub fn busy(&self) -> bool {
+        lock(&self.plan).outstanding > 0
+    }
+
+    /// Writes what has been handed over and ends the thread.
+    pub fn stop(&self) {
+        self.queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            // The thread has no result to lose.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(store: &Store, plan: &Mutex<Plan>, jobs: &Receiver<Job>, tell: &Tell) {
+    while let Ok(job) = jobs.recv() {
+        let step = job.boundary.step;
+        let written = write_part(store, &job);
+        let last = note(plan, written.as_ref().ok());
+        if let Err(error) = written {
+            store.remove(step, job.run.place.server);
+            tell(Outcome::Failed(step, error));
+        }
+        let Some(files) = last else { continue };
+        match seal(store, plan, &job, files) {
+            Ok(()) => tell(Outcome::Written(step)),
+            Err(error) => tell(Outcome::Failed(step, error)),
+        }
+    }
+}
+
+/// Counts a part; answers the files when it was the last one and all are good.
+fn note(plan: &Mutex<Plan>, file: Option<&PartFile>) -> Option<Vec<PartFile>> {
+    let mut plan = lock(plan);
+    match file {
+        Some(file) => plan.files.push(file.clone()),
+        None => plan.failed = true,
+    }
+    plan.outstanding = plan.outstanding.saturating_sub(1);
+    (plan.outstanding == 0 && !plan.failed).then(|| std::mem::take(&mut plan.files))
+}
+
+fn write_part(store: &Store, job: &Job) -> Result<PartFile, StoreError> {
+    let run = &job.run;
+    let header = run.header(job.boundary.clone(), job.progress.clone());
+    let name = (run.place.server, job.port);
+    store.write_part(job.boundary.step, name, &header, |writer| {
+        let mut outcome = Ok(());
+        for (at, piece) in run.services[job.port].pieces().iter().enumerate() {
+            // Every piece is released, even after an error: it must not keep copies for ever.
+            let done = match piece {
+                Piece::Absent => Ok(()),
+                Piece::Sparse(piece) => piece.capture(|shard, ids, rows| {
+                    writer.section(&Section::Rows {
+                        table: at,
+                        shard,
+                        ids,
+                        rows,
+                    })
+                }),
+                Piece::Dense(piece) => match piece.capture() {
+                    None => Ok(()),
+                    Some(data) => write_blocks(writer, at, piece.blocks(), &data),
+                },
+            };
+            outcome = outcome.and(done);
+        }
+        outcome
+    })
+}
+
+fn write_blocks<W: std::io::Write>(
+    writer: &mut super::format::PartWriter<W>,
+    table: usize,
+    blocks: &[wire::shard::Block],
+    data: &crate::dense::DenseData,
+) -> std::io::Result<()> {
+    let slots = data.state.len().checked_div(data.values.len()).unwrap_or(0);
+    let mut at = 0;
+    for block in blocks {
+        let end = at + block.len;
+        let (values, state) = (&data.values[at..end], &data.state[at * slots..end * slots]);
+        writer.section(&Section::Block {
+            table,
+            index: block.index,
+            values,
+            state,
+        })?;
+        at = end;
+    }
+    Ok(())
+}
+
+fn seal(
+    store: &Store,
+    plan: &Mutex<Plan>,
+    job: &Job,
+    files: Vec<PartFile>,
+) -> Result<(), StoreError> {
+    let run = &job.run;
+    let wanted = run.wanted();
+    let server = wanted.server;
+    store.write_manifest(&Manifest {
+        job: wanted.job,
+        shapes: wanted.shapes,
+        boundary: job.boundary.clone(),
+        topology: wanted.topology,
+        server,
+        files,
+    })?;
+    let mut plan = lock(plan);
+    plan.have.push(job.boundary.step);
+    plan.have.sort_unstable();
+    plan.have.dedup();
+    for step in expendable(&plan.have, plan.stable) {
+        store.remove(step, server);
+        plan.have.retain(|have| *have != step);
+    }
+    Ok(())
+}
+
+fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
+    plan.lock().unwrap_or_else(PoisonError::into_inner)
+}

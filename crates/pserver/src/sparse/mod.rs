@@ -1,0 +1,452 @@
+//! The rows of a sparse table that one service holds.
+//!
+//! Requests come sorted by shard and, inside a shard, by id, so that a request takes each shard's lock once, and
+//! pushes of several trainers are merged like sorted lists: every row gets one update with the sum in trainer
+//! order. A pull remembers the slots it found for the push that follows it.
+//!
+//! - [`shard`]: index and slab of one shard.
+//! - [`prefetch`]: hides the latency of memory.
+//! - [`merge`]: several trainers' rows of one shard.
+
+mod merge;
+pub mod prefetch;
+pub mod shard;
+
+use crate::table::Table;
+use merge::Source;
+use optim::{Progress, Step};
+use shard::Shard;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use wire::View;
+use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
+
+/// One service's part of a sparse table.
+#[derive(Debug)]
+pub struct SparsePiece {
+    table_hash: u64,
+    rows: u64,
+    stride: usize,
+    service: u32,
+    services: u32,
+    /// Shards of this service: number `s` at `s / services`.
+    shards: Vec<Mutex<Shard>>,
+    heat: Vec<AtomicU64>,
+    progress: RwLock<Progress>,
+    generation: AtomicU64,
+}
+
+/// Rows of one request, with the slots they were found in.
+#[derive(Debug, Default)]
+pub struct Found {
+    generation: u64,
+    ids: Vec<u32>,
+    hashes: Vec<u64>,
+    slots: Vec<u32>,
+    runs: Vec<Run>,
+}
+
+/// Neighbouring ids of one shard.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    shard: usize,
+    start: usize,
+    end: usize,
+}
+
+/// A trainer's gradients of rows.
+#[derive(Debug)]
+pub struct RowPush {
+    /// The rows.
+    pub found: Found,
+    /// `cols` numbers a row.
+    pub gradients: Vec<f32>,
+}
+
+impl Found {
+    /// Takes the ids of a request; they are checked by [`SparsePiece::group`].
+    pub fn ids_mut(&mut self) -> &mut Vec<u32> {
+        &mut self.ids
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True for no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+impl SparsePiece {
+    /// An empty piece: rows are made when they are first pulled or pushed.
+    pub fn new(table: &Table, service: u32, services: u32) -> Self {
+        let count = (0..SHARDS)
+            .filter(|s| service_of(*s, services) == service)
+            .count();
+        Self {
+            table_hash: table.spec.hash(),
+            rows: table.spec.rows,
+            stride: table.cols() * (1 + table.slots) + 1,
+            service,
+            services,
+            shards: (0..count).map(|_| Mutex::default()).collect(),
+            heat: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            progress: RwLock::default(),
+            generation: AtomicU64::new(1),
+        }
+    }
+
+    /// Numbers in a stored row: values, state, mark.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Touched rows and the bytes they take.
+    pub fn size(&self) -> (u64, u64) {
+        let sizes = self.shards.iter().map(|shard| {
+            let shard = lock(shard);
+            (shard.count() as u64, shard.bytes() as u64)
+        });
+        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+    }
+
+    /// Rows pulled and pushed of each logical shard since the start: (shard, count).
+    pub fn heat(&self) -> impl Iterator<Item = (u32, u64)> {
+        let number = |at: usize| at as u32 * self.services + self.service;
+        self.heat
+            .iter()
+            .enumerate()
+            .map(move |(at, count)| (number(at), count.load(Ordering::Relaxed)))
+    }
+
+    /// The scalars of the table.
+    pub fn progress(&self) -> Progress {
+        self.progress
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Changes the scalars: a new pass, a restore.
+    pub fn change_progress(&self, with: impl FnOnce(&mut Progress)) {
+        with(
+            &mut self
+                .progress
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+
+    /// Checks the ids of a request and cuts them into runs. They must belong to this service and be sorted by
+    /// shard, then ascending.
+    pub fn group(&self, found: &mut Found) -> Result<(), String> {
+        found.runs.clear();
+        found.hashes.clear();
+        found.slots.clear();
+        found.generation = 0;
+        found
+            .hashes
+            .extend(found.ids.iter().map(|id| row_hash(self.table_hash, *id)));
+        let mut last = None;
+        for (at, (id, hash)) in found.ids.iter().zip(&found.hashes).enumerate() {
+            let shard = shard_of_hash(*hash);
+            let key = (shard, *id);
+            if last.is_some_and(|last| last >= key) {
+                return Err(format!("row {id} is out of order"));
+            }
+            if last.is_none_or(|(before, _)| before != shard) {
+                self.begin_run(found.ids[at], shard, at, &mut found.runs)?;
+            }
+            if u64::from(*id) >= self.rows {
+                return Err(format!(
+                    "row {id} is outside of the table's {} rows",
+                    self.rows
+                ));
+            }
+            last = Some(key);
+        }
+        if let Some(run) = found.runs.last_mut() {
+            run.end = found.ids.len();
+        }
+        Ok(())
+    }
+
+    fn begin_run(
+        &self,
+        id: u32,
+        shard: u32,
+        start: usize,
+        runs: &mut Vec<Run>,
+    ) -> Result<(), String> {
+        if service_of(shard, self.services) != self.service {
+            return Err(format!("row {id} belongs to another port"));
+        }
+        if let Some(run) = runs.last_mut() {
+            run.end = start;
+        }
+        runs.push(Run {
+            shard: (shard / self.services) as usize,
+            start,
+            end: start,
+        });
+        Ok(())
+    }
+
+    /// Finds the rows, makes those that are missing, and writes their values into `out`, brought to the present.
+    pub fn pull(&self, table: &Table, found: &mut Found, out: &mut Vec<f32>) {
+        let cols = table.cols();
+        out.clear();
+        out.reserve(found.ids.len() * cols);
+        found.slots.clear();
+        found.generation = self.generation.load(Ordering::Acquire);
+        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        for run in &found.runs {
+            let mut shard = self.enter(run);
+            self.locate(
+                table,
+                &mut shard,
+                run,
+                &found.ids,
+                &found.hashes,
+                &mut found.slots,
+            );
+            for slot in &found.slots[run.start..run.end] {
+                let row = shard.touch(*slot, self.stride);
+                let (row, mark) = row.split_at_mut(self.stride - 1);
+                let mut last = mark[0].to_bits();
+                table.rule.catch_up(&progress, row, &mut last);
+                mark[0] = f32::from_bits(last);
+                out.extend_from_slice(&row[..cols]);
+            }
+        }
+    }
+
+    /// Writes values for testing or saving; makes and changes nothing.
+    pub fn peek(&self, table: &Table, found: &Found, view: View, out: &mut Vec<f32>) {
+        let cols = table.cols();
+        out.clear();
+        out.reserve(found.ids.len() * cols);
+        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        let mut copy = vec![0.0; self.stride - 1];
+        for run in &found.runs {
+            let shard = self.enter(run);
+            for at in run.start..run.end {
+                let mut last = 0;
+                match shard.find(found.ids[at], found.hashes[at]) {
+                    Some(slot) => {
+                        let row = shard.row(slot, self.stride);
+                        copy.copy_from_slice(&row[..self.stride - 1]);
+                        last = row[self.stride - 1].to_bits();
+                    }
+                    None => {
+                        copy.fill(0.0);
+                        table
+                            .initial
+                            .fill(u64::from(found.ids[at]), &mut copy[..cols]);
+                    }
+                }
+                table.rule.catch_up(&progress, &mut copy, &mut last);
+                if view == View::Averaged {
+                    let start = out.len();
+                    out.resize(start + cols, 0.0);
+                    table
+                        .rule
+                        .averaged(&progress, &copy[..cols], &copy[cols..], &mut out[start..]);
+                } else {
+                    out.extend_from_slice(&copy[..cols]);
+                }
+            }
+        }
+    }
+
+    /// Finds the slots of a push that did not follow a pull, or whose pull is no longer good.
+    pub fn find(&self, table: &Table, found: &mut Found) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if found.generation == generation {
+            return;
+        }
+        found.slots.clear();
+        found.generation = generation;
+        for run in &found.runs {
+            let mut shard = self.enter(run);
+            self.locate(
+                table,
+                &mut shard,
+                run,
+                &found.ids,
+                &found.hashes,
+                &mut found.slots,
+            );
+        }
+    }
+
+    /// Two passes: first all index lines are asked for, then the rows are found (or made) and asked for.
+    fn locate(
+        &self,
+        table: &Table,
+        shard: &mut Shard,
+        run: &Run,
+        ids: &[u32],
+        hashes: &[u64],
+        slots: &mut Vec<u32>,
+    ) {
+        for hash in &hashes[run.start..run.end] {
+            shard.prefetch_index(*hash);
+        }
+        for at in run.start..run.end {
+            let slot = match shard.find(ids[at], hashes[at]) {
+                Some(slot) => slot,
+                None => self.make(table, shard, ids[at]),
+            };
+            prefetch::slice(shard.row(slot, self.stride));
+            slots.push(slot);
+        }
+    }
+
+    fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
+        let slot = shard.insert(id, self.stride, |id| row_hash(self.table_hash, id));
+        let row = shard.touch(slot, self.stride);
+        table.initial.fill(u64::from(id), &mut row[..table.cols()]);
+        slot
+    }
+
+    /// Applies the pushes of one step, in the order given; a row that several pushed gets one update with the sum.
+    pub fn apply(&self, table: &Table, samples: u64, pushes: &[RowPush]) {
+        let step = {
+            let mut progress = self
+                .progress
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            table.rule.begin(&mut progress, samples)
+        };
+        let mut next = vec![0_usize; pushes.len()];
+        let mut sources = Vec::with_capacity(pushes.len());
+        let mut sum = vec![0.0; table.cols()];
+        loop {
+            let heads = pushes
+                .iter()
+                .zip(&next)
+                .filter_map(|(push, at)| push.found.runs.get(*at));
+            let Some(lowest) = heads.map(|run| run.shard).min() else {
+                return;
+            };
+            sources.clear();
+            for (push, at) in pushes.iter().zip(&mut next) {
+                if let Some(run) = push.found.runs.get(*at).filter(|run| run.shard == lowest) {
+                    sources.push(source(push, run, table.cols()));
+                    *at += 1;
+                }
+            }
+            self.apply_shard(table, &step, lowest, &mut sources, &mut sum);
+        }
+    }
+
+    fn apply_shard(
+        &self,
+        table: &Table,
+        step: &Step,
+        at: usize,
+        sources: &mut [Source<'_>],
+        sum: &mut [f32],
+    ) {
+        let mut shard = lock(&self.shards[at]);
+        for slot in sources.iter().flat_map(|source| source.slots) {
+            prefetch::slice(shard.row(*slot, self.stride));
+        }
+        let stride = self.stride;
+        let mut update = |slot: u32, gradient: &[f32]| {
+            let (row, mark) = shard.touch(slot, stride).split_at_mut(stride - 1);
+            let mut last = mark[0].to_bits();
+            table.rule.update_row(step, row, &mut last, gradient);
+            mark[0] = f32::from_bits(last);
+        };
+        merge::each(sources, sum, &mut update);
+    }
+
+    fn enter(&self, run: &Run) -> MutexGuard<'_, Shard> {
+        self.heat[run.shard].fetch_add((run.end - run.start) as u64, Ordering::Relaxed);
+        lock(&self.shards[run.shard])
+    }
+
+    /// The rows as they are now belong to a snapshot.
+    pub fn want(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).want());
+    }
+
+    /// Gives the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
+    pub fn capture<E>(
+        &self,
+        mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut ids, mut rows) = (Vec::new(), Vec::new());
+        let mut outcome = Ok(());
+        for (at, shard) in self.shards.iter().enumerate() {
+            // After an error the rest is still released, or rows would be copied aside for ever.
+            let wanted = lock(shard).release(self.stride, &mut ids, &mut rows);
+            if wanted && !ids.is_empty() && outcome.is_ok() {
+                outcome = each(at as u32 * self.services + self.service, &ids, &rows);
+            }
+        }
+        outcome
+    }
+
+    /// Gives the rows as they are now, shard by shard: `each(shard, ids, rows)`.
+    pub fn dump<E>(
+        &self,
+        mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut ids, mut rows) = (Vec::new(), Vec::new());
+        for (at, shard) in self.shards.iter().enumerate() {
+            lock(shard).dump(self.stride, &mut ids, &mut rows);
+            if !ids.is_empty() {
+                each(at as u32 * self.services + self.service, &ids, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all rows; slots of earlier pulls are void.
+    pub fn clear(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.shards
+            .iter()
+            .for_each(|shard| *lock(shard) = Shard::default());
+    }
+
+    /// Whether the logical shard lies on this service.
+    pub fn holds(&self, shard: u32) -> bool {
+        service_of(shard, self.services) == self.service
+    }
+
+    /// Puts saved rows into an empty shard of this service. Refuses ids that do not belong there or come twice.
+    pub fn restore(&self, shard: u32, ids: &[u32], rows: &[f32]) -> Result<(), String> {
+        let mut target = lock(&self.shards[(shard / self.services) as usize]);
+        for (id, row) in ids.iter().zip(rows.chunks_exact(self.stride)) {
+            let hash = row_hash(self.table_hash, *id);
+            if shard_of_hash(hash) != shard || u64::from(*id) >= self.rows {
+                return Err(format!("row {id} does not belong to shard {shard}"));
+            }
+            if target.find(*id, hash).is_some() {
+                return Err(format!("row {id} comes twice"));
+            }
+            let slot = target.insert(*id, self.stride, |id| row_hash(self.table_hash, id));
+            target.touch(slot, self.stride).copy_from_slice(row);
+        }
+        Ok(())
+    }
+}
+
+fn source<'a>(push: &'a RowPush, run: &Run, cols: usize) -> Source<'a> {
+    Source {
+        ids: &push.found.ids[run.start..run.end],
+        slots: &push.found.slots[run.start..run.end],
+        gradients: &push.gradients[run.start * cols..run.end * cols],
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,66 @@
+//! A run over servers gives the bytes of one process, for any number of servers, ports and trainers.
+
+mod support;
+
+use support::{Job, same, table};
+
+fn check(job: &Job) {
+    let cluster = job.start(None);
+    let remote = job.run(&cluster);
+    same(&remote, &job.local());
+}
+
+#[test]
+fn one_trainer_one_server() {
+    check(&Job {
+        servers: 1,
+        ..Job::new(&[5])
+    });
+}
+
+#[test]
+fn trainers_with_different_amounts_of_data() {
+    check(&Job::new(&[3, 6, 0]));
+}
+
+#[test]
+fn several_servers_and_ports() {
+    for (servers, ports, sparse_ports) in [(1, 3, 0), (2, 2, 1), (3, 1, 2)] {
+        check(&Job {
+            servers,
+            ports,
+            sparse_ports,
+            ..Job::new(&[4, 3])
+        });
+    }
+}
+
+#[test]
+fn unix_sockets_carry_the_same() {
+    check(&Job {
+        local_sockets: true,
+        ..Job::new(&[4, 4])
+    });
+}
+
+#[test]
+fn more_servers_than_blocks() {
+    let mut job = Job {
+        servers: 4,
+        ports: 2,
+        ..Job::new(&[3, 3])
+    };
+    job.tables = vec![table("tiny", 1, 3, false, support::adam())];
+    check(&job);
+}
+
+#[test]
+fn dense_and_sparse_update_agree_where_the_mathematics_does() {
+    let plain = optim::Rule::sgd(0.1);
+    let mut sparse = Job::new(&[4, 4]);
+    sparse.tables = vec![table("emb", 300, 4, true, plain.clone())];
+    let mut dense = sparse.clone();
+    dense.tables = vec![table("emb", 300, 4, true, support::adagrad())];
+    check(&sparse);
+    check(&dense);
+}

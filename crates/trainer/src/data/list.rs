@@ -1,0 +1,71 @@
+//! The list of data files: one a line, as v1 reads it.
+
+use std::path::{Path, PathBuf};
+
+use super::error::DataError;
+
+/// The files of a data source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileList {
+    /// The list itself.
+    pub path: PathBuf,
+    /// Its lines: data files, as written.
+    pub files: Vec<String>,
+}
+
+impl FileList {
+    /// Reads the list `name`, which is relative to `directory`.
+    pub fn read(directory: &Path, name: &str) -> Result<Self, DataError> {
+        if name.is_empty() {
+            return Err(DataError::NoList);
+        }
+        let path = directory.join(name);
+        let bytes = std::fs::read(&path).map_err(|source| DataError::List {
+            path: path.clone(),
+            source,
+        })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let files: Vec<String> = lines.map(str::to_owned).collect();
+        if files.is_empty() {
+            return Err(DataError::EmptyList { path });
+        }
+        Ok(Self { path, files })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_lines_and_skips_blank_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(
+            directory.path().join("train.list"),
+            "data/a.txt\r\n\n  data/b.txt \n",
+        )
+        .unwrap();
+        let list = FileList::read(directory.path(), "train.list").unwrap();
+        assert_eq!(list.files, ["data/a.txt", "data/b.txt"]);
+    }
+
+    #[test]
+    fn missing_and_empty_lists_say_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = FileList::read(directory.path(), "no.list").unwrap_err();
+        assert!(missing.to_string().ends_with("no.list"), "{missing}");
+        assert!(matches!(missing, DataError::List { .. }));
+        std::fs::write(directory.path().join("empty.list"), "\n\n").unwrap();
+        let empty = FileList::read(directory.path(), "empty.list").unwrap_err();
+        assert!(
+            empty
+                .to_string()
+                .ends_with("empty.list is empty; write one data file a line")
+        );
+        assert!(matches!(
+            FileList::read(directory.path(), ""),
+            Err(DataError::NoList)
+        ));
+    }
+}

@@ -1,0 +1,197 @@
+//! csv: fields between separators, one sample a line; columns become dense vectors and integers.
+//!
+//! Columns are named by the header, if there is one, or by number. A field may stand in double quotes, with `""` for a
+//! quote in it; it cannot contain a line end. Blanks around numbers do not matter.
+
+use super::format::{Format, LineError, shown, slot};
+use super::{ColumnName, Declaration, Part, number};
+use crate::data::Input;
+use crate::data::table::{Column, Kind, SlotType};
+
+/// The reader of lines.
+pub(super) struct Csv {
+    slots: Vec<SlotType>,
+    wanted: Vec<Vec<ColumnName>>,
+    /// For each field that somebody wants, in order of fields: its number, its slot and its place in the slot.
+    takes: Vec<Take>,
+    separator: u8,
+    header: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Take {
+    field: usize,
+    slot: usize,
+    place: usize,
+}
+
+impl Csv {
+    /// A reader for the declared columns.
+    pub fn open(declaration: &Declaration, inputs: &[Input]) -> Result<Box<dyn Format>, String> {
+        let &[separator] = declaration.separator.as_bytes() else {
+            return Err(format!(
+                "the separator {:?} is not one byte",
+                declaration.separator
+            ));
+        };
+        let mut csv = Self {
+            slots: Vec::new(),
+            wanted: Vec::new(),
+            takes: Vec::new(),
+            separator,
+            header: declaration.header,
+        };
+        for (part, input) in declaration.slots.iter().zip(inputs) {
+            let (columns, slot) = match part {
+                Part::Dense { columns, .. } => {
+                    let dim = u32::try_from(columns.len()).unwrap_or(0);
+                    (columns.clone(), slot(&input.name, Kind::Dense, 0, dim)?)
+                }
+                Part::Integer { column, limit, .. } => (
+                    vec![column.clone()],
+                    slot(&input.name, Kind::Ids, 0, *limit)?,
+                ),
+                _ => return Err("its slots are native_dense and native_integer".to_owned()),
+            };
+            csv.wanted.push(columns);
+            csv.slots.push(slot);
+        }
+        if !declaration.header {
+            csv.resolve(&[])?;
+        }
+        Ok(Box::new(csv))
+    }
+
+    /// Finds the numbers of the wanted columns.
+    fn resolve(&mut self, names: &[Vec<u8>]) -> Result<(), String> {
+        self.takes.clear();
+        for (slot, columns) in self.wanted.iter().enumerate() {
+            for (place, column) in columns.iter().enumerate() {
+                let field = match column {
+                    ColumnName::Number(number) => *number,
+                    ColumnName::Name(name) => names
+                        .iter()
+                        .position(|field| field == name.as_bytes())
+                        .ok_or_else(|| format!("there is no column {name:?} in the header"))?,
+                };
+                self.takes.push(Take { field, slot, place });
+            }
+        }
+        self.takes.sort_by_key(|take| take.field);
+        Ok(())
+    }
+
+    fn take(&self, take: Take, field: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
+        let text = field.trim_ascii();
+        let column = &mut columns[take.slot];
+        let dim = self.slots[take.slot].dim;
+        let wrong = |what| {
+            let name = &self.slots[take.slot].name;
+            LineError::Form(format!(
+                "column {} of slot {name}: {} is not {what}",
+                take.field,
+                shown(field)
+            ))
+        };
+        if self.slots[take.slot].kind == Kind::Dense {
+            let value = number::float(text).ok_or_else(|| wrong("a number"))?;
+            let row = column.values.len() - dim;
+            column.values[row + take.place] = value;
+            return Ok(());
+        }
+        let value = number::whole(text).ok_or_else(|| wrong("an integer"))?;
+        match u32::try_from(value) {
+            Ok(id) if (id as usize) < dim => column.ids.push(id),
+            _ => {
+                let slot = take.slot;
+                return Err(LineError::OutOfRange { slot, value });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Format for Csv {
+    fn slots(&self) -> &[SlotType] {
+        &self.slots
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<bool, LineError> {
+        if !self.header {
+            return Ok(false);
+        }
+        let mut names = Vec::new();
+        let mut rest = Some(line);
+        let mut unquoted = Vec::new();
+        while let Some(text) = rest {
+            let (field, next) = field(text, self.separator, &mut unquoted)?;
+            names.push(field.trim_ascii().to_vec());
+            rest = next;
+        }
+        self.resolve(&names).map_err(LineError::Form)?;
+        Ok(true)
+    }
+
+    fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
+        for (slot, column) in self.slots.iter().zip(columns.iter_mut()) {
+            if slot.kind == Kind::Dense {
+                column.values.resize(column.values.len() + slot.dim, 0.0);
+            }
+        }
+        let mut takes = self.takes.iter().copied().peekable();
+        let (mut rest, mut number, mut unquoted) = (Some(line), 0, Vec::new());
+        while let (Some(text), true) = (rest, takes.peek().is_some()) {
+            let (field, next) = field(text, self.separator, &mut unquoted)?;
+            while let Some(take) = takes.next_if(|take| take.field == number) {
+                self.take(take, field, columns)?;
+            }
+            rest = next;
+            number += 1;
+        }
+        match takes.next() {
+            None => Ok(()),
+            Some(missing) => Err(LineError::Form(format!(
+                "the line has {number} fields, column {} is missing",
+                missing.field
+            ))),
+        }
+    }
+}
+
+/// Cuts the first field off: the field, and what follows its separator.
+fn field<'t: 'f, 'f>(
+    text: &'t [u8],
+    separator: u8,
+    unquoted: &'f mut Vec<u8>,
+) -> Result<(&'f [u8], Option<&'t [u8]>), LineError> {
+    if text.first() != Some(&b'"') {
+        return Ok(match memchr::memchr(separator, text) {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        });
+    }
+    unquoted.clear();
+    let mut at = 1;
+    loop {
+        match (text.get(at), text.get(at + 1)) {
+            (None, _) => return Err(LineError::Form("a quote is not closed".to_owned())),
+            (Some(b'"'), Some(b'"')) => {
+                unquoted.push(b'"');
+                at += 2;
+            }
+            (Some(b'"'), None) => return Ok((unquoted, None)),
+            (Some(b'"'), Some(next)) if *next == separator => {
+                return Ok((unquoted, Some(&text[at + 2..])));
+            }
+            (Some(b'"'), Some(_)) => {
+                return Err(LineError::Form(
+                    "something follows a closing quote".to_owned(),
+                ));
+            }
+            (Some(byte), _) => {
+                unquoted.push(*byte);
+                at += 1;
+            }
+        }
+    }
+}

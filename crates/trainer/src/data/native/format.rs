@@ -1,0 +1,49 @@
+//! What a format is: slots, and lines that become samples.
+
+use crate::data::table::{Column, SlotType};
+
+/// A format of text files with one sample a line.
+pub(super) trait Format: Send {
+    /// The slots, in the order of the data layers.
+    fn slots(&self) -> &[SlotType];
+
+    /// Looks at the first line of a file if it is a header; answers whether it was.
+    fn header(&mut self, line: &[u8]) -> Result<bool, LineError>;
+
+    /// Appends the sample of a line to the columns.
+    fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError>;
+}
+
+/// Why a line is no sample.
+#[derive(Debug, PartialEq)]
+pub(super) enum LineError {
+    /// It does not have the form of the format.
+    Form(String),
+    /// A value is too large for its slot.
+    OutOfRange { slot: usize, value: i64 },
+}
+
+/// A slot type for a data layer.
+pub(super) fn slot(
+    name: &str,
+    kind: crate::data::table::Kind,
+    level: u8,
+    dim: u32,
+) -> Result<SlotType, String> {
+    if dim == 0 {
+        return Err(format!("the slot of data layer {name} has dimension 0"));
+    }
+    Ok(SlotType {
+        name: name.to_owned(),
+        kind,
+        level,
+        dim: dim as usize,
+    })
+}
+
+/// The text of a field for a message, cut if it is long.
+pub(super) fn shown(field: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
+    let more = if field.len() > 40 { "…" } else { "" };
+    format!("{:?}", format!("{text}{more}"))
+}

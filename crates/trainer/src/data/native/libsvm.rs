@@ -1,0 +1,123 @@
+//! libsvm: `label index:value index:value …`, comments behind `#`, `qid:` ignored.
+//!
+//! The label is an integer below the number of classes; with two classes -1 is read as 0. Indices count from `first`
+//! (1 in most files). As a binary vector only the indices with a value other than 0 count.
+
+use super::format::{Format, LineError, shown, slot};
+use super::{Part, number};
+use crate::data::Input;
+use crate::data::table::{Column, Kind, SlotType};
+
+/// The reader of lines.
+pub(super) struct Libsvm {
+    slots: Vec<SlotType>,
+    parts: Vec<Take>,
+}
+
+enum Take {
+    Label,
+    Features { first: u32, binary: bool },
+}
+
+impl Libsvm {
+    /// A reader for the given parts.
+    pub fn open(parts: &[Part], inputs: &[Input]) -> Result<Box<dyn Format>, String> {
+        let mut slots = Vec::new();
+        let mut takes = Vec::new();
+        for (part, input) in parts.iter().zip(inputs) {
+            match part {
+                Part::Label { classes, .. } => {
+                    takes.push(Take::Label);
+                    slots.push(slot(&input.name, Kind::Ids, 0, *classes)?);
+                }
+                Part::Features {
+                    dimension,
+                    first,
+                    binary,
+                    ..
+                } => {
+                    let kind = if *binary { Kind::Binary } else { Kind::Sparse };
+                    takes.push(Take::Features {
+                        first: *first,
+                        binary: *binary,
+                    });
+                    slots.push(slot(&input.name, kind, 0, *dimension)?);
+                }
+                _ => return Err("its slots are native_features and native_label".to_owned()),
+            }
+        }
+        Ok(Box::new(Self {
+            slots,
+            parts: takes,
+        }))
+    }
+
+    fn label(&self, slot: usize, text: &[u8]) -> Result<u32, LineError> {
+        let Some(value) = number::whole(text) else {
+            return Err(LineError::Form(format!(
+                "the label {} is not an integer",
+                shown(text)
+            )));
+        };
+        match u32::try_from(value) {
+            Ok(label) if (label as usize) < self.slots[slot].dim => Ok(label),
+            Err(_) if value == -1 && self.slots[slot].dim == 2 => Ok(0),
+            _ => Err(LineError::OutOfRange { slot, value }),
+        }
+    }
+
+    fn feature(&self, slot: usize, first: u32, text: &[u8]) -> Result<(u32, f32), LineError> {
+        let pair = memchr::memchr(b':', text).and_then(|colon| {
+            let value = number::float(&text[colon + 1..])?;
+            Some((number::integer(&text[..colon])?, value))
+        });
+        let Some((index, value)) = pair else {
+            return Err(LineError::Form(format!(
+                "{} is not INDEX:VALUE",
+                shown(text)
+            )));
+        };
+        match u32::try_from(index - i64::from(first)) {
+            Ok(column) if (column as usize) < self.slots[slot].dim => Ok((column, value)),
+            _ => Err(LineError::OutOfRange { slot, value: index }),
+        }
+    }
+}
+
+impl Format for Libsvm {
+    fn slots(&self) -> &[SlotType] {
+        &self.slots
+    }
+
+    fn header(&mut self, _line: &[u8]) -> Result<bool, LineError> {
+        Ok(false)
+    }
+
+    fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
+        let line = &line[..memchr::memchr(b'#', line).unwrap_or(line.len())];
+        let mut fields = line
+            .split(|byte| *byte <= b' ')
+            .filter(|field| !field.is_empty());
+        let Some(label) = fields.next() else {
+            return Err(LineError::Form("there is no label".to_owned()));
+        };
+        for (number, (take, column)) in self.parts.iter().zip(columns).enumerate() {
+            match take {
+                Take::Label => column.ids.push(self.label(number, label)?),
+                Take::Features { first, binary } => {
+                    for field in fields.clone().filter(|field| !field.starts_with(b"qid:")) {
+                        let (index, value) = self.feature(number, *first, field)?;
+                        if !binary {
+                            column.ids.push(index);
+                            column.values.push(value);
+                        } else if value != 0.0 {
+                            column.ids.push(index);
+                        }
+                    }
+                    column.rows.push(column.ids.len() as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+}

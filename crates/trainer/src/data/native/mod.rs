@@ -1,0 +1,236 @@
+//! Native readers: formats that are read without Python.
+//!
+//! A configuration declares them with `define_native_data_sources`; the declaration arrives as JSON. A format is a
+//! parser of lines ([`format::Format`]) that appends to the columns of a table; files are read in blocks of a megabyte
+//! ([`lines`]), one file after the other. By default samples are shuffled in training and kept in memory.
+
+mod bow;
+mod csv;
+mod dictionary;
+mod format;
+mod libsvm;
+mod lines;
+mod number;
+mod reader;
+
+use config::DataConfig;
+use serde::Deserialize;
+
+use super::error::DataError;
+use super::list::FileList;
+use super::order::{Level, Plan};
+use super::origin::Origin;
+use super::{Input, Options};
+use format::Format;
+use reader::Reader;
+
+/// A declaration, as `native_readers.py` writes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declaration {
+    slots: Vec<Part>,
+    #[serde(default)]
+    dictionary: Option<String>,
+    #[serde(default)]
+    unknown: u32,
+    #[serde(default = "comma")]
+    separator: String,
+    #[serde(default)]
+    header: bool,
+    #[serde(default)]
+    shuffle: Option<bool>,
+    #[serde(default = "yes")]
+    cache: bool,
+    #[serde(default = "unlimited")]
+    pool_size: i64,
+}
+
+/// What a slot takes from a line.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(tag = "part", rename_all = "lowercase", deny_unknown_fields)]
+enum Part {
+    /// The words as a sparse binary vector.
+    Bag { layer: Option<String> },
+    /// The words as a sequence of ids.
+    Ids { layer: Option<String> },
+    /// The label.
+    Label { classes: u32, layer: Option<String> },
+    /// `index:value` pairs.
+    Features {
+        dimension: u32,
+        first: u32,
+        binary: bool,
+        layer: Option<String>,
+    },
+    /// Columns as a dense vector.
+    Dense {
+        columns: Vec<ColumnName>,
+        layer: Option<String>,
+    },
+    /// A column as an integer.
+    Integer {
+        column: ColumnName,
+        limit: u32,
+        layer: Option<String>,
+    },
+}
+
+/// A column of a CSV file: its number from 0, or its name in the header.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+enum ColumnName {
+    Number(usize),
+    Name(String),
+}
+
+fn comma() -> String {
+    ",".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn unlimited() -> i64 {
+    -1
+}
+
+impl Part {
+    fn layer(&self) -> Option<&str> {
+        match self {
+            Self::Bag { layer }
+            | Self::Ids { layer }
+            | Self::Label { layer, .. }
+            | Self::Features { layer, .. }
+            | Self::Dense { layer, .. }
+            | Self::Integer { layer, .. } => layer.as_deref(),
+        }
+    }
+}
+
+/// Opens a native reader.
+pub(crate) fn open(
+    config: &DataConfig,
+    list: FileList,
+    inputs: &[Input],
+    options: &Options,
+) -> Result<Box<dyn Origin>, DataError> {
+    let name = config.load_data_module();
+    let refuse = |reason: String| DataError::Native {
+        format: name.to_owned(),
+        reason,
+    };
+    let mut declaration: Declaration = serde_json::from_str(config.load_data_args())
+        .map_err(|error| refuse(format!("its declaration cannot be read: {error}")))?;
+    declaration.slots = arrange(declaration.slots, inputs).map_err(refuse)?;
+    let format = format(name, &declaration, inputs, options)?;
+    let plan = Plan {
+        shuffle: declaration.shuffle.unwrap_or(options.training),
+        level: Level::new(declaration.pool_size, -1, options.batch_size.max(1)),
+        cache: declaration.cache,
+        batch_size: options.batch_size.max(1),
+        can_over_batch_size: true,
+    };
+    Ok(Box::new(Reader::new(
+        format,
+        list,
+        plan,
+        options.directory.clone(),
+    )))
+}
+
+fn format(
+    name: &str,
+    declaration: &Declaration,
+    inputs: &[Input],
+    options: &Options,
+) -> Result<Box<dyn Format>, DataError> {
+    let made = match name {
+        "bow" => return bow::Bow::open(declaration, inputs, &options.directory),
+        "libsvm" => libsvm::Libsvm::open(&declaration.slots, inputs),
+        "csv" => csv::Csv::open(declaration, inputs),
+        _ => Err("it is unknown; use bow, libsvm or csv".to_owned()),
+    };
+    made.map_err(|reason| DataError::Native {
+        format: name.to_owned(),
+        reason,
+    })
+}
+
+/// Puts the parts into the order of the data layers: named ones where they belong, the others in turn.
+fn arrange(parts: Vec<Part>, inputs: &[Input]) -> Result<Vec<Part>, String> {
+    let (named, mut unnamed): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| part.layer().is_some());
+    for part in &named {
+        if !inputs
+            .iter()
+            .any(|input| Some(input.name.as_str()) == part.layer())
+        {
+            let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+            return Err(format!(
+                "there is no data layer {:?}; the network has {}",
+                part.layer().unwrap_or_default(),
+                names.join(", ")
+            ));
+        }
+    }
+    let mut arranged = Vec::new();
+    for input in inputs {
+        let its = named.iter().find(|part| part.layer() == Some(&input.name));
+        match its {
+            Some(part) => arranged.push(part.clone()),
+            None if !unnamed.is_empty() => arranged.push(unnamed.remove(0)),
+            None => return Err(format!("data layer {} has no slot", input.name)),
+        }
+    }
+    if !unnamed.is_empty() {
+        let spare = unnamed.len();
+        return Err(format!("{spare} of its slots have no data layer to go to"));
+    }
+    Ok(arranged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(name: &str) -> Input {
+        Input {
+            name: name.to_owned(),
+            size: 2,
+        }
+    }
+
+    fn label(layer: Option<&str>, classes: u32) -> Part {
+        Part::Label {
+            classes,
+            layer: layer.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn parts_go_to_layers_by_name_and_by_order() {
+        let inputs = [input("a"), input("b"), input("c")];
+        let parts = vec![label(None, 1), label(Some("a"), 2), label(None, 3)];
+        let arranged = arrange(parts, &inputs).unwrap();
+        assert_eq!(
+            arranged,
+            [label(Some("a"), 2), label(None, 1), label(None, 3)]
+        );
+    }
+
+    #[test]
+    fn parts_and_layers_that_do_not_match_are_named() {
+        let inputs = [input("a"), input("b")];
+        let reason = |parts| arrange(parts, &inputs).unwrap_err();
+        assert_eq!(
+            reason(vec![label(Some("z"), 1)]),
+            "there is no data layer \"z\"; the network has a, b"
+        );
+        assert_eq!(reason(vec![label(None, 1)]), "data layer b has no slot");
+        assert_eq!(
+            reason(vec![label(None, 1); 3]),
+            "1 of its slots have no data layer to go to"
+        );
+    }
+}

@@ -1,0 +1,470 @@
+//! Samples from a v1 data provider, through worker processes.
+//!
+//! The file at position p of a pass belongs to worker p modulo their number. Every worker sends its files in the order
+//! of [`super::order`]; taking the blocks of all workers in that same order makes the stream independent of their
+//! number and pace.
+
+use std::path::PathBuf;
+
+use config::DataConfig;
+use serde::Deserialize;
+
+use super::error::{DataError, Place};
+use super::frame::{Block, BlockError, Frame};
+use super::list::FileList;
+use super::order::{Level, Plan};
+use super::origin::{Next, Origin};
+use super::stop::Stop;
+use super::table::{Kind, SlotType, Table};
+use super::worker::{Heard, Python, Worker};
+use super::{Input, Options};
+
+/// A provider and its processes.
+pub(crate) struct Provider {
+    list: FileList,
+    /// Module and function, for messages.
+    name: String,
+    python: Python,
+    /// The first line for every process.
+    setup: String,
+    count: usize,
+    workers: Vec<Worker>,
+    greeted: Vec<bool>,
+    slots: Vec<SlotType>,
+    plan: Plan,
+    turns: Turns,
+    config: DataConfig,
+}
+
+/// What a worker says first.
+#[derive(Deserialize)]
+struct Hello {
+    slots: Vec<HelloSlot>,
+    should_shuffle: Option<bool>,
+    pool_size: i64,
+    min_pool_size: i64,
+    can_over_batch_size: bool,
+    cache: i64,
+}
+
+#[derive(Deserialize)]
+struct HelloSlot {
+    name: String,
+    kind: u8,
+    level: u8,
+    dim: u64,
+}
+
+/// Why a worker gives up.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Refusal {
+    kind: String,
+    message: String,
+    file: String,
+    sample: u64,
+    slot: Option<String>,
+    r#type: String,
+    expected: String,
+    got: String,
+    value: Option<i64>,
+    limit: u64,
+}
+
+impl Provider {
+    /// Starts the processes and waits until the provider is initialised.
+    pub fn open(
+        config: &DataConfig,
+        list: FileList,
+        inputs: &[Input],
+        options: &Options,
+    ) -> Result<Self, DataError> {
+        let name = format!(
+            "{}.{}",
+            config.load_data_module(),
+            config.load_data_object()
+        );
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = options.workers.unwrap_or(cores).clamp(1, list.files.len());
+        let mut provider = Self {
+            name,
+            python: Python {
+                program: options.python.clone(),
+                package: options.package.clone(),
+                directory: options.directory.clone(),
+            },
+            setup: setup(config, &list, inputs, options),
+            count,
+            workers: Vec::new(),
+            greeted: Vec::new(),
+            slots: Vec::new(),
+            plan: Plan {
+                shuffle: false,
+                level: Level::Everything,
+                cache: false,
+                batch_size: options.batch_size.max(1),
+                can_over_batch_size: true,
+            },
+            turns: Turns::default(),
+            config: config.clone(),
+            list,
+        };
+        provider.start_workers()?;
+        let hello = provider.hello(0, &Stop::default())?;
+        provider.adopt(&hello, options)?;
+        Ok(provider)
+    }
+
+    fn start_workers(&mut self) -> Result<(), DataError> {
+        self.workers.clear();
+        for _ in 0..self.count {
+            self.workers.push(Worker::start(&self.python, &self.setup)?);
+        }
+        self.greeted = vec![false; self.count];
+        Ok(())
+    }
+
+    /// Waits for the first frame of a worker.
+    fn hello(&mut self, worker: usize, stop: &Stop) -> Result<Hello, DataError> {
+        self.greeted[worker] = true;
+        match self.workers[worker].hear(stop) {
+            Heard::Frame(Frame::Hello(json)) => serde_json::from_slice(&json)
+                .map_err(|error| self.broken(format!("its greeting: {error}"))),
+            other => Err(self.failure(other, 0)),
+        }
+    }
+
+    fn adopt(&mut self, hello: &Hello, options: &Options) -> Result<(), DataError> {
+        self.slots = hello
+            .slots
+            .iter()
+            .map(|slot| self.slot(slot))
+            .collect::<Result<_, _>>()?;
+        self.plan.shuffle = hello.should_shuffle.unwrap_or(options.training);
+        self.plan.level = Level::new(hello.pool_size, hello.min_pool_size, self.plan.batch_size);
+        self.plan.cache = hello.cache != 0;
+        self.plan.can_over_batch_size = hello.can_over_batch_size;
+        Ok(())
+    }
+
+    fn slot(&self, slot: &HelloSlot) -> Result<SlotType, DataError> {
+        let kind = match slot.kind {
+            0 => Kind::Dense,
+            1 => Kind::Binary,
+            2 => Kind::Sparse,
+            3 => Kind::Ids,
+            other => {
+                return Err(
+                    self.slots_error(format!("slot {} has the unknown type {other}", slot.name))
+                );
+            }
+        };
+        let dim = usize::try_from(slot.dim)
+            .ok()
+            .filter(|dim| u32::try_from(*dim).is_ok());
+        let Some(dim) = dim.filter(|dim| *dim > 0 && slot.level <= 2) else {
+            return Err(self.slots_error(format!(
+                "slot {} has the impossible dimension {}",
+                slot.name, slot.dim
+            )));
+        };
+        Ok(SlotType {
+            name: slot.name.clone(),
+            kind,
+            level: slot.level,
+            dim,
+        })
+    }
+
+    fn slots_error(&self, reason: String) -> DataError {
+        DataError::Slots {
+            provider: self.name.clone(),
+            reason,
+        }
+    }
+
+    fn broken(&self, reason: String) -> DataError {
+        DataError::Broken {
+            provider: self.name.clone(),
+            reason,
+        }
+    }
+
+    /// The error behind anything but the frame that was expected.
+    fn failure(&self, heard: Heard, file: usize) -> DataError {
+        match heard {
+            Heard::Frame(Frame::Refused(json)) => match serde_json::from_slice(&json) {
+                Ok(refusal) => self.refusal(refusal),
+                Err(error) => self.broken(format!("its failure: {error}")),
+            },
+            Heard::Frame(_) => self.broken("a frame out of turn".to_owned()),
+            Heard::Broken(reason) => self.broken(reason),
+            Heard::Ended(status) => DataError::Died {
+                provider: self.name.clone(),
+                status,
+                file: self.list.files.get(file).cloned().unwrap_or_default(),
+            },
+            Heard::Stopped => DataError::NoPass,
+        }
+    }
+
+    fn refusal(&self, refusal: Refusal) -> DataError {
+        let provider = self.name.clone();
+        match refusal.kind.as_str() {
+            "module" => DataError::Module {
+                module: self.config.load_data_module().to_owned(),
+                searched: refusal.message,
+            },
+            "object" => DataError::Object {
+                module: self.config.load_data_module().to_owned(),
+                object: self.config.load_data_object().to_owned(),
+                known: refusal.message,
+            },
+            "slots" => self.slots_error(refusal.message),
+            "type" => type_error(refusal),
+            "provider" => DataError::Raised {
+                provider,
+                file: refusal.file,
+                sample: refusal.sample,
+                traceback: refusal.message,
+            },
+            _ => DataError::Load {
+                provider,
+                traceback: refusal.message,
+            },
+        }
+    }
+
+    fn block_error(&self, error: BlockError, block: &Block) -> DataError {
+        match error {
+            BlockError::Broken(reason) => self.broken(reason.to_owned()),
+            BlockError::OutOfRange {
+                slot,
+                sample,
+                value,
+            } => DataError::OutOfRange {
+                file: self
+                    .list
+                    .files
+                    .get(block.file as usize)
+                    .cloned()
+                    .unwrap_or_default(),
+                place: Place::Sample(block.first + sample as u64 + 1),
+                slot: self.slots[slot].name.clone(),
+                value: i64::from(value),
+                limit: self.slots[slot].dim as u64,
+            },
+        }
+    }
+}
+
+impl Origin for Provider {
+    fn slots(&self) -> &[SlotType] {
+        &self.slots
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn files(&self) -> usize {
+        self.list.files.len()
+    }
+
+    fn start(&mut self, pass: u64, groups: Vec<Vec<u32>>) -> Result<(), DataError> {
+        if self.workers.is_empty() || !self.turns.is_over() {
+            self.start_workers()?;
+        }
+        // A source that is kept is the same whichever pass it was read in, so its random numbers are, too.
+        let pass = if self.plan.cache { 0 } else { pass };
+        for (worker, groups) in shares(&groups, self.count).into_iter().enumerate() {
+            let request = serde_json::json!({ "pass": pass, "groups": groups });
+            self.workers[worker].ask(&request.to_string());
+        }
+        self.turns = Turns::new(groups, self.count);
+        Ok(())
+    }
+
+    fn next(&mut self, table: &mut Table, stop: &Stop) -> Result<Next, DataError> {
+        let Some(turn) = self.turns.next() else {
+            return Ok(Next::End);
+        };
+        if !self.greeted[turn.worker] {
+            match self.hello(turn.worker, stop) {
+                Err(DataError::NoPass) => return Ok(Next::Stopped),
+                other => other?,
+            };
+        }
+        let block = match self.workers[turn.worker].hear(stop) {
+            Heard::Frame(Frame::Block(block)) => block,
+            Heard::Stopped => return Ok(Next::Stopped),
+            other => return Err(self.failure(other, turn.file as usize)),
+        };
+        if block.file != turn.file {
+            return Err(self.broken("a block of another file than asked for".to_owned()));
+        }
+        block
+            .enter(table)
+            .map_err(|error| self.block_error(error, &block))?;
+        self.turns.taken(block.ended);
+        Ok(Next::More)
+    }
+
+    fn release(&mut self) {
+        self.workers.clear();
+    }
+}
+
+fn type_error(refusal: Refusal) -> DataError {
+    match (&refusal.slot, refusal.value) {
+        (Some(slot), Some(value)) => DataError::OutOfRange {
+            file: refusal.file,
+            place: Place::Sample(refusal.sample),
+            slot: slot.clone(),
+            value,
+            limit: refusal.limit,
+        },
+        (slot, _) => DataError::Type {
+            what: match slot {
+                Some(slot) => format!("slot {slot} of type {}", refusal.r#type),
+                None => "the sample".to_owned(),
+            },
+            file: refusal.file,
+            sample: refusal.sample,
+            expected: refusal.expected,
+            got: refusal.got,
+        },
+    }
+}
+
+fn setup(config: &DataConfig, list: &FileList, inputs: &[Input], options: &Options) -> String {
+    let text = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
+    serde_json::json!({
+        "module": config.load_data_module(),
+        "object": config.load_data_object(),
+        "args": config.load_data_args(),
+        "files": list.files,
+        "is_train": options.training,
+        "input_order": inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(),
+        "config_directory": text(&options.config_directory),
+        "seed": format!("{}/{}", options.seed, options.trainer),
+    })
+    .to_string()
+}
+
+/// The part of every group that each of `count` workers reads.
+fn shares(groups: &[Vec<u32>], count: usize) -> Vec<Vec<Vec<u32>>> {
+    let mut shares = vec![Vec::new(); count];
+    let mut position = 0;
+    for group in groups {
+        let mut parts = vec![Vec::new(); count];
+        for file in group {
+            parts[position % count].push(*file);
+            position += 1;
+        }
+        for (share, part) in shares.iter_mut().zip(parts) {
+            if !part.is_empty() {
+                share.push(part);
+            }
+        }
+    }
+    shares
+}
+
+/// Whose turn it is to give a block.
+#[derive(Default)]
+struct Turns {
+    /// Groups that have not begun, last first.
+    groups: Vec<Vec<Turn>>,
+    active: Vec<Turn>,
+    at: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Turn {
+    file: u32,
+    worker: usize,
+}
+
+impl Turns {
+    fn new(groups: Vec<Vec<u32>>, workers: usize) -> Self {
+        let mut position = 0;
+        let mut turn = |file| {
+            let worker = position % workers;
+            position += 1;
+            Turn { file, worker }
+        };
+        let mut groups: Vec<Vec<Turn>> = groups
+            .into_iter()
+            .map(|group| group.into_iter().map(&mut turn).collect())
+            .collect();
+        groups.reverse();
+        Self {
+            groups,
+            active: Vec::new(),
+            at: 0,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.active.is_empty() && self.groups.is_empty()
+    }
+
+    /// Who gives the next block; the same until [`Turns::taken`] is called.
+    fn next(&mut self) -> Option<Turn> {
+        while self.active.is_empty() {
+            self.active = self.groups.pop()?;
+            self.at = 0;
+        }
+        if self.at >= self.active.len() {
+            self.at = 0;
+        }
+        self.active.get(self.at).copied()
+    }
+
+    /// The turn is over; `ended` says that its file has no more.
+    fn taken(&mut self, ended: bool) {
+        if ended {
+            self.active.remove(self.at);
+        } else {
+            self.at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_the_files_of_a_group_in_turn() {
+        let groups = vec![vec![4, 2, 0], vec![1, 3]];
+        assert_eq!(
+            shares(&groups, 2),
+            [vec![vec![4, 0], vec![3]], vec![vec![2], vec![1]]]
+        );
+        assert_eq!(shares(&groups, 1)[0], groups);
+        let mut turns = Turns::new(groups, 2);
+        let mut seen = Vec::new();
+        // File 2 ends at once, the others after two blocks.
+        let mut left = [2, 2, 1, 2, 2];
+        while let Some(turn) = turns.next() {
+            seen.push((turn.file, turn.worker));
+            left[turn.file as usize] -= 1;
+            turns.taken(left[turn.file as usize] == 0);
+        }
+        assert!(turns.is_over());
+        let want = [
+            (4, 0),
+            (2, 1),
+            (0, 0),
+            (4, 0),
+            (0, 0),
+            (1, 1),
+            (3, 0),
+            (1, 1),
+            (3, 0),
+        ];
+        assert_eq!(seen, want);
+    }
+}

@@ -1,0 +1,255 @@
+//! A data source as the trainer sees it: batches, made ahead of time by a thread of its own.
+//!
+//! The thread owns the samples (pool or cache) and the order; a bounded channel holds the batches that are ready. A
+//! pass that is not read to its end is given up when the next one starts.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use nn::batch::Batch;
+
+use super::error::DataError;
+use super::order::{self, Pool};
+use super::origin::{Next, Origin};
+use super::random::Random;
+use super::stop::Stop;
+use super::table::Table;
+
+/// An opened data source.
+pub struct Source {
+    commands: Option<Sender<Command>>,
+    thread: Option<JoinHandle<()>>,
+    pass: Option<Pass>,
+}
+
+/// The pass under way.
+struct Pass {
+    messages: Receiver<Message>,
+    stop: Stop,
+}
+
+struct Command {
+    pass: u64,
+    skip: u64,
+    messages: SyncSender<Message>,
+    stop: Stop,
+}
+
+enum Message {
+    Batch(Batch),
+    End,
+    Failed(DataError),
+}
+
+/// What the order of a pass depends on, beside its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed {
+    pub job: u64,
+    pub trainer: u32,
+}
+
+impl Source {
+    pub(crate) fn new(origin: Box<dyn Origin>, seed: Seed) -> Self {
+        let (commands, orders) = channel::<Command>();
+        let thread = std::thread::spawn(move || {
+            let mut reader = Reader::new(origin, seed);
+            while let Ok(command) = orders.recv() {
+                reader.run(&command);
+            }
+        });
+        Self {
+            commands: Some(commands),
+            thread: Some(thread),
+            pass: None,
+        }
+    }
+
+    /// Begins pass number `pass` (from 0) behind its first `skip_batches` batches.
+    ///
+    /// The batches are those of the pass whatever was read before: a process that starts here and one that came here
+    /// see the same.
+    pub fn start_pass(&mut self, pass: u64, skip_batches: u64) {
+        self.abandon();
+        let (sender, messages) = sync_channel(PREFETCH);
+        let stop = Stop::default();
+        let command = Command {
+            pass,
+            skip: skip_batches,
+            messages: sender,
+            stop: stop.clone(),
+        };
+        if let Some(commands) = &self.commands {
+            // A thread that is gone is reported by `next_batch`.
+            let _ = commands.send(command);
+        }
+        self.pass = Some(Pass { messages, stop });
+    }
+
+    /// The next batch of the pass; nothing at its end.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>, DataError> {
+        let Some(pass) = &self.pass else {
+            return Err(DataError::NoPass);
+        };
+        match pass.messages.recv() {
+            Ok(Message::Batch(batch)) => Ok(Some(batch)),
+            Ok(Message::End) => {
+                self.pass = None;
+                Ok(None)
+            }
+            Ok(Message::Failed(error)) => {
+                self.pass = None;
+                Err(error)
+            }
+            Err(_) => {
+                self.pass = None;
+                Err(DataError::Thread)
+            }
+        }
+    }
+
+    fn abandon(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            pass.stop.ask();
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.abandon();
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Batches that are ready before they are asked for.
+const PREFETCH: usize = 4;
+
+/// The thread's side.
+struct Reader {
+    origin: Box<dyn Origin>,
+    seed: Seed,
+    table: Table,
+    /// Where each block of the pass ends in the table, if samples are kept: later passes enter the pool as the first.
+    blocks: Vec<usize>,
+    /// Whether the table holds the whole pass, for good.
+    complete: bool,
+}
+
+impl Reader {
+    fn new(origin: Box<dyn Origin>, seed: Seed) -> Self {
+        let table = Table::new(origin.slots());
+        Self {
+            origin,
+            seed,
+            table,
+            blocks: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// Makes the batches of one pass until nobody wants them.
+    fn run(&mut self, command: &Command) {
+        let last = match self.batches(command) {
+            Ok(Next::End) => Message::End,
+            Ok(_) => return,
+            Err(error) => Message::Failed(error),
+        };
+        // The other side may have lost interest.
+        let _ = command.messages.send(last);
+    }
+
+    fn batches(&mut self, command: &Command) -> Result<Next, DataError> {
+        let plan = *self.origin.plan();
+        let mut random = Random::new(self.seed.job, command.pass, self.seed.trainer);
+        let groups = order::files(&plan, &mut random, self.origin.files());
+        let mut pool = Pool::new();
+        if !self.complete {
+            self.table.clear();
+            self.blocks.clear();
+            self.origin.start(command.pass, groups)?;
+        }
+        let (mut batch, mut number) = (Vec::new(), 0u64);
+        let mut arrival = Arrival::default();
+        loop {
+            while !arrival.ended && pool.wants_more(&plan) {
+                if self.arrive(&mut arrival, &mut pool, &command.stop)? == Next::Stopped {
+                    return Ok(Next::Stopped);
+                }
+            }
+            pool.draw(&plan, &self.table, &mut random, &mut batch)?;
+            if batch.is_empty() {
+                return Ok(Next::End);
+            }
+            number += 1;
+            if number > command.skip {
+                let made = Message::Batch(self.table.batch(&batch)?);
+                if command.stop.is_asked() || command.messages.send(made).is_err() {
+                    return Ok(Next::Stopped);
+                }
+            }
+            if !plan.cache {
+                pool.compact(&mut self.table);
+            }
+        }
+    }
+
+    /// Lets the next block of samples enter the pool.
+    fn arrive(
+        &mut self,
+        arrival: &mut Arrival,
+        pool: &mut Pool,
+        stop: &Stop,
+    ) -> Result<Next, DataError> {
+        if self.complete {
+            let start = arrival
+                .blocks
+                .checked_sub(1)
+                .map_or(0, |last| self.blocks[last]);
+            match self.blocks.get(arrival.blocks) {
+                Some(end) => pool.enter(&self.table, start..*end),
+                None => arrival.ended = true,
+            }
+            arrival.blocks += 1;
+            return Ok(Next::More);
+        }
+        let start = self.table.len();
+        let next = self.origin.next(&mut self.table, stop)?;
+        self.table.check_size()?;
+        match next {
+            Next::More => {
+                let end = self.table.len();
+                pool.enter(&self.table, start..end);
+                if self.origin.plan().cache {
+                    self.blocks.push(end);
+                }
+            }
+            Next::End => {
+                arrival.ended = true;
+                self.finish();
+            }
+            Next::Stopped => {}
+        }
+        Ok(next)
+    }
+
+    /// All samples of the pass have arrived.
+    fn finish(&mut self) {
+        if self.origin.plan().cache {
+            self.table.shrink();
+            self.complete = true;
+            self.origin.release();
+        }
+    }
+}
+
+/// How far the samples of a pass have come.
+#[derive(Default)]
+struct Arrival {
+    /// Blocks that have arrived from memory.
+    blocks: usize,
+    /// Whether there are no more.
+    ended: bool,
+}

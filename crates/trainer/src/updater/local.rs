@@ -1,0 +1,293 @@
+//! Updates in this process: the servers' arithmetic without servers.
+//!
+//! A dense parameter's state lies in blocks of [`BLOCK`] values, slot after slot inside a block, so that threads take
+//! blocks; updates are element-wise, so the number of threads does not show in the result. A parameter that is
+//! updated by row keeps, beside its values, the state of each row and the step that touched it last.
+
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use optim::{Progress, Rule};
+use rayon::prelude::*;
+
+use super::{UpdateError, Updater};
+use crate::state_file::{ParameterState, SavedState};
+
+/// Values a block.
+pub const BLOCK: usize = 16 * 1024;
+
+/// Updates parameters that this process holds in full.
+#[derive(Debug)]
+pub struct LocalUpdater {
+    tables: Vec<Table>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Table {
+    spec: ParameterSpec,
+    rule: Rule,
+    progress: Progress,
+    state: Vec<f32>,
+    last: Vec<u32>,
+    row: Vec<f32>,
+}
+
+impl LocalUpdater {
+    /// An updater for parameters with these rules, in the model's order.
+    pub fn new(specs: &[ParameterSpec], rules: Vec<Rule>, seed: u64) -> LocalUpdater {
+        let tables = specs.iter().zip(rules);
+        LocalUpdater {
+            tables: tables.map(|(spec, rule)| Table::new(spec, rule)).collect(),
+            seed,
+        }
+    }
+
+    /// Takes over saved state. Answers the names of parameters whose state does not fit and starts afresh, for
+    /// example because the learning method was changed.
+    pub fn restore(&mut self, saved: &SavedState<'_>, parameters: &mut Parameters) -> Vec<String> {
+        let mut misfits = Vec::new();
+        for (table, values) in self.tables.iter_mut().zip(&mut parameters.0) {
+            let found = saved.parameters.iter().find(|p| p.name == table.spec.name);
+            match found {
+                Some(p) if table.fits(p) => table.restore(p, full(values)),
+                _ => misfits.push(table.spec.name.clone()),
+            }
+        }
+        misfits
+    }
+}
+
+impl Table {
+    fn new(spec: &ParameterSpec, rule: Rule) -> Table {
+        let values = if spec.is_static { 0 } else { spec.size() };
+        Table {
+            state: vec![0.0; rule.slots() * values],
+            last: vec![0; if spec.by_row { spec.rows } else { 0 }],
+            row: Vec::new(),
+            progress: Progress::default(),
+            spec: spec.clone(),
+            rule,
+        }
+    }
+
+    fn fits(&self, saved: &ParameterState<'_>) -> bool {
+        saved.rule.method == self.rule.method
+            && saved.rule.slots() == self.rule.slots()
+            && saved.state.len() == self.state.len()
+            && saved.last.len() == self.last.len()
+            && (saved.values.is_empty() || saved.values.len() == self.spec.size())
+    }
+
+    fn restore(&mut self, saved: &ParameterState<'_>, values: &mut [f32]) {
+        self.progress = saved.progress.clone();
+        self.state.copy_from_slice(&saved.state);
+        self.last.copy_from_slice(&saved.last);
+        if !saved.values.is_empty() {
+            values.copy_from_slice(&saved.values);
+        }
+    }
+
+    fn apply(&mut self, values: &mut [f32], gradient: &Gradient, samples: u64) {
+        let step = self.rule.begin(&mut self.progress, samples);
+        match gradient {
+            Gradient::Dense(gradient) => {
+                let rule = &self.rule;
+                for_each_block(rule.slots(), values, &mut self.state, |block, state, at| {
+                    rule.update(&step, block, state, &gradient[at..at + block.len()]);
+                });
+            }
+            Gradient::Rows {
+                ids,
+                values: gradient,
+            } => {
+                let dim = self.spec.cols;
+                for (id, gradient) in ids.iter().zip(gradient.chunks_exact(dim)) {
+                    self.with_row(*id as usize, values, |rule, row, last| {
+                        rule.update_row(&step, row, last, gradient);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Hands out a row as `optim` wants it, the value and its slots in one piece, and stores it back.
+    fn with_row(
+        &mut self,
+        id: usize,
+        values: &mut [f32],
+        change: impl FnOnce(&Rule, &mut [f32], &mut u32),
+    ) {
+        let dim = self.spec.cols;
+        let value = &mut values[id * dim..(id + 1) * dim];
+        let width = self.rule.slots() * dim;
+        let state = &mut self.state[id * width..(id + 1) * width];
+        self.row.clear();
+        self.row.extend_from_slice(value);
+        self.row.extend_from_slice(state);
+        change(&self.rule, &mut self.row, &mut self.last[id]);
+        value.copy_from_slice(&self.row[..dim]);
+        state.copy_from_slice(&self.row[dim..]);
+    }
+
+    fn catch_up(&mut self, ids: &[u32], values: &mut [f32]) {
+        let progress = self.progress.clone();
+        for id in ids {
+            self.with_row(*id as usize, values, |rule, row, last| {
+                rule.catch_up(&progress, row, last);
+            });
+        }
+    }
+
+    fn saved<'a>(&'a self, values: &'a Values) -> ParameterState<'a> {
+        let values = match values {
+            Values::Full(values) if self.differs() => values.as_slice(),
+            _ => &[],
+        };
+        ParameterState {
+            name: self.spec.name.clone(),
+            dims: (self.spec.rows as u64, self.spec.cols as u64),
+            rule: self.rule.clone(),
+            progress: self.progress.clone(),
+            values: values.into(),
+            state: (&self.state).into(),
+            last: (&self.last).into(),
+        }
+    }
+
+    /// Whether what readers see differs from what training holds.
+    fn differs(&self) -> bool {
+        !self.spec.is_static && (self.rule.average.is_some() || self.spec.by_row)
+    }
+
+    /// The values that readers see. Rows are caught up on a copy, so that looking changes nothing.
+    fn readable(&self, values: &[f32]) -> Vec<f32> {
+        let mut out = values.to_vec();
+        if self.spec.by_row {
+            self.readable_rows(values, &mut out);
+        } else {
+            let slots = self.rule.slots();
+            for (at, block) in values.chunks(BLOCK).enumerate() {
+                let at = at * BLOCK;
+                let state = &self.state[at * slots..(at + block.len()) * slots];
+                let out = &mut out[at..at + block.len()];
+                self.rule.averaged(&self.progress, block, state, out);
+            }
+        }
+        out
+    }
+
+    fn readable_rows(&self, values: &[f32], out: &mut [f32]) {
+        let dim = self.spec.cols;
+        let width = self.rule.slots() * dim;
+        let mut row = Vec::with_capacity(dim + width);
+        for (id, value) in values.chunks_exact(dim).enumerate() {
+            row.clear();
+            row.extend_from_slice(value);
+            row.extend_from_slice(&self.state[id * width..(id + 1) * width]);
+            let mut last = self.last[id];
+            self.rule.catch_up(&self.progress, &mut row, &mut last);
+            let (value, state) = row.split_at(dim);
+            let out = &mut out[id * dim..(id + 1) * dim];
+            self.rule.averaged(&self.progress, value, state, out);
+        }
+    }
+}
+
+/// Calls `f` with each block of `values`, its state, and where it starts; on as many threads as there are.
+fn for_each_block(
+    slots: usize,
+    values: &mut [f32],
+    state: &mut [f32],
+    f: impl Fn(&mut [f32], &mut [f32], usize) + Sync,
+) {
+    if values.len() <= BLOCK {
+        return f(values, state, 0);
+    }
+    let blocks = values.par_chunks_mut(BLOCK).enumerate();
+    if slots == 0 {
+        return blocks.for_each(|(b, block)| f(block, &mut [], b * BLOCK));
+    }
+    blocks
+        .zip(state.par_chunks_mut(BLOCK * slots))
+        .for_each(|((b, block), state)| f(block, state, b * BLOCK));
+}
+
+fn full(values: &mut Values) -> &mut [f32] {
+    match values {
+        Values::Full(values) => values,
+        Values::Rows { .. } => unreachable!("a local run holds its parameters in full"),
+    }
+}
+
+impl Updater for LocalUpdater {
+    fn start_pass(&mut self, pass: u32, _parameters: &mut Parameters) -> Result<(), UpdateError> {
+        for table in &mut self.tables {
+            table.rule.start_pass(&mut table.progress, u64::from(pass));
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &mut self,
+        needed: &[(ParameterIndex, Vec<u32>)],
+        _samples: u64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        for (index, ids) in needed {
+            self.tables[index.0].catch_up(ids, full(&mut parameters.0[index.0]));
+        }
+        Ok(())
+    }
+
+    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradient: &Gradient) {}
+
+    fn finish_batch(
+        &mut self,
+        gradients: &Gradients,
+        samples: u64,
+        _cost: f64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            if !table.spec.is_static {
+                let values = full(&mut parameters.0[index]);
+                table.apply(values, gradients.get(ParameterIndex(index)), samples);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_pass(&mut self, _parameters: &mut Parameters) -> Result<(), UpdateError> {
+        for table in &mut self.tables {
+            table.rule.finish_pass(&mut table.progress);
+        }
+        Ok(())
+    }
+
+    fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
+        if !self.tables.iter().any(Table::differs) {
+            return Ok(None);
+        }
+        let mut copy = parameters.clone();
+        for (index, table) in self.tables.iter().enumerate() {
+            if table.differs() {
+                let values = full(&mut copy.0[index]);
+                let readable = table.readable(values);
+                values.copy_from_slice(&readable);
+            }
+        }
+        Ok(Some(copy))
+    }
+
+    fn state<'a>(&'a self, parameters: &'a Parameters) -> Option<SavedState<'a>> {
+        let tables = self.tables.iter().zip(&parameters.0);
+        let parameters = tables.map(|(table, values)| table.saved(values));
+        Some(SavedState {
+            seed: self.seed,
+            parameters: parameters.collect(),
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), UpdateError> {
+        Ok(())
+    }
+}

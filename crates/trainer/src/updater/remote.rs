@@ -1,0 +1,278 @@
+//! Updates on parameter servers: gradients go out while backward still computes, values come back for the next batch.
+//!
+//! Every parameter that learns is a table of the job. Dense ones are pushed and received in full; those that are
+//! updated by row travel by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
+//! [`Values::Rows`], and their gradients go back by row. Parameters that do not learn stay here.
+
+use std::sync::Arc;
+
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use optim::{Initial, Rule};
+use wire::client::Rows;
+use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
+
+use super::{Position, UpdateError, Updater};
+use crate::state_file::SavedState;
+
+/// Updates parameters on the servers of a session.
+pub struct RemoteUpdater {
+    session: Session,
+    specs: Vec<ParameterSpec>,
+    /// The table of each parameter; `None` for those that do not learn.
+    tables: Vec<Option<TableId>>,
+    /// What went wrong inside backward; told when the batch ends.
+    pending: Option<wire::Error>,
+    /// The values here are older than those of the servers.
+    stale: bool,
+    averaged: bool,
+    /// Passes that were done before the servers started to count.
+    first_pass: u32,
+}
+
+/// How a job's tables are made.
+pub struct JobTables<'a> {
+    /// The parameters, in the model's order.
+    pub specs: &'a [ParameterSpec],
+    /// How each changes.
+    pub rules: &'a [Rule],
+    /// How each starts.
+    pub initials: &'a [Initial],
+    /// Values to start from instead, if a model was loaded; only trainer 0 brings them.
+    pub loaded: Option<&'a Parameters>,
+}
+
+impl JobTables<'_> {
+    /// The description that all trainers of the job give the servers.
+    pub fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
+        let learning = (0..self.specs.len()).filter(|i| !self.specs[*i].is_static);
+        JobSpec {
+            job,
+            mode,
+            snapshot_every,
+            tables: learning.map(|i| self.table(i)).collect(),
+        }
+    }
+
+    fn table(&self, index: usize) -> TableSpec {
+        let spec = &self.specs[index];
+        let json = "rules and first values are plain data";
+        let values = self.loaded.and_then(|p| match &p.0[index] {
+            Values::Full(values) => Some(Arc::from(values.as_slice())),
+            Values::Rows { .. } => None,
+        });
+        TableSpec {
+            name: spec.name.clone(),
+            rows: spec.rows as u64,
+            cols: spec.cols as u32,
+            sparse: spec.by_row,
+            rule: serde_json::to_string(&self.rules[index]).expect(json),
+            initial: serde_json::to_string(&self.initials[index]).expect(json),
+            values,
+        }
+    }
+}
+
+impl RemoteUpdater {
+    /// Joins the job's servers; answers where this trainer begins, which is not the start after a restart.
+    pub fn connect(
+        config: wire::Config,
+        spec: JobSpec,
+        specs: &[ParameterSpec],
+        averaged: bool,
+        first_pass: u32,
+    ) -> Result<(RemoteUpdater, Position), UpdateError> {
+        let (session, position) =
+            Session::connect(config, spec).map_err(|error| failed(error, first_pass))?;
+        let mut next = 0;
+        let mut number = |spec: &ParameterSpec| {
+            (!spec.is_static).then(|| {
+                next += 1;
+                TableId(next - 1)
+            })
+        };
+        let updater = RemoteUpdater {
+            session,
+            specs: specs.to_vec(),
+            tables: specs.iter().map(&mut number).collect(),
+            pending: None,
+            stale: true,
+            averaged,
+            first_pass,
+        };
+        Ok((updater, here(position, first_pass)))
+    }
+
+    /// The session, for status and for the end of the job.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    fn learning(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
+        let tables = self.tables.iter().enumerate();
+        tables.filter_map(|(i, table)| table.map(|t| (i, t)))
+    }
+
+    /// Runs a call of the session that fills all dense parameters.
+    fn fill_dense(
+        &mut self,
+        parameters: &mut Parameters,
+        call: impl FnOnce(&mut Session, &mut [(TableId, &mut [f32])]) -> Result<(), wire::Error>,
+    ) -> Result<(), UpdateError> {
+        let dense = parameters.0.iter_mut().zip(&self.tables).zip(&self.specs);
+        let mut places: Vec<_> = dense
+            .filter_map(|((values, table), spec)| match (values, table) {
+                (Values::Full(values), Some(table)) if !spec.by_row => {
+                    Some((*table, values.as_mut_slice()))
+                }
+                _ => None,
+            })
+            .collect();
+        let done = call(&mut self.session, &mut places);
+        self.stale = done.is_err();
+        done.map_err(|error| failed(error, self.first_pass))
+    }
+
+    fn failed(&self, error: wire::Error) -> UpdateError {
+        failed(error, self.first_pass)
+    }
+
+    fn view(&self) -> View {
+        if self.averaged {
+            View::Averaged
+        } else {
+            View::Current
+        }
+    }
+}
+
+fn here(position: wire::Position, first_pass: u32) -> Position {
+    let pass = u32::try_from(position.pass).unwrap_or(u32::MAX);
+    Position {
+        pass: first_pass.saturating_add(pass),
+        batch: position.batch,
+    }
+}
+
+fn failed(error: wire::Error, first_pass: u32) -> UpdateError {
+    match error {
+        wire::Error::RolledBack { position, reason } => UpdateError::RolledBack {
+            to: here(position, first_pass),
+            reason,
+        },
+        other => UpdateError::Remote(other),
+    }
+}
+
+impl Updater for RemoteUpdater {
+    fn start_pass(&mut self, _pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        self.pending = None;
+        if !self.stale {
+            return Ok(());
+        }
+        self.fill_dense(parameters, |session, places| {
+            session.pull_dense(places, View::Training)
+        })
+    }
+
+    fn prepare(
+        &mut self,
+        needed: &[(ParameterIndex, Vec<u32>)],
+        samples: u64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        let mut fetched: Vec<Vec<f32>> = needed.iter().map(|_| Vec::new()).collect();
+        let mut wanted: Vec<_> = needed
+            .iter()
+            .zip(&mut fetched)
+            .filter_map(|((index, ids), values)| {
+                let table = self.tables[index.0]?;
+                Some(Rows { table, ids, values })
+            })
+            .collect();
+        if !wanted.is_empty() {
+            let got = self.session.pull_rows(&mut wanted);
+            got.map_err(|error| failed(error, self.first_pass))?;
+        }
+        for ((index, ids), values) in needed.iter().zip(fetched) {
+            if self.tables[index.0].is_some() {
+                let ids = ids.clone();
+                parameters.0[index.0] = Values::Rows { ids, values };
+            }
+        }
+        self.session.start_batch(samples);
+        Ok(())
+    }
+
+    fn gradient_ready(&mut self, parameter: ParameterIndex, gradient: &Gradient) {
+        let Some(table) = self.tables[parameter.0] else {
+            return;
+        };
+        if self.pending.is_some() {
+            return;
+        }
+        let sent = match gradient {
+            Gradient::Dense(values) => self.session.push_dense(table, values),
+            Gradient::Rows { ids, values } => self.session.push_rows(table, ids, values),
+        };
+        self.pending = sent.err();
+    }
+
+    fn finish_batch(
+        &mut self,
+        _gradients: &Gradients,
+        _samples: u64,
+        cost: f64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        if let Some(error) = self.pending.take() {
+            self.stale = true;
+            return Err(self.failed(error));
+        }
+        if let Err(error) = self.session.finish_batch(cost) {
+            self.stale = true;
+            return Err(self.failed(error));
+        }
+        self.fill_dense(parameters, |session, places| session.wait_values(places))
+    }
+
+    fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        self.stale = true;
+        let done = self.session.finish_pass();
+        done.map_err(|error| self.failed(error))?;
+        self.fill_dense(parameters, |session, places| {
+            session.pull_dense(places, View::Training)
+        })
+    }
+
+    fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
+        let by_row: Vec<_> = self
+            .learning()
+            .filter(|(i, _)| self.specs[*i].by_row)
+            .collect();
+        if by_row.is_empty() && !self.averaged {
+            return Ok(None);
+        }
+        let view = self.view();
+        let mut copy = parameters.clone();
+        self.fill_dense(&mut copy, |session, places| {
+            session.pull_dense(places, view)
+        })?;
+        for (index, table) in by_row {
+            let mut all = Vec::with_capacity(self.specs[index].size());
+            let mut append = |_row: u64, values: &[f32]| all.extend_from_slice(values);
+            let got = self.session.download(table, view, &mut append);
+            got.map_err(|error| self.failed(error))?;
+            copy.0[index] = Values::Full(all);
+        }
+        Ok(Some(copy))
+    }
+
+    fn state<'a>(&'a self, _parameters: &'a Parameters) -> Option<SavedState<'a>> {
+        None
+    }
+
+    fn finish(&mut self) -> Result<(), UpdateError> {
+        let done = self.session.close();
+        done.map_err(|error| self.failed(error))
+    }
+}

@@ -1,0 +1,237 @@
+//! Pulls and pushes of rows of sparse tables.
+
+use super::config::Error;
+use super::{Fault, Session};
+use crate::channel::Channel;
+use crate::frame::Kind;
+use crate::ids::TableId;
+use crate::message::{Hot, View};
+
+/// Rows that are fetched at once by [`Session::download`].
+const DOWNLOADED: u64 = 65_536;
+
+/// A request for rows of one table.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    /// The table.
+    pub table: TableId,
+    /// Strictly ascending row ids.
+    pub ids: &'a [u32],
+    /// Receives `ids.len() * cols` values, in the order of the ids.
+    pub values: &'a mut Vec<f32>,
+}
+
+impl Session {
+    /// Fetches the rows of the next batch, for all its sparse tables at once. Rows that nobody has touched get
+    /// their initial values. Comes after [`Session::wait_values`].
+    pub fn pull_rows(&mut self, wanted: &mut [Rows<'_>]) -> Result<(), Error> {
+        let done = self.try_pull_rows(wanted, View::Training);
+        self.settle(done)
+    }
+
+    fn try_pull_rows(&mut self, wanted: &mut [Rows<'_>], view: View) -> Result<(), Fault> {
+        if self.values_due {
+            let text = "the values of the finished batch must be received before rows are pulled"
+                .to_owned();
+            return Err(Fault::Final(Error::Usage(text)));
+        }
+        for rows in wanted.iter() {
+            self.ask_rows(rows, view)?;
+        }
+        for rows in wanted.iter_mut() {
+            self.receive_rows(rows)?;
+        }
+        Ok(())
+    }
+
+    fn ask_rows(&mut self, rows: &Rows<'_>, view: View) -> Result<(), Fault> {
+        self.group(rows.table, rows.ids)?;
+        let hot = Hot {
+            table: rows.table,
+            value: view.number(),
+            ..self.hot()
+        };
+        let encoding = self.dialer.config.encoding;
+        for service in 0..self.topology.sparse_services() {
+            let group = &self.groups[rows.table.index()];
+            let part = group.bounds[service as usize]..group.bounds[service as usize + 1];
+            if part.is_empty() {
+                continue;
+            }
+            let line = self.sparse_line(service);
+            let ids = &self.groups[rows.table.index()].ids[part];
+            let hot = Hot {
+                count: ids.len() as u32,
+                ..hot
+            };
+            self.lines[line].ask(Kind::PullRows, encoding, &hot, bytemuck::cast_slice(ids))?;
+        }
+        Ok(())
+    }
+
+    fn receive_rows(&mut self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+        let cols = self.spec.tables[rows.table.index()].cols as usize;
+        rows.values.resize(rows.ids.len() * cols, 0.0);
+        for service in 0..self.topology.sparse_services() {
+            let line = self.sparse_line(service);
+            let group = &mut self.groups[rows.table.index()];
+            let part = group.bounds[service as usize]..group.bounds[service as usize + 1];
+            if part.is_empty() {
+                continue;
+            }
+            let scratch = &mut self.scratch;
+            group.tickets[service as usize] = receive_part(
+                &mut self.lines[line],
+                rows.table,
+                part.len() * cols,
+                scratch,
+            )?;
+            let places = &group.places[part];
+            scatter(&self.scratch, places, cols, rows.values);
+        }
+        Ok(())
+    }
+
+    /// Pushes the gradients of rows for the current batch, `ids` and values as in [`Session::pull_rows`]. Cheapest
+    /// with the same ids as the last pull of that table.
+    pub fn push_rows(
+        &mut self,
+        table: TableId,
+        ids: &[u32],
+        gradients: &[f32],
+    ) -> Result<(), Error> {
+        let done = self.try_push_rows(table, ids, gradients);
+        self.settle(done)
+    }
+
+    fn try_push_rows(
+        &mut self,
+        table: TableId,
+        ids: &[u32],
+        gradients: &[f32],
+    ) -> Result<(), Fault> {
+        let spec = self.table(table, true)?;
+        let cols = spec.cols as usize;
+        if gradients.len() != ids.len() * cols {
+            let (name, got) = (&spec.name, gradients.len());
+            let text = format!(
+                "{got} gradient values of {name} for {} rows of {cols}",
+                ids.len()
+            );
+            return Err(Fault::Final(Error::Usage(text)));
+        }
+        self.group(table, ids)?;
+        let encoding = self.dialer.config.encoding;
+        let hot = Hot {
+            table,
+            samples: self.samples,
+            ..self.hot()
+        };
+        for service in 0..self.topology.sparse_services() {
+            let line = self.sparse_line(service);
+            let group = &self.groups[table.index()];
+            let part = group.bounds[service as usize]..group.bounds[service as usize + 1];
+            if part.is_empty() {
+                continue;
+            }
+            gather(
+                gradients,
+                &group.places[part.clone()],
+                cols,
+                &mut self.scratch,
+            );
+            let ticket = group.tickets[service as usize];
+            let ids = &group.ids[part];
+            let hot = Hot {
+                count: ids.len() as u32,
+                ticket,
+                ..hot
+            };
+            let before: &[u8] = if ticket == 0 {
+                bytemuck::cast_slice(ids)
+            } else {
+                &[]
+            };
+            let runs = std::iter::once(self.scratch.as_slice());
+            self.lines[line].send_values(Kind::PushRows, encoding, &hot, before, runs)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches a whole sparse table, a piece at a time: `each(first row, values)`. Creates nothing on the servers.
+    pub fn download(
+        &mut self,
+        table: TableId,
+        view: View,
+        each: &mut dyn FnMut(u64, &[f32]),
+    ) -> Result<(), Error> {
+        let view = if view == View::Training {
+            View::Current
+        } else {
+            view
+        };
+        let mut values = Vec::new();
+        let rows = self.table(table, true).map(|spec| spec.rows);
+        let rows = self.settle(rows)?;
+        for first in (0..rows).step_by(DOWNLOADED as usize) {
+            let ids: Vec<u32> = (first..rows.min(first + DOWNLOADED))
+                .map(|id| id as u32)
+                .collect();
+            let mut wanted = [Rows {
+                table,
+                ids: &ids,
+                values: &mut values,
+            }];
+            let done = self.try_pull_rows(&mut wanted, view);
+            self.settle(done)?;
+            each(first, &values);
+        }
+        self.groups[table.index()].forget();
+        Ok(())
+    }
+
+    fn group(&mut self, table: TableId, ids: &[u32]) -> Result<(), Fault> {
+        let spec = self.table(table, true)?;
+        let (hash, rows) = (spec.hash(), spec.rows);
+        let services = self.topology.sparse_services();
+        let group = &mut self.groups[table.index()];
+        group
+            .set(hash, ids, rows, services)
+            .map(|_| ())
+            .map_err(|text| Fault::Final(Error::Usage(text)))
+    }
+}
+
+fn receive_part(
+    line: &mut Channel,
+    table: TableId,
+    count: usize,
+    out: &mut Vec<f32>,
+) -> Result<u64, Fault> {
+    let (head, hot) = line.expect_hot(Kind::Values)?;
+    if hot.table != table || head.payload != (count * head.encoding.bytes()) as u64 {
+        return Err(Fault::Lost(format!(
+            "{} sent values of other rows",
+            line.peer()
+        )));
+    }
+    out.resize(count, 0.0);
+    line.read_values(head.encoding, out)?;
+    Ok(hot.ticket)
+}
+
+fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
+    for (row, place) in from.chunks_exact(cols).zip(places) {
+        let at = *place as usize * cols;
+        to[at..at + cols].copy_from_slice(row);
+    }
+}
+
+fn gather(from: &[f32], places: &[u32], cols: usize, to: &mut Vec<f32>) {
+    to.clear();
+    to.reserve(places.len() * cols);
+    for place in places {
+        let at = *place as usize * cols;
+        to.extend_from_slice(&from[at..at + cols]);
+    }
+}
