@@ -6,7 +6,6 @@ use crate::layer::{Backward, Forward, Reads};
 use crate::matrix::Matrix;
 use crate::output::Output;
 use crate::parameters::{Gradients, ParameterIndex};
-use crate::product::Accumulate;
 use crate::simd;
 
 /// Bias and activation of one layer.
@@ -92,24 +91,24 @@ impl Finish {
         let sequences = out.layout.sequences.clone();
         let (grad, result) = out.grad_and_value();
         let cols = grad.cols();
-        match (self.activation, sequences) {
-            (Activation::SequenceSoftmax, Some(sequences)) => {
-                sequence_softmax_backward(grad, result, &sequences)
-            }
-            _ => self.activation.backward(
-                grad.values_mut(),
-                result.values(),
-                self.argument.values(),
-                cols,
-            ),
+        if let (Activation::SequenceSoftmax, Some(sequences)) = (self.activation, sequences) {
+            sequence_softmax_backward(grad, result, &sequences);
+        }
+        let argument = self.argument.values();
+        let block = |first: usize, block: &mut [f32]| {
+            let from = first * cols;
+            let argument = argument.get(from..).unwrap_or_default();
+            self.activation
+                .backward(block, &result.values()[from..], argument, cols);
+        };
+        match self.bias.and_then(|bias| gradients.dense(bias)) {
+            Some(bias) => simd::for_row_blocks_with_sums(grad.values_mut(), cols, bias, block),
+            None => block(0, grad.values_mut()),
         }
         if let Some(shared) = &self.shared
             && let Some(bias) = gradients.dense_zeroed(shared.parameter)
         {
             shared.add_gradient(bias, grad.values());
-        }
-        if let Some((bias, mode)) = self.bias.and_then(|bias| gradients.dense(bias)) {
-            simd::column_sums(bias, grad.values(), mode == Accumulate::Overwrite);
         }
     }
 }

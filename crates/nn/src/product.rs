@@ -15,7 +15,7 @@ pub enum Accumulate {
 }
 
 /// Products with fewer multiplications than this stay on one thread.
-const PARALLEL_MULTIPLICATIONS: usize = 1 << 20;
+const PARALLEL_MULTIPLICATIONS: usize = 1 << 21;
 
 /// A matrix inside a slice: `rows × cols`, rows `stride` apart, read transposed if asked.
 #[derive(Debug, Clone, Copy)]

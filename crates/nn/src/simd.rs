@@ -5,6 +5,8 @@
 
 use rayon::prelude::*;
 
+use crate::product::Accumulate;
+
 /// Blocks with fewer numbers than this are not worth another thread.
 const PARALLEL_NUMBERS: usize = 1 << 15;
 /// How many partial sums a reduction keeps.
@@ -44,6 +46,48 @@ pub fn for_row_blocks(
                 || work(block * rows, values),
             );
         });
+}
+
+/// Calls `work(first_row, rows)` for blocks of rows and adds the sum of all rows, as `work` leaves them, to `sums` (or
+/// overwrites it). Blocks do not depend on the number of threads, so neither does the order of the sum.
+pub fn for_row_blocks_with_sums(
+    values: &mut [f32],
+    cols: usize,
+    sums: (&mut [f32], Accumulate),
+    work: impl Fn(usize, &mut [f32]) + Send + Sync,
+) {
+    let (sums, mode) = sums;
+    if mode == Accumulate::Overwrite {
+        sums.fill(0.0);
+    }
+    if cols == 0 || values.is_empty() {
+        return;
+    }
+    let rows = PARALLEL_NUMBERS.div_ceil(cols).max(1);
+    let mut partial = vec![0.0; values.len().div_ceil(rows * cols) * cols];
+    let task = |(block, (values, partial)): (usize, (&mut [f32], &mut [f32]))| {
+        work(block * rows, values);
+        vectorised(
+            #[inline(always)]
+            || values.chunks_exact(cols).for_each(|row| add(partial, row)),
+        );
+    };
+    if rayon::current_num_threads() == 1 {
+        values
+            .chunks_mut(rows * cols)
+            .zip(partial.chunks_mut(cols))
+            .enumerate()
+            .for_each(task);
+    } else {
+        values
+            .par_chunks_mut(rows * cols)
+            .zip(partial.par_chunks_mut(cols))
+            .enumerate()
+            .for_each(task);
+    }
+    partial
+        .chunks_exact(cols)
+        .for_each(|partial| add(sums, partial));
 }
 
 /// Calls `work(first, values)` for blocks of `values`, each of which costs as much as `weight` numbers.
@@ -190,12 +234,12 @@ pub fn max(a: &[f32]) -> f32 {
 }
 
 /// `out += ` the sum of all rows of `values` (or `out = `), rows in order, columns spread over threads.
-pub fn column_sums(out: &mut [f32], values: &[f32], overwrite: bool) {
+pub fn column_sums(out: &mut [f32], values: &[f32], mode: Accumulate) {
     let cols = out.len();
     if cols == 0 {
         return;
     }
-    if overwrite {
+    if mode == Accumulate::Overwrite {
         out.fill(0.0);
     }
     let block = if values.len() < 4 * PARALLEL_NUMBERS {
@@ -261,9 +305,28 @@ mod tests {
                 .num_threads(threads)
                 .build()
                 .unwrap()
-                .install(|| column_sums(&mut out, &values, false));
+                .install(|| column_sums(&mut out, &values, Accumulate::Add));
             out
         };
+        let with_work = |threads| {
+            let (mut out, mut values) = (vec![1.0; cols], values.clone());
+            let double = |_: usize, block: &mut [f32]| block.iter_mut().for_each(|x| *x *= 2.0);
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| {
+                    for_row_blocks_with_sums(
+                        &mut values,
+                        cols,
+                        (&mut out, Accumulate::Overwrite),
+                        double,
+                    );
+                });
+            out
+        };
+        assert_eq!(with_work(1), with_work(3));
+        assert!((with_work(1)[0] - 2000.0).abs() < 80.0);
         assert_eq!(run(1), run(3));
         assert!((run(1)[0] - 1001.0).abs() < 40.0);
     }

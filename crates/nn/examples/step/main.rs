@@ -1,8 +1,9 @@
 //! How long is one training step without its update, for the networks that we promise to be fast?
 //!
-//! Method: one batch shape a network, four generated batches in turn, forward and backward, median of the timed steps
-//! after a warm-up. `mlp` also times the bare `gemm` calls of the same step. Threads: first argument, 1 by default;
-//! further arguments choose networks.
+//! Method: one batch shape a network, four generated batches in turn, forward and backward, after a warm-up: the median
+//! time of a step, and the processor time of all steps divided by their number (on a busy machine compare the latter).
+//! `mlp` also times the bare `gemm` calls of the same step. Threads: first argument, 1 by default; further arguments
+//! choose networks.
 //!
 //! ```text
 //! cargo run --release -p canoe-nn --example step -- 2 mlp
@@ -34,10 +35,13 @@ fn main() {
         let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
         if chosen("mlp") {
             let ours = report("mlp", models::mlp(), data::mlp());
-            let bare = median(&mut bare_products());
+            let bare = measure(&mut bare_products());
             println!(
-                "mlp: bare products {bare:?}, ratio {:.3}",
-                ours.as_secs_f64() / bare.as_secs_f64()
+                "mlp: bare products {:?}, processor {:?}; ratio {:.3}, processor {:.3}",
+                bare.median,
+                bare.processor,
+                ours.median.as_secs_f64() / bare.median.as_secs_f64(),
+                ours.processor.as_secs_f64() / bare.processor.as_secs_f64()
             );
         }
         for (name, model, batches) in [
@@ -57,7 +61,7 @@ fn main() {
     });
 }
 
-fn report(name: &str, model: config::ModelConfig, batches: Vec<Batch>) -> Duration {
+fn report(name: &str, model: config::ModelConfig, batches: Vec<Batch>) -> Times {
     let mut network = Network::new(&model).expect("the model is well formed");
     let parameters = initial(&network);
     let mut gradients = Gradients::new(network.parameters());
@@ -71,28 +75,56 @@ fn report(name: &str, model: config::ModelConfig, batches: Vec<Batch>) -> Durati
             .expect("the batch is well formed");
         network.backward(&parameters, &mut gradients, &mut |_, _| {});
     };
-    let time = median(&mut step);
+    let times = measure(&mut step);
     println!(
-        "{name}: {time:?} a step, {:.0} samples/s",
-        samples as f64 / time.as_secs_f64()
+        "{name}: {:?} a step, processor {:?}; {:.0} samples/s, {:.0} a processor second",
+        times.median,
+        times.processor,
+        samples as f64 / times.median.as_secs_f64(),
+        samples as f64 / times.processor.as_secs_f64()
     );
-    time
+    times
 }
 
-/// The median time of a step, over about [`SECONDS`] after a warm-up.
-fn median(step: &mut impl FnMut()) -> Duration {
+/// What a step takes.
+struct Times {
+    /// On the clock, the median.
+    median: Duration,
+    /// Of all processors, the mean.
+    processor: Duration,
+}
+
+/// Times a step over about [`SECONDS`] after a warm-up.
+fn measure(step: &mut impl FnMut()) -> Times {
     for _ in 0..8 {
         step();
     }
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), processor_time());
     let mut times = Vec::new();
     while start.elapsed().as_secs_f64() < SECONDS || times.len() < 5 {
         let begin = Instant::now();
         step();
         times.push(begin.elapsed());
     }
+    let processor = (processor_time() - used) / times.len() as u32;
     times.sort_unstable();
-    times[times.len() / 2]
+    Times {
+        median: times[times.len() / 2],
+        processor,
+    }
+}
+
+/// Time that all threads of this process have spent on processors; zero where the system does not say.
+fn processor_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let nanoseconds = threads.filter_map(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
 }
 
 fn initial(network: &Network) -> Parameters {

@@ -7,18 +7,49 @@ use crate::{
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    let model = Model::new()
-        .data("w", 500)
-        .data("t", 3)
-        .embedding("e", "w", 64)
-        .fc("h", &["e"], 96, "tanh")
-        .layer(Layer::new("max", "p", 96).input("h"))
-        .fc("y", &["p"], 3, "softmax")
-        .layer(
+    let base = || {
+        Model::new()
+            .data("w", 500)
+            .data("t", 3)
+            .embedding("e", "w", 64)
+    };
+    let lstm = Layer::new("lstmemory", "p0", 32)
+        .weighted("h", &[32, 32, 4])
+        .bias_of(224)
+        .act("tanh")
+        .with(|c| {
+            c.active_gate_type = Some("sigmoid".into());
+            c.active_state_type = Some("tanh".into());
+            c.drop_rate = Some(0.3);
+        });
+    let models = [
+        base()
+            .fc("h", &["e"], 96, "tanh")
+            .layer(Layer::new("max", "p", 96).input("h")),
+        base()
+            .layer(Layer::new("mixed", "c", 192).window("e", 64, -1, 3, 2))
+            .fc("h", &["c"], 96, "tanh")
+            .layer(Layer::new("max", "p", 96).input("h")),
+        base()
+            .layer(Layer::new("mixed", "c", 192).window("e", 64, -1, 3, 0))
+            .fc("h", &["c"], 96, "relu")
+            .layer(Layer::new("average", "p", 96).input("h")),
+        base()
+            .fc("h", &["e"], 128, "")
+            .layer(lstm)
+            .layer(Layer::new("average", "p", 32).input("p0")),
+    ];
+    for model in models {
+        let model = model.fc("y", &["p"], 3, "softmax").layer(
             Layer::new("multi-class-cross-entropy", "cost", 1)
                 .input("y")
                 .input("t"),
         );
+        compare_threads(&model);
+    }
+}
+
+fn compare_threads(model: &Model) {
     let samples = 200u32;
     let offsets: Vec<u32> = (0..=samples).map(|i| i * 40).collect();
     let batch = Batch {
@@ -44,6 +75,29 @@ fn threads_do_not_change_a_bit() {
     };
     let (one, three) = (run(1), run(3));
     assert!(one.1.to_bits() == three.1.to_bits() && one.0 == three.0);
+}
+
+#[test]
+fn a_maximum_can_tell_where_it_was() {
+    let model = Model::new().data("x", 1).layer(
+        Layer::new("max", "m", 1)
+            .input("x")
+            .with(|c| c.output_max_index = Some(true)),
+    );
+    let mut network = Network::new(&model.0).unwrap();
+    let values = vec![1.0, 3.0, 2.0, 5.0, 4.0];
+    let slot = Slot::sequence(SlotData::Dense { dim: 1, values }, vec![0, 3, 3, 5]);
+    let batch = Batch {
+        samples: 3,
+        slots: vec![slot],
+    };
+    network
+        .forward(&Parameters::default(), &batch, Pass::Test)
+        .unwrap();
+    assert_eq!(
+        network.output("m").unwrap().to_dense().unwrap(),
+        [1.0, 0.0, 3.0]
+    );
 }
 
 #[test]

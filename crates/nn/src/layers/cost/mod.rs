@@ -16,6 +16,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 use crate::matrix::SparseRows;
 use crate::output::{Data, Output};
+use crate::product::Accumulate;
 use crate::simd;
 
 /// What a row should have been.
@@ -107,7 +108,8 @@ impl<L: RowLoss> Layer for Cost<L> {
         }
         let weights =
             (pass.inputs.len() == 3).then(|| pass.inputs.get(2).value().values().to_vec());
-        let mut grad = std::mem::take(pass.inputs.get_mut(0).grad_mut());
+        let (grad, mode, _) = pass.inputs.get_mut(0).grad_target();
+        let mut grad = std::mem::take(grad);
         let (x, label) = (pass.inputs.get(0).value(), pass.inputs.get(1));
         let cols = grad.cols();
         simd::for_row_blocks(
@@ -117,6 +119,9 @@ impl<L: RowLoss> Layer for Cost<L> {
             |first, block| {
                 for (offset, grad) in block.chunks_exact_mut(cols).enumerate() {
                     let row = first + offset;
+                    if mode == Accumulate::Overwrite {
+                        grad.fill(0.0);
+                    }
                     let scale = self.coeff * weights.as_ref().map_or(1.0, |weights| weights[row]);
                     self.loss
                         .add_grad(x.row(row), Label::of(label, row), scale, grad);

@@ -1,4 +1,6 @@
 //! The maximum of each column over a sequence: `y = f(max_t x[t] + b)`; 0 for an empty sequence.
+//!
+//! With `output_max_index` the result is the row of each maximum in the batch instead, and has no gradient.
 
 use super::Segments;
 use crate::error::{BuildError, LayerError};
@@ -11,6 +13,7 @@ pub struct MaxPooling {
     segments: Segments,
     /// Stored row of each maximum; `u32::MAX` for none.
     winners: Vec<u32>,
+    output_index: bool,
     finish: Finish,
 }
 
@@ -19,17 +22,26 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(MaxPooling {
         segments: Segments::new(build)?,
         winners: Vec::new(),
+        output_index: build.config.output_max_index(),
         finish: build.finish()?,
     }))
 }
 
 impl Layer for MaxPooling {
     fn reads(&self) -> Reads {
-        Reads::Samples
+        if self.output_index {
+            Reads::Batch
+        } else {
+            Reads::Samples
+        }
     }
 
     fn gathers(&self) -> bool {
-        true
+        !self.output_index
+    }
+
+    fn is_differentiable(&self) -> bool {
+        !self.output_index
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
@@ -69,6 +81,16 @@ impl Layer for MaxPooling {
                 }
             },
         );
+        if self.output_index {
+            for (out, &winner) in out.values_mut().iter_mut().zip(&self.winners) {
+                *out = if winner == u32::MAX {
+                    0.0
+                } else {
+                    winner as f32
+                };
+            }
+            return Ok(());
+        }
         self.finish.forward(pass)
     }
 

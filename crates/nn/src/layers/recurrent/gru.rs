@@ -130,7 +130,7 @@ impl Layer for Gru {
             multiply(candidate, View::from(&self.reset).t(), grads, mode);
         }
         if let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) {
-            simd::column_sums(bias, self.sums.values(), mode == Accumulate::Overwrite);
+            simd::column_sums(bias, self.sums.values(), mode);
         }
         if pass.inputs.wants_grad(0) {
             scatter_add_rows(

@@ -264,7 +264,7 @@ impl Lstm {
             return;
         };
         let (sums, peepholes) = bias.split_at_mut(4 * size);
-        simd::column_sums(sums, self.gates.values(), mode == Accumulate::Overwrite);
+        simd::column_sums(sums, self.gates.values(), mode);
         if mode == Accumulate::Overwrite {
             peepholes.fill(0.0);
         }

@@ -124,7 +124,7 @@ impl Layer for Recurrent {
             multiply(weight, previous.t(), grads, mode);
         }
         if let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) {
-            simd::column_sums(bias, self.grads.values(), mode == Accumulate::Overwrite);
+            simd::column_sums(bias, self.grads.values(), mode);
         }
         if pass.inputs.wants_grad(0) {
             scatter_add_rows(
