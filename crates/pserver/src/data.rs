@@ -1,5 +1,6 @@
 //! The data plane of one connection: pushes, pulls, the end of batches and passes.
 
+use crate::barrier::Apply;
 use crate::connection::unexpected;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
@@ -134,18 +135,15 @@ impl Line<'_> {
         Ok(piece.ok_or_else(|| invalid(format!("there is no table {table}")))?)
     }
 
-    fn begin_push(&self, hot: &Hot) -> Result<(), Stop> {
+    fn begin_push(&self, hot: &Hot) -> Result<Option<Apply>, Stop> {
         let stall = self.host.config.stall;
-        let lead = self.service.begin_push(
-            stall,
-            self.trainer,
-            hot.step.0,
-            hot.table.index(),
-            hot.samples,
-        )?;
+        let who = (self.trainer, hot.step.0);
+        let (lead, apply) = self
+            .service
+            .begin_push(stall, who, hot.table.index(), hot.samples)?;
         self.host.metrics.pushes.add(1);
         self.host.metrics.staleness.raise(lead);
-        Ok(())
+        Ok(apply)
     }
 
     fn end_push(&self, table: TableId, push: Staged) {
@@ -170,7 +168,21 @@ impl Line<'_> {
             );
             return Err(invalid(text).into());
         }
-        self.begin_push(hot)?;
+        if let Some(apply) = self.begin_push(hot)? {
+            let listener = RunListener {
+                host: self.host,
+                run: self.run,
+            };
+            let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &listener);
+            let channel = &mut *self.channel;
+            let receive = |block: &mut [f32]| channel.read_values(head.encoding, block);
+            return Ok(self.service.apply_arriving(
+                &self.run.tables,
+                (self.trainer, &apply),
+                report,
+                receive,
+            )?);
+        }
         let mut gradient = match self.service.take_staged(self.trainer, hot.table.index()) {
             Staged::Dense(buffer) => buffer,
             _ => Vec::new(),

@@ -198,6 +198,12 @@ impl Host {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if listed.as_ref() != Some(wanted) {
             snapshots.refresh(wanted);
+            for step in snapshots.store().unusable(wanted) {
+                let text = format!(
+                    "snapshot of step {step} is damaged or of another job or model; it is not used"
+                );
+                self.say(Level::Warning, &text);
+            }
             *listed = Some(wanted.clone());
         }
         snapshots.have()

@@ -99,7 +99,7 @@ impl SparsePiece {
         }
     }
 
-    /// Numbers in a stored row: values, state, mark.
+    /// Numbers in a stored row: mark, values, state.
     pub fn stride(&self) -> usize {
         self.stride
     }
@@ -214,8 +214,7 @@ impl SparsePiece {
                 &mut found.slots,
             );
             for slot in &found.slots[run.start..run.end] {
-                let row = shard.touch(*slot, self.stride);
-                let (row, mark) = row.split_at_mut(self.stride - 1);
+                let (mark, row) = shard.touch(*slot, self.stride).split_at_mut(1);
                 let mut last = mark[0].to_bits();
                 table.rule.catch_up(&progress, row, &mut last);
                 mark[0] = f32::from_bits(last);
@@ -238,8 +237,8 @@ impl SparsePiece {
                 match shard.find(found.ids[at], found.hashes[at]) {
                     Some(slot) => {
                         let row = shard.row(slot, self.stride);
-                        copy.copy_from_slice(&row[..self.stride - 1]);
-                        last = row[self.stride - 1].to_bits();
+                        copy.copy_from_slice(&row[1..]);
+                        last = row[0].to_bits();
                     }
                     None => {
                         copy.fill(0.0);
@@ -301,7 +300,7 @@ impl SparsePiece {
                 Some(slot) => slot,
                 None => self.make(table, shard, ids[at]),
             };
-            prefetch::slice(shard.row(slot, self.stride));
+            prefetch::slice(&shard.row(slot, self.stride)[..1 + table.cols()]);
             slots.push(slot);
         }
     }
@@ -309,7 +308,9 @@ impl SparsePiece {
     fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
         let slot = shard.insert(id, self.stride, |id| row_hash(self.table_hash, id));
         let row = shard.touch(slot, self.stride);
-        table.initial.fill(u64::from(id), &mut row[..table.cols()]);
+        table
+            .initial
+            .fill(u64::from(id), &mut row[1..1 + table.cols()]);
         slot
     }
 
@@ -358,7 +359,7 @@ impl SparsePiece {
         }
         let stride = self.stride;
         let mut update = |slot: u32, gradient: &[f32]| {
-            let (row, mark) = shard.touch(slot, stride).split_at_mut(stride - 1);
+            let (mark, row) = shard.touch(slot, stride).split_at_mut(1);
             let mut last = mark[0].to_bits();
             table.rule.update_row(step, row, &mut last, gradient);
             mark[0] = f32::from_bits(last);
