@@ -352,27 +352,30 @@ impl Line<'_> {
         self.wait_readable(hot.table.index(), hot)?;
         self.host.metrics.pulls.add(1);
         self.host.metrics.rows_pulled.add(u64::from(hot.count));
-        let mut ticket = 0;
-        if view == View::Training {
-            self.tickets += 1;
-            ticket = self.tickets;
-            piece.pull(table, &mut found, &mut self.values);
-        } else {
-            piece.peek(table, &found, view, &mut self.values);
-        }
-        let answer = Hot { ticket, ..*hot };
+        let count = found.len() * table.cols();
         self.host
             .metrics
             .bytes_out
-            .add((self.values.len() * head.encoding.bytes()) as u64);
-        let runs = std::iter::once(self.values.as_slice());
-        self.channel
-            .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
-        if ticket == 0 {
+            .add((count * head.encoding.bytes()) as u64);
+        if view != View::Training {
+            piece.peek(table, &found, view, &mut self.values);
+            let runs = std::iter::once(self.values.as_slice());
+            self.channel
+                .send_values(Kind::Values, head.encoding, hot, &[], runs)?;
             self.spare.push(found);
-        } else {
-            self.pulled.insert(hot.table.0, (ticket, found));
+            return Ok(());
         }
+        self.tickets += 1;
+        let answer = Hot {
+            ticket: self.tickets,
+            ..*hot
+        };
+        self.channel
+            .begin_values(Kind::Values, head.encoding, &answer, &[], count)?;
+        let channel = &mut *self.channel;
+        let send = |numbers: &[f32]| channel.more(head.encoding, numbers);
+        piece.pull(table, &mut found, &mut self.values, send)?;
+        self.pulled.insert(hot.table.0, (self.tickets, found));
         Ok(())
     }
 

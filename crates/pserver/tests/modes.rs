@@ -153,7 +153,7 @@ fn sixteen_bit_payloads_come_near() {
 fn averages_are_served_beside_values() {
     let average = Average {
         window: 0.5,
-        longest: None,
+        max_window: None,
     };
     let mut job = Job {
         servers: 2,

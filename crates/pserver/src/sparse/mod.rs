@@ -21,6 +21,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
 
+/// Numbers that are gathered before they are sent, so that they stay in the cache.
+const PIECE: usize = 16_384;
+
 /// One service's part of a sparse table.
 #[derive(Debug)]
 pub struct SparsePiece {
@@ -195,14 +198,20 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Finds the rows, makes those that are missing, and writes their values into `out`, brought to the present.
-    pub fn pull(&self, table: &Table, found: &mut Found, out: &mut Vec<f32>) {
+    /// Finds the rows, makes those that are missing, and gives their values, brought to the present, piece by piece
+    /// to `send`; `out` is a buffer. No lock is held while it is sent.
+    pub fn pull<E>(
+        &self,
+        table: &Table,
+        found: &mut Found,
+        out: &mut Vec<f32>,
+        mut send: impl FnMut(&[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let cols = table.cols();
         out.clear();
-        out.reserve(found.ids.len() * cols);
         found.slots.clear();
         found.generation = self.generation.load(Ordering::Acquire);
-        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress();
         for run in &found.runs {
             let mut shard = self.enter(run);
             self.locate(
@@ -220,7 +229,13 @@ impl SparsePiece {
                 mark[0] = f32::from_bits(last);
                 out.extend_from_slice(&row[..cols]);
             }
+            drop(shard);
+            if out.len() >= PIECE {
+                send(out)?;
+                out.clear();
+            }
         }
+        if out.is_empty() { Ok(()) } else { send(out) }
     }
 
     /// Writes values for testing or saving; makes and changes nothing.

@@ -136,7 +136,8 @@ pub enum Message {
         connection: u64,
         report: Box<Report>,
     },
-    Refused {
+    /// The connection is not known or not wanted.
+    Closed {
         connection: u64,
     },
     Open {

@@ -38,6 +38,7 @@ pub struct SimTrainer {
     step: u64,
     pass: u64,
     batch: u64,
+    closed: bool,
 }
 
 impl SimTrainer {
@@ -62,6 +63,7 @@ impl SimTrainer {
             step: 0,
             pass: 0,
             batch: 0,
+            closed: false,
         }
     }
 
@@ -92,6 +94,7 @@ impl SimTrainer {
         self.at = Epoch(0);
         self.opening = None;
         self.opened = Epoch(0);
+        self.closed = false;
         self.connection = super::mix(self.connection + 1);
         self.reports.fill(None);
         self.heard.fill(now);
@@ -124,7 +127,7 @@ impl SimTrainer {
         let refused = self.state == State::Joining
             && self.reports.iter().any(Option::is_none)
             && now - self.since > 100;
-        if silent || impatient || refused {
+        if silent || impatient || refused || self.closed {
             self.rejoin(now, out);
             return;
         }
@@ -243,6 +246,10 @@ impl SimTrainer {
                 }
                 self.heard[server] = now;
                 self.look(now, out);
+            }
+            Message::Closed { connection } if connection == self.connection => {
+                // The next tick joins again; a server may refuse for a while.
+                self.closed = true;
             }
             Message::Opened { epoch, ok } if self.opening == Some(epoch) => {
                 if !ok {
