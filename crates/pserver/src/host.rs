@@ -110,6 +110,10 @@ impl Host {
         self.fewer.notify_all();
     }
 
+    pub(crate) fn has_connections(&self) -> bool {
+        !self.connections().is_empty()
+    }
+
     /// Ends every connection; for shutdown.
     pub(crate) fn cut_all(&self) {
         self.connections()

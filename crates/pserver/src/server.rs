@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::recovery::{Phase, Report};
 use wire::stream::{Stream, listen_tcp, listen_unix};
 use wire::tls::ServerTls;
@@ -173,6 +173,14 @@ impl Server {
                 return outcome;
             }
             self.host.wait_change(Duration::from_millis(200));
+        }
+    }
+
+    /// After the job has ended: stays for at most `limit` until every trainer has heard so and hung up.
+    pub fn linger(&self, limit: Duration) {
+        let begun = Instant::now();
+        while self.host.has_connections() && begun.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
