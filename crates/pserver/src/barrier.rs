@@ -165,6 +165,22 @@ impl Barrier {
         Admission::Now
     }
 
+    /// If the push that is under way is the last one that its table waits for, its table may be applied while the
+    /// push still arrives. The caller must then call [`Barrier::applied`] instead of [`Barrier::stored`]; if the push
+    /// never arrives, the table is half applied and the service at no boundary.
+    pub fn last(&mut self, trainer: usize, table: usize) -> Option<Apply> {
+        if self.mode != Mode::Sync {
+            return None;
+        }
+        let slot = trainer * self.applied.len() + table;
+        self.pushes[slot] = Push::Stored;
+        let apply = self.ready(table);
+        if apply.is_none() {
+            self.pushes[slot] = Push::Arriving;
+        }
+        apply
+    }
+
     fn admit(&self, trainer: usize, step: u64) -> Admission {
         if self.mode != Mode::Sync {
             return match self.turns[trainer] {
@@ -408,6 +424,24 @@ mod tests {
         assert_eq!(b.finish(1, 0, 5), Ok(vec![]));
         assert_eq!(b.advance(), Event::Step(1));
         assert_eq!(b.push(0, 1, 0, 3), Admission::Now);
+    }
+
+    #[test]
+    fn the_last_push_may_be_applied_while_it_arrives() {
+        let mut b = barrier(Mode::Sync, 2, 1);
+        assert_eq!(b.push(1, 0, 0, 5), Admission::Now);
+        assert_eq!(b.last(1, 0), None);
+        assert_eq!(b.stored(1, 0), vec![]);
+        assert_eq!(b.push(0, 0, 0, 3), Admission::Now);
+        let apply = Apply {
+            table: 0,
+            samples: 8,
+            contributors: vec![0, 1],
+        };
+        assert_eq!(b.last(0, 0), Some(apply));
+        assert_eq!(b.boundary(), None);
+        b.applied(0);
+        assert!(b.readable(1, 0, 1));
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn greet(
     let admitted = match hello.role {
         Role::Pulse => join(host, &hello, number),
         Role::Command => check_ports(host, &hello)
-            .and_then(|()| host.members().check(&hello))
+            .and_then(|()| host.members().command(&hello))
             .map(|()| None),
         Role::Data => attach(host, &hello, number, channel).map(Some),
     };

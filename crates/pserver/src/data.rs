@@ -1,5 +1,6 @@
 //! The data plane of one connection: pushes, pulls, the end of batches and passes.
 
+use crate::barrier::Apply;
 use crate::connection::unexpected;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
@@ -134,18 +135,15 @@ impl Line<'_> {
         Ok(piece.ok_or_else(|| invalid(format!("there is no table {table}")))?)
     }
 
-    fn begin_push(&self, hot: &Hot) -> Result<(), Stop> {
+    fn begin_push(&self, hot: &Hot) -> Result<Option<Apply>, Stop> {
         let stall = self.host.config.stall;
-        let lead = self.service.begin_push(
-            stall,
-            self.trainer,
-            hot.step.0,
-            hot.table.index(),
-            hot.samples,
-        )?;
+        let who = (self.trainer, hot.step.0);
+        let (lead, apply) = self
+            .service
+            .begin_push(stall, who, hot.table.index(), hot.samples)?;
         self.host.metrics.pushes.add(1);
         self.host.metrics.staleness.raise(lead);
-        Ok(())
+        Ok(apply)
     }
 
     fn end_push(&self, table: TableId, push: Staged) {
@@ -170,7 +168,21 @@ impl Line<'_> {
             );
             return Err(invalid(text).into());
         }
-        self.begin_push(hot)?;
+        if let Some(apply) = self.begin_push(hot)? {
+            let listener = RunListener {
+                host: self.host,
+                run: self.run,
+            };
+            let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &listener);
+            let channel = &mut *self.channel;
+            let receive = |block: &mut [f32]| channel.read_values(head.encoding, block);
+            return Ok(self.service.apply_arriving(
+                &self.run.tables,
+                (self.trainer, &apply),
+                report,
+                receive,
+            )?);
+        }
         let mut gradient = match self.service.take_staged(self.trainer, hot.table.index()) {
             Staged::Dense(buffer) => buffer,
             _ => Vec::new(),
@@ -340,27 +352,30 @@ impl Line<'_> {
         self.wait_readable(hot.table.index(), hot)?;
         self.host.metrics.pulls.add(1);
         self.host.metrics.rows_pulled.add(u64::from(hot.count));
-        let mut ticket = 0;
-        if view == View::Training {
-            self.tickets += 1;
-            ticket = self.tickets;
-            piece.pull(table, &mut found, &mut self.values);
-        } else {
-            piece.peek(table, &found, view, &mut self.values);
-        }
-        let answer = Hot { ticket, ..*hot };
+        let count = found.len() * table.cols();
         self.host
             .metrics
             .bytes_out
-            .add((self.values.len() * head.encoding.bytes()) as u64);
-        let runs = std::iter::once(self.values.as_slice());
-        self.channel
-            .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
-        if ticket == 0 {
+            .add((count * head.encoding.bytes()) as u64);
+        if view != View::Training {
+            piece.peek(table, &found, view, &mut self.values);
+            let runs = std::iter::once(self.values.as_slice());
+            self.channel
+                .send_values(Kind::Values, head.encoding, hot, &[], runs)?;
             self.spare.push(found);
-        } else {
-            self.pulled.insert(hot.table.0, (ticket, found));
+            return Ok(());
         }
+        self.tickets += 1;
+        let answer = Hot {
+            ticket: self.tickets,
+            ..*hot
+        };
+        self.channel
+            .begin_values(Kind::Values, head.encoding, &answer, &[], count)?;
+        let channel = &mut *self.channel;
+        let send = |numbers: &[f32]| channel.more(head.encoding, numbers);
+        piece.pull(table, &mut found, &mut self.values, send)?;
+        self.pulled.insert(hot.table.0, (self.tickets, found));
         Ok(())
     }
 

@@ -116,6 +116,52 @@ impl DensePiece {
         }
     }
 
+    /// Sums and applies block by block while the last push arrives: `receive` gives its next values. `pushes` are
+    /// those of the other trainers, `before` of them come before the arriving one.
+    pub fn apply_arriving<E>(
+        &self,
+        table: &Table,
+        samples: u64,
+        (pushes, before): (&mut [Vec<f32>], usize),
+        mut receive: impl FnMut(&mut [f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
+        if self.wanted.swap(false, Ordering::AcqRel) {
+            self.keep(data.clone());
+        }
+        let data = &mut *data;
+        let step = table.rule.begin(&mut data.progress, samples);
+        let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
+        let mut arriving = vec![0.0; longest];
+        let mut at = 0;
+        for block in &self.blocks {
+            let range = at..at + block.len;
+            let arriving = &mut arriving[..block.len];
+            receive(arriving)?;
+            let (earlier, later) = pushes.split_at_mut(before);
+            let sum = match earlier.split_first_mut() {
+                None => arriving,
+                Some((first, others)) => {
+                    let sum = &mut first[range.clone()];
+                    others
+                        .iter()
+                        .for_each(|other| add(sum, &other[range.clone()]));
+                    add(sum, arriving);
+                    sum
+                }
+            };
+            later
+                .iter()
+                .for_each(|other| add(sum, &other[range.clone()]));
+            let state = &mut data.state[at * table.slots..(at + block.len) * table.slots];
+            table
+                .rule
+                .update(&step, &mut data.values[range], state, sum);
+            at += block.len;
+        }
+        Ok(())
+    }
+
     /// Asks for a copy of the numbers as they are now; whoever comes first makes it: [`DensePiece::capture`] or
     /// the next change.
     pub fn want(&self) {

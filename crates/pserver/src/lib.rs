@@ -12,7 +12,7 @@
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one epoch.
 //! - [`snapshot`], [`saving`](self): tables to disk and back.
-//! - [`host`](self), [`connection`](self), [`data`](self): what connections share and say.
+//! - [`host`](self), [`opening`](self), [`connection`](self), [`data`](self): what connections share and say.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
 //! - [`bench`]: how fast it is.
 //!
@@ -32,6 +32,7 @@ mod host;
 pub mod members;
 pub mod metrics;
 pub mod nics;
+mod opening;
 pub mod run;
 mod saving;
 pub mod server;

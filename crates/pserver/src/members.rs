@@ -28,7 +28,17 @@ struct Seat {
     instance: u64,
     connection: u64,
     heard: Millis,
+    /// The epoch that its heartbeats name.
     at: Epoch,
+    /// It has data connections in the present epoch. Kept apart from `at`: a heartbeat from before it entered may
+    /// arrive after them.
+    attached: bool,
+}
+
+impl Seat {
+    fn waits(self) -> bool {
+        self.at == Epoch(0) && !self.attached
+    }
 }
 
 /// The members of a job as one server sees them.
@@ -94,7 +104,7 @@ impl Members {
 
     /// Trainers that wait to be let in.
     pub fn waiting(&self) -> Vec<TrainerId> {
-        self.list(|seat| seat.is_some_and(|seat| seat.at == Epoch(0)))
+        self.list(|seat| seat.is_some_and(Seat::waits))
     }
 
     /// Trainers that are not here.
@@ -191,9 +201,10 @@ impl Members {
             connection,
             heard: now,
             at: Epoch(0),
+            attached: false,
         });
         self.left[hello.trainer.index()] = false;
-        if was.is_some_and(|seat| seat.at != Epoch(0)) {
+        if was.is_some_and(|seat| !seat.waits()) {
             return Ok(self.end(format!("trainer {} joins again", hello.trainer)));
         }
         Ok(Effect::None)
@@ -213,6 +224,20 @@ impl Members {
         Effect::None
     }
 
+    /// A command connection begins: only a trainer that has its seat may command, so that a process with an id that
+    /// is not its own cannot end the job of the others.
+    pub fn command(&mut self, hello: &Hello) -> Result<(), Refusal> {
+        self.check(hello)?;
+        let seat = self.seats[hello.trainer.index()];
+        if seat.is_some_and(|seat| seat.instance == hello.instance) {
+            return Ok(());
+        }
+        Err(Refusal {
+            code: Code::Interrupted,
+            text: format!("trainer {} has not joined", hello.trainer),
+        })
+    }
+
     /// A data connection begins: only members that run in the present epoch may have one.
     pub fn attach(&mut self, hello: &Hello) -> Result<(), Refusal> {
         self.check(hello)?;
@@ -220,7 +245,7 @@ impl Members {
         let seat = self.seats[hello.trainer.index()].as_mut();
         match seat.filter(|seat| seat.instance == hello.instance) {
             Some(seat) if running && hello.epoch == epoch => {
-                seat.at = epoch;
+                seat.attached = true;
                 Ok(())
             }
             _ => Err(Refusal {
@@ -295,6 +320,10 @@ impl Members {
         self.phase = Phase::Running;
         self.reason.clear();
         self.left.fill(false);
+        self.seats
+            .iter_mut()
+            .flatten()
+            .for_each(|seat| seat.attached = false);
     }
 
     /// A trainer is done. True when all are.
@@ -428,6 +457,13 @@ mod tests {
     }
 
     #[test]
+    fn a_process_without_a_seat_cannot_command() {
+        let mut m = running();
+        assert_eq!(m.command(&hello(1, 11)), Ok(()));
+        assert!(m.command(&hello(1, 99)).is_err());
+    }
+
+    #[test]
     fn any_loss_ends_the_epoch_once() {
         let mut m = running();
         assert_eq!(
@@ -457,10 +493,19 @@ mod tests {
             m.may_open(TrainerId(0), Epoch(2)).is_err(),
             "trainer 0 is still in the old epoch"
         );
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 20), Effect::None);
+        assert_eq!(m.join(&hello(0, 10), 6, 20), Ok(Effect::None));
         assert!(m.may_open(TrainerId(0), Epoch(1)).is_err(), "an old number");
         assert!(m.may_open(TrainerId(1), Epoch(2)).is_err(), "not trainer 0");
         assert_eq!(m.may_open(TrainerId(0), Epoch(2)), Ok(()));
+    }
+
+    #[test]
+    fn a_heartbeat_from_before_entering_is_no_departure() {
+        let mut m = running();
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 5), Effect::None);
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 6), Effect::None);
+        assert_eq!(m.phase(), Phase::Running);
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 7), Effect::Broken);
     }
 
     #[test]

@@ -112,9 +112,10 @@ fn restore(
     let cols = run.tables[table].cols();
     for piece in run.sparse_pieces(table).filter(|piece| piece.holds(shard)) {
         let mut plain = rows.to_vec();
-        plain
-            .chunks_exact_mut(piece.stride())
-            .for_each(|row| row[cols..].fill(0.0));
+        plain.chunks_exact_mut(piece.stride()).for_each(|row| {
+            row[0] = 0.0;
+            row[1 + cols..].fill(0.0);
+        });
         piece
             .restore(shard, ids, &plain)
             .map_err(FormatError::Impossible)?;

@@ -218,15 +218,19 @@ impl Server {
         self.host.stopping.store(true, Ordering::Release);
         self.host.stop_snapshots();
         self.host.cut_all();
-        for (address, port) in &self.listeners {
-            wake(*address, *port, self.host.config.local_sockets);
-        }
         let threads: Vec<_> = self
             .threads
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .drain(..)
             .collect();
+        // A knock may get lost on a busy machine: knock until all have heard.
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            for (address, port) in &self.listeners {
+                wake(*address, *port, self.host.config.local_sockets);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         for thread in threads {
             // A listener thread has no result to lose.
             let _ = thread.join();
@@ -296,7 +300,7 @@ fn accept_unix(host: &Arc<Host>, number: usize, listener: &UnixListener) {
             continue;
         };
         let shared = host.clone();
-        std::thread::spawn(move || connection::serve(&shared, number, Stream::Unix(unix)));
+        std::thread::spawn(move || connection::serve(&shared, number, Stream::unix(unix)));
     }
 }
 

@@ -193,22 +193,64 @@ impl Service {
         }
     }
 
-    /// Waits until the trainer may push, and registers the push.
+    /// Waits until the trainer may push, and registers the push. Answers its lead over the slowest trainer and, if
+    /// the table is dense and waits for this push alone, what to apply while it arrives.
     pub fn begin_push(
         &self,
         limit: Duration,
-        trainer: usize,
-        step: u64,
+        (trainer, step): (usize, u64),
         table: usize,
         samples: u64,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<(u64, Option<Apply>), Refusal> {
+        let dense = matches!(self.pieces[table], Piece::Dense(_));
         self.wait(limit, |state| {
             match state.barrier.push(trainer, step, table, samples) {
-                Admission::Now => Some(Ok(state.barrier.lead(trainer))),
+                Admission::Now => {
+                    let apply = if dense {
+                        state.barrier.last(trainer, table)
+                    } else {
+                        None
+                    };
+                    Some(Ok((state.barrier.lead(trainer), apply)))
+                }
                 Admission::Later => None,
                 Admission::Refused(error) => Some(Err(invalid(error.to_string()))),
             }
         })
+    }
+
+    /// Applies a dense table while its last push arrives.
+    pub fn apply_arriving<E>(
+        &self,
+        tables: &[Table],
+        (trainer, apply): (usize, &Apply),
+        report: (&Metrics, &dyn Listener),
+        receive: impl FnMut(&mut [f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Piece::Dense(piece) = &self.pieces[apply.table] else {
+            return Ok(());
+        };
+        let others = apply.contributors.iter().filter(|t| **t != trainer);
+        let before = others.clone().filter(|t| **t < trainer).count();
+        let mut pushes: Vec<Vec<f32>> = others
+            .clone()
+            .map(|t| match self.take_staged(*t, apply.table) {
+                Staged::Dense(gradient) => gradient,
+                _ => vec![0.0; piece.len()],
+            })
+            .collect();
+        piece.apply_arriving(
+            &tables[apply.table],
+            apply.samples,
+            (&mut pushes, before),
+            receive,
+        )?;
+        for (other, push) in others.zip(pushes) {
+            *self.place(*other, apply.table) = Staged::Dense(push);
+        }
+        self.lock().barrier.applied(apply.table);
+        self.perform(tables, Vec::new(), report);
+        Ok(())
     }
 
     /// Takes what the trainer's last push of the table left, to be filled again.
@@ -345,6 +387,7 @@ impl Service {
             self.lock().barrier.applied(apply.table);
             self.changed.notify_all();
         }
+        self.changed.notify_all();
         let mut state = self.lock();
         loop {
             match state.barrier.advance() {

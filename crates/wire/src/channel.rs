@@ -157,6 +157,32 @@ impl Channel {
         Ok(())
     }
 
+    /// Begins a data-plane frame of `before` and `count` numbers, which follow with [`Channel::more`]. For numbers
+    /// that are gathered piece by piece, while they are in the cache.
+    pub fn begin_values(
+        &mut self,
+        kind: Kind,
+        encoding: Encoding,
+        hot: &Hot,
+        before: &[u8],
+        count: usize,
+    ) -> Result<(), ChannelError> {
+        let payload = (before.len() + count * encoding.bytes()) as u64;
+        let mut parts = [IoSlice::new(before)];
+        self.send_parts(kind, encoding, &hot.encode(), payload, &mut parts)
+    }
+
+    /// The next numbers of the frame that was begun.
+    pub fn more(&mut self, encoding: Encoding, numbers: &[f32]) -> Result<(), ChannelError> {
+        if encoding == Encoding::F32 {
+            return self
+                .stream
+                .write_all(bytemuck::cast_slice(numbers))
+                .map_err(|source| Self::broken(&self.peer, source));
+        }
+        self.send_narrow(encoding, numbers)
+    }
+
     fn send_narrow(&mut self, encoding: Encoding, run: &[f32]) -> Result<(), ChannelError> {
         self.words.resize(CONVERTED, 0);
         for piece in run.chunks(CONVERTED) {

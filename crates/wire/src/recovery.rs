@@ -87,6 +87,65 @@ pub fn stable(reports: &[Report]) -> Option<Step> {
         .max()
 }
 
+/// What the reports of all servers mean for a trainer that waits to be let in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// All servers run this epoch: go in.
+    Enter(Epoch, Boundary),
+    /// Everybody is there; trainer 0 may open this epoch.
+    Open(Epoch, Start),
+    /// Not yet, for this reason.
+    Wait(String),
+    /// The job has ended without this trainer.
+    Over,
+}
+
+/// What the reports mean. `seen` is the last epoch this trainer was in.
+pub fn judge(
+    reports: &[Report],
+    seen: Epoch,
+    trainers: u32,
+    name: impl Fn(usize) -> String,
+) -> Verdict {
+    if reports.iter().any(|r| r.phase == Phase::Finished) {
+        return Verdict::Over;
+    }
+    let newest = reports.iter().map(|r| r.epoch).max().unwrap_or_default();
+    let all_run = reports
+        .iter()
+        .all(|r| r.phase == Phase::Running && r.epoch == newest);
+    if all_run
+        && newest > seen
+        && let Some(boundary) = reports.first().and_then(|r| r.boundary.clone())
+    {
+        return Verdict::Enter(newest, boundary);
+    }
+    for (server, report) in reports.iter().enumerate() {
+        if report.waiting.len() == trainers as usize {
+            continue;
+        }
+        let list = |ids: &[TrainerId]| {
+            ids.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        return Verdict::Wait(if report.missing.is_empty() {
+            format!(
+                "server {} waits for trainers to leave the old epoch",
+                name(server)
+            )
+        } else {
+            format!(
+                "server {} waits for trainers {} to connect",
+                name(server),
+                list(&report.missing)
+            )
+        });
+    }
+    Verdict::Open(Epoch(newest.max(seen).0 + 1), decide(reports))
+}
+
 /// Which snapshots a server may delete: all but the newest two, and never the newest one that is known to be
 /// on all servers nor anything after it. `have` is ascending.
 pub fn expendable(have: &[Step], stable: Option<Step>) -> Vec<Step> {
@@ -170,5 +229,53 @@ mod tests {
         assert_eq!(expendable(&have, Some(Step(20))), steps(&[10]));
         assert_eq!(expendable(&have, Some(Step(40))), steps(&[10, 20]));
         assert_eq!(expendable(&have[..2], Some(Step(20))), steps(&[]));
+    }
+
+    fn seat(phase: Phase, epoch: u64, waiting: u32) -> Report {
+        Report {
+            epoch: Epoch(epoch),
+            phase,
+            reason: String::new(),
+            waiting: (0..waiting).map(TrainerId).collect(),
+            missing: (waiting..2).map(TrainerId).collect(),
+            boundary: Some(Boundary {
+                step: Step(4),
+                pass: 0,
+                batches: vec![4, 4],
+            }),
+            snapshots: vec![],
+            status: Status::default(),
+        }
+    }
+
+    fn verdict(reports: &[Report], seen: u64) -> Verdict {
+        judge(reports, Epoch(seen), 2, |server| format!("s{server}"))
+    }
+
+    #[test]
+    fn a_trainer_enters_only_what_all_servers_run_and_it_has_not_left() {
+        let run = seat(Phase::Running, 5, 2);
+        let lobby = seat(Phase::Lobby, 4, 2);
+        assert!(matches!(
+            verdict(&[run.clone(), run.clone()], 4),
+            Verdict::Enter(Epoch(5), _)
+        ));
+        assert!(matches!(
+            verdict(&[run.clone(), lobby.clone()], 4),
+            Verdict::Open(Epoch(6), Start::Continue { .. })
+        ));
+        assert!(matches!(
+            verdict(&[run.clone(), run], 5),
+            Verdict::Open(Epoch(6), _)
+        ));
+    }
+
+    #[test]
+    fn the_missing_are_named() {
+        let wait = verdict(&[seat(Phase::Lobby, 4, 2), seat(Phase::Lobby, 4, 1)], 4);
+        assert_eq!(
+            wait,
+            Verdict::Wait("server s1 waits for trainers 1 to connect".to_owned())
+        );
     }
 }

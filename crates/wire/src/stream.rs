@@ -8,6 +8,7 @@ use crate::tls::{ClientTls, ServerTls};
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
@@ -95,9 +96,15 @@ impl Stream {
             && same_host(&tcp)?
             && let Some(unix) = connect_unix(address)
         {
-            return Ok(Self::Unix(unix));
+            return Ok(Self::unix(unix));
         }
         Ok(Self::Tcp(tcp))
+    }
+
+    /// Takes a connected unix socket.
+    pub fn unix(stream: UnixStream) -> Self {
+        widen(&stream);
+        Self::Unix(stream)
     }
 
     /// Takes an accepted TCP stream; with TLS the handshake is done here.
@@ -204,6 +211,27 @@ impl Write for Stream {
             Self::Unix(stream) => stream.flush(),
             Self::TlsClient(stream) => stream.flush(),
             Self::TlsServer(stream) => stream.flush(),
+        }
+    }
+}
+
+/// Bytes that a unix socket may hold; TCP sizes its buffers itself, unix sockets keep a small default.
+const UNIX_BUFFER: libc::c_int = 4 << 20;
+
+/// Gives a unix socket large buffers, so that large payloads need few changes between the processes.
+fn widen(stream: &UnixStream) {
+    let size = UNIX_BUFFER;
+    for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
+        // SAFETY: the descriptor is open, and the option's value is an int of the length given. Failure only means
+        // that the buffer keeps its size.
+        unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const size).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            );
         }
     }
 }

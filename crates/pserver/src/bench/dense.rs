@@ -4,7 +4,6 @@ use super::rig::{BenchError, Rig, Transport, table};
 use super::{cpu_time, median, stream};
 use optim::Rule;
 use std::fmt;
-use std::sync::Barrier;
 use std::time::Instant;
 use wire::{Encoding, TableId};
 
@@ -94,7 +93,6 @@ impl Dense {
             (self.transport, self.encoding),
             specs,
         )?;
-        let meet = Barrier::new(self.trainers as usize);
         let warm = 2;
         let results = rig.train(|trainer, session| {
             let gradient = vec![1.0 + trainer as f32; each as usize];
@@ -104,7 +102,7 @@ impl Dense {
             let (mut begun, mut cpu) = (Instant::now(), cpu_time());
             for round in 0..warm + self.rounds {
                 if round == warm {
-                    meet.wait();
+                    session.reduce(&mut [])?;
                     (begun, cpu) = (Instant::now(), cpu_time());
                 }
                 let started = Instant::now();
@@ -121,7 +119,7 @@ impl Dense {
                 session.wait_values(&mut into)?;
                 times.push(started.elapsed().as_secs_f64());
             }
-            meet.wait();
+            session.reduce(&mut [])?;
             let sample = values
                 .iter()
                 .flat_map(|v| [v[0], v[v.len() / 2], v[v.len() - 1]])

@@ -4,7 +4,6 @@ use super::rig::{BenchError, Rig, Transport, table};
 use super::{cpu_time, median};
 use optim::{Method, Rule};
 use std::fmt;
-use std::sync::Barrier;
 use std::time::Instant;
 use wire::{Encoding, Error, Rows, Session, TableId};
 
@@ -121,7 +120,6 @@ impl Sparse {
             (self.transport, self.encoding),
             specs,
         )?;
-        let meet = Barrier::new(self.trainers as usize);
         let results = rig.train(|trainer, session| {
             touch(session, self.rows, trainer, self.trainers)?;
             let batches: Vec<Vec<u32>> = (0..DISTINCT_BATCHES)
@@ -134,7 +132,7 @@ impl Sparse {
             let (mut begun, mut cpu) = (Instant::now(), cpu_time());
             for step in 0..warm + self.steps {
                 if step == warm {
-                    meet.wait();
+                    session.reduce(&mut [])?;
                     (begun, cpu) = (Instant::now(), cpu_time());
                 }
                 let ids = &batches[step as usize % batches.len()];
@@ -160,7 +158,7 @@ impl Sparse {
                 pulls.push((pulled - started).as_secs_f64());
                 pushes.push(pulled.elapsed().as_secs_f64());
             }
-            meet.wait();
+            session.reduce(&mut [])?;
             let (elapsed, cpu) = (begun.elapsed(), cpu_time().saturating_sub(cpu));
             let timed = |mut times: Vec<f64>| times.split_off(warm as usize);
             Ok((elapsed, cpu, timed(pulls), timed(pushes)))

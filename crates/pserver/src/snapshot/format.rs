@@ -4,7 +4,8 @@
 //! "CANOPART"  version u32  header length u32  header (JSON)  crc32 of all before
 //! sections:   kind u32  table u32  index u64  count u64  data  crc32 of the section
 //!   kind 1, a dense block: index = block, count = values; data = values, then state (slots x count), f32
-//!   kind 2, rows of a shard: index = shard, count = rows; data = ids (u32), then rows (stride f32 each)
+//!   kind 2, rows of a shard: index = shard, count = rows; data = ids (u32), then rows
+//!     (mark, values, state: 1 + cols x (1 + slots) f32 each)
 //!   kind 0, the end: count = number of sections before it
 //! ```
 //!
@@ -71,7 +72,7 @@ pub enum Section<'a> {
         shard: u32,
         /// Row ids.
         ids: &'a [u32],
-        /// Values, state and mark of each row.
+        /// Mark, values and state of each row.
         rows: &'a [f32],
     },
 }

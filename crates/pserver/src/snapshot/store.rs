@@ -153,6 +153,19 @@ impl Store {
         steps
     }
 
+    /// Steps of which there are manifests, but none that this server can use: another job or model, or damage.
+    pub fn unusable(&self, wanted: &Wanted) -> Vec<Step> {
+        let named = |step: &Step| {
+            self.step_directory(*step)
+                .join(manifest_name(wanted.server))
+                .exists()
+        };
+        let mut steps = self.steps();
+        steps.retain(|step| named(step) && self.usable(*step, wanted).is_none());
+        steps.sort_unstable();
+        steps
+    }
+
     fn steps(&self) -> Vec<Step> {
         let Ok(entries) = fs::read_dir(&self.directory) else {
             return Vec::new();

@@ -21,6 +21,9 @@ pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut
         }
         return;
     }
+    if let [first, second] = sources {
+        return two(first, second, sum, update);
+    }
     while let Some(lowest) = sources
         .iter()
         .filter_map(|source| source.ids.first())
@@ -44,6 +47,37 @@ pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut
                 .for_each(|(sum, value)| *sum += *value);
         }
         update(slot, if summed { sum } else { gradient });
+    }
+}
+
+/// The usual case of two trainers, without a search for the lowest.
+fn two(
+    first: &Source<'_>,
+    second: &Source<'_>,
+    sum: &mut [f32],
+    update: &mut impl FnMut(u32, &[f32]),
+) {
+    let cols = sum.len();
+    let (mut a, mut b) = (0, 0);
+    while a < first.ids.len() || b < second.ids.len() {
+        let one = first.ids.get(a).map_or(u64::MAX, |id| u64::from(*id));
+        let other = second.ids.get(b).map_or(u64::MAX, |id| u64::from(*id));
+        if one < other {
+            update(first.slots[a], &first.gradients[a * cols..(a + 1) * cols]);
+            a += 1;
+        } else if other < one {
+            update(second.slots[b], &second.gradients[b * cols..(b + 1) * cols]);
+            b += 1;
+        } else {
+            let parts = first.gradients[a * cols..]
+                .iter()
+                .zip(&second.gradients[b * cols..]);
+            sum.iter_mut()
+                .zip(parts)
+                .for_each(|(sum, (one, other))| *sum = one + other);
+            update(first.slots[a], sum);
+            (a, b) = (a + 1, b + 1);
+        }
     }
 }
 
@@ -84,5 +118,34 @@ mod tests {
             seen.push((slot, gradient[0]))
         });
         assert_eq!(seen, [(10, 1.0), (20, 2.0), (40, 4.75)]);
+    }
+
+    #[test]
+    fn two_trainers_merge_like_many() {
+        let one = Source {
+            ids: &[1, 4, 9],
+            slots: &[10, 40, 90],
+            gradients: &[1.0, 4.0, 9.0],
+        };
+        let other = Source {
+            ids: &[0, 4],
+            slots: &[0, 40],
+            gradients: &[7.0, 0.5],
+        };
+        let empty = Source {
+            ids: &[],
+            slots: &[],
+            gradients: &[],
+        };
+        let collect = |sources: &mut [Source<'_>]| {
+            let mut seen = Vec::new();
+            each(sources, &mut [0.0], &mut |slot, gradient| {
+                seen.push((slot, gradient[0]))
+            });
+            seen
+        };
+        let two = collect(&mut [one, other]);
+        assert_eq!(two, [(0, 7.0), (10, 1.0), (40, 4.5), (90, 9.0)]);
+        assert_eq!(two, collect(&mut [one, empty, other]));
     }
 }

@@ -21,6 +21,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
 
+/// Numbers that are gathered before they are sent, so that they stay in the cache.
+const PIECE: usize = 16_384;
+
 /// One service's part of a sparse table.
 #[derive(Debug)]
 pub struct SparsePiece {
@@ -99,7 +102,7 @@ impl SparsePiece {
         }
     }
 
-    /// Numbers in a stored row: values, state, mark.
+    /// Numbers in a stored row: mark, values, state.
     pub fn stride(&self) -> usize {
         self.stride
     }
@@ -195,14 +198,20 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Finds the rows, makes those that are missing, and writes their values into `out`, brought to the present.
-    pub fn pull(&self, table: &Table, found: &mut Found, out: &mut Vec<f32>) {
+    /// Finds the rows, makes those that are missing, and gives their values, brought to the present, piece by piece
+    /// to `send`; `out` is a buffer. No lock is held while it is sent.
+    pub fn pull<E>(
+        &self,
+        table: &Table,
+        found: &mut Found,
+        out: &mut Vec<f32>,
+        mut send: impl FnMut(&[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let cols = table.cols();
         out.clear();
-        out.reserve(found.ids.len() * cols);
         found.slots.clear();
         found.generation = self.generation.load(Ordering::Acquire);
-        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress();
         for run in &found.runs {
             let mut shard = self.enter(run);
             self.locate(
@@ -214,14 +223,19 @@ impl SparsePiece {
                 &mut found.slots,
             );
             for slot in &found.slots[run.start..run.end] {
-                let row = shard.touch(*slot, self.stride);
-                let (row, mark) = row.split_at_mut(self.stride - 1);
+                let (mark, row) = shard.touch(*slot, self.stride).split_at_mut(1);
                 let mut last = mark[0].to_bits();
                 table.rule.catch_up(&progress, row, &mut last);
                 mark[0] = f32::from_bits(last);
                 out.extend_from_slice(&row[..cols]);
             }
+            drop(shard);
+            if out.len() >= PIECE {
+                send(out)?;
+                out.clear();
+            }
         }
+        if out.is_empty() { Ok(()) } else { send(out) }
     }
 
     /// Writes values for testing or saving; makes and changes nothing.
@@ -238,8 +252,8 @@ impl SparsePiece {
                 match shard.find(found.ids[at], found.hashes[at]) {
                     Some(slot) => {
                         let row = shard.row(slot, self.stride);
-                        copy.copy_from_slice(&row[..self.stride - 1]);
-                        last = row[self.stride - 1].to_bits();
+                        copy.copy_from_slice(&row[1..]);
+                        last = row[0].to_bits();
                     }
                     None => {
                         copy.fill(0.0);
@@ -301,7 +315,7 @@ impl SparsePiece {
                 Some(slot) => slot,
                 None => self.make(table, shard, ids[at]),
             };
-            prefetch::slice(shard.row(slot, self.stride));
+            prefetch::slice(&shard.row(slot, self.stride)[..1 + table.cols()]);
             slots.push(slot);
         }
     }
@@ -309,7 +323,9 @@ impl SparsePiece {
     fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
         let slot = shard.insert(id, self.stride, |id| row_hash(self.table_hash, id));
         let row = shard.touch(slot, self.stride);
-        table.initial.fill(u64::from(id), &mut row[..table.cols()]);
+        table
+            .initial
+            .fill(u64::from(id), &mut row[1..1 + table.cols()]);
         slot
     }
 
@@ -358,7 +374,7 @@ impl SparsePiece {
         }
         let stride = self.stride;
         let mut update = |slot: u32, gradient: &[f32]| {
-            let (row, mark) = shard.touch(slot, stride).split_at_mut(stride - 1);
+            let (mark, row) = shard.touch(slot, stride).split_at_mut(1);
             let mut last = mark[0].to_bits();
             table.rule.update_row(step, row, &mut last, gradient);
             mark[0] = f32::from_bits(last);

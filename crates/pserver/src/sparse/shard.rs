@@ -1,6 +1,6 @@
 //! One logical shard of a sparse table: an open-addressing index from row id to slot, and a slab of rows.
 //!
-//! A row lies in one piece: its values, its optimizer state, its mark (the step of its last touch, as bits). Rows
+//! A row lies in one piece: its mark (the step of its last touch, as bits), its values, its optimizer state. Rows
 //! never move and slots are never reused, so a slot found by a pull is good for the push. The slab grows by chunks
 //! of [`CHUNK`] rows (the first one by doubling), the index by half, so memory stays near the size of the rows.
 //!
@@ -132,7 +132,7 @@ impl Shard {
         chunk.resize(filled, 0.0);
     }
 
-    /// A row: values, state, mark.
+    /// A row: mark, values, state.
     #[inline(always)]
     pub fn row(&self, slot: u32, stride: usize) -> &[f32] {
         let at = slot as usize % CHUNK * stride;

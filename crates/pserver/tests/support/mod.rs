@@ -337,6 +337,8 @@ pub struct Trainer {
     values: Model,
     /// Called after each batch: (pass, batch).
     pub after_batch: Box<dyn FnMut(u64, u64) + Send>,
+    /// Called when all passes are done.
+    pub before_close: Box<dyn FnMut(&mut Session) + Send>,
     pub rollbacks: u32,
 }
 
@@ -351,6 +353,7 @@ impl Trainer {
             job,
             config,
             after_batch: Box::new(|_, _| {}),
+            before_close: Box::new(|_| {}),
             rollbacks: 0,
         }
     }
@@ -385,6 +388,7 @@ impl Trainer {
             session.pull_dense(&mut targets(&self.job, &mut self.values), View::Current)?;
         }
         let model = self.download(session)?;
+        (self.before_close)(session);
         session.close()?;
         Ok(model)
     }

@@ -9,22 +9,11 @@ use crate::channel::Channel;
 use crate::frame::Kind;
 use crate::ids::{Epoch, TableId};
 use crate::message::{Command, Hot, Role, Start};
-use crate::recovery::{Boundary, Phase, Report, decide};
+use crate::recovery::{Boundary, Report, Verdict, judge};
 use std::time::{Duration, Instant};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// What the reports of all servers mean for a trainer that waits to be let in.
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    /// All servers run this epoch: go in.
-    Enter(Epoch, Boundary),
-    /// Everybody is there; trainer 0 may open this epoch.
-    Open(Epoch, Start),
-    /// Not yet, for this reason.
-    Wait(String),
-}
 
 impl Session {
     /// Joins the next epoch, however often it takes until the time for joining is over.
@@ -111,6 +100,10 @@ impl Session {
                 }
                 Verdict::Open(..) => *last = "waiting for trainer 0 to open the job".to_owned(),
                 Verdict::Wait(text) => *last = text,
+                Verdict::Over => {
+                    let text = "it has ended without this trainer".to_owned();
+                    return Err(Fault::Final(Error::JobFailed(text)));
+                }
             }
             if Instant::now() >= deadline {
                 return Err(Fault::Lost(last.clone()));
@@ -210,106 +203,8 @@ impl Session {
     }
 }
 
-/// What the reports mean. `seen` is the last epoch this trainer was in.
-fn judge(
-    reports: &[Report],
-    seen: Epoch,
-    trainers: u32,
-    name: impl Fn(usize) -> String,
-) -> Verdict {
-    let newest = reports.iter().map(|r| r.epoch).max().unwrap_or_default();
-    let all_run = reports
-        .iter()
-        .all(|r| r.phase == Phase::Running && r.epoch == newest);
-    if all_run
-        && newest > seen
-        && let Some(boundary) = reports.first().and_then(|r| r.boundary.clone())
-    {
-        return Verdict::Enter(newest, boundary);
-    }
-    for (server, report) in reports.iter().enumerate() {
-        if report.waiting.len() == trainers as usize {
-            continue;
-        }
-        let list = |ids: &[crate::TrainerId]| {
-            ids.iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        return Verdict::Wait(if report.missing.is_empty() {
-            format!(
-                "server {} waits for trainers to leave the old epoch",
-                name(server)
-            )
-        } else {
-            format!(
-                "server {} waits for trainers {} to connect",
-                name(server),
-                list(&report.missing)
-            )
-        });
-    }
-    Verdict::Open(Epoch(newest.max(seen).0 + 1), decide(reports))
-}
-
 /// A pause of half to all of `pause`, so that many trainers do not knock at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let share = (crate::auth::instance() % 1024) as u32;
     pause / 2 + pause / 2048 * share
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::{Step, TrainerId};
-    use crate::status::Status;
-
-    fn report(phase: Phase, epoch: u64, waiting: u32) -> Report {
-        Report {
-            epoch: Epoch(epoch),
-            phase,
-            reason: String::new(),
-            waiting: (0..waiting).map(TrainerId).collect(),
-            missing: (waiting..2).map(TrainerId).collect(),
-            boundary: Some(Boundary {
-                step: Step(4),
-                pass: 0,
-                batches: vec![4, 4],
-            }),
-            snapshots: vec![],
-            status: Status::default(),
-        }
-    }
-
-    fn verdict(reports: &[Report], seen: u64) -> Verdict {
-        judge(reports, Epoch(seen), 2, |server| format!("s{server}"))
-    }
-
-    #[test]
-    fn a_trainer_enters_only_what_all_servers_run_and_it_has_not_left() {
-        let run = report(Phase::Running, 5, 2);
-        let lobby = report(Phase::Lobby, 4, 2);
-        assert!(matches!(
-            verdict(&[run.clone(), run.clone()], 4),
-            Verdict::Enter(Epoch(5), _)
-        ));
-        assert!(matches!(
-            verdict(&[run.clone(), lobby.clone()], 4),
-            Verdict::Open(Epoch(6), Start::Continue { .. })
-        ));
-        assert!(matches!(
-            verdict(&[run.clone(), run], 5),
-            Verdict::Open(Epoch(6), _)
-        ));
-    }
-
-    #[test]
-    fn the_missing_are_named() {
-        let wait = verdict(&[report(Phase::Lobby, 4, 2), report(Phase::Lobby, 4, 1)], 4);
-        assert_eq!(
-            wait,
-            Verdict::Wait("server s1 waits for trainers 1 to connect".to_owned())
-        );
-    }
 }

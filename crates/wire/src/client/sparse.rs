@@ -10,6 +10,9 @@ use crate::message::{Hot, View};
 /// Rows that are fetched at once by [`Session::download`].
 const DOWNLOADED: u64 = 65_536;
 
+/// Numbers that are moved at once between a row list and a socket, so that they stay in the cache.
+const PIECE: usize = 16_384;
+
 /// A request for rows of one table.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -79,15 +82,15 @@ impl Session {
             if part.is_empty() {
                 continue;
             }
-            let scratch = &mut self.scratch;
-            group.tickets[service as usize] = receive_part(
-                &mut self.lines[line],
-                rows.table,
-                part.len() * cols,
-                scratch,
-            )?;
             let places = &group.places[part];
-            scatter(&self.scratch, places, cols, rows.values);
+            let target = Target {
+                places,
+                cols,
+                values: rows.values,
+            };
+            let line = &mut self.lines[line];
+            group.tickets[service as usize] =
+                receive_part(line, rows.table, target, &mut self.scratch)?;
         }
         Ok(())
     }
@@ -134,14 +137,8 @@ impl Session {
             if part.is_empty() {
                 continue;
             }
-            gather(
-                gradients,
-                &group.places[part.clone()],
-                cols,
-                &mut self.scratch,
-            );
             let ticket = group.tickets[service as usize];
-            let ids = &group.ids[part];
+            let ids = &group.ids[part.clone()];
             let hot = Hot {
                 count: ids.len() as u32,
                 ticket,
@@ -152,9 +149,15 @@ impl Session {
             } else {
                 &[]
             };
-            let runs = std::iter::once(self.scratch.as_slice());
-            self.lines[line].send_values(Kind::PushRows, encoding, &hot, before, runs)?;
+            let line = &mut self.lines[line];
+            line.begin_values(Kind::PushRows, encoding, &hot, before, ids.len() * cols)?;
+            for places in group.places[part].chunks((PIECE / cols).max(1)) {
+                gather(gradients, places, cols, &mut self.scratch);
+                line.more(encoding, &self.scratch)?;
+            }
         }
+        // A ticket is good for one push.
+        self.groups[table.index()].forget();
         Ok(())
     }
 
@@ -202,21 +205,33 @@ impl Session {
     }
 }
 
+/// Where the rows of one service go.
+struct Target<'a> {
+    places: &'a [u32],
+    cols: usize,
+    values: &'a mut [f32],
+}
+
 fn receive_part(
     line: &mut Channel,
     table: TableId,
-    count: usize,
-    out: &mut Vec<f32>,
+    target: Target<'_>,
+    scratch: &mut Vec<f32>,
 ) -> Result<u64, Fault> {
+    let cols = target.cols;
     let (head, hot) = line.expect_hot(Kind::Values)?;
-    if hot.table != table || head.payload != (count * head.encoding.bytes()) as u64 {
+    let wanted = target.places.len() * cols * head.encoding.bytes();
+    if hot.table != table || head.payload != wanted as u64 {
         return Err(Fault::Lost(format!(
             "{} sent values of other rows",
             line.peer()
         )));
     }
-    out.resize(count, 0.0);
-    line.read_values(head.encoding, out)?;
+    for places in target.places.chunks((PIECE / cols).max(1)) {
+        scratch.resize(places.len() * cols, 0.0);
+        line.read_values(head.encoding, scratch)?;
+        scatter(scratch, places, cols, target.values);
+    }
     Ok(hot.ticket)
 }
 

@@ -1,0 +1,624 @@
+//! The simulated world: clock, network, faults.
+
+mod server;
+mod trainer;
+
+use server::SimServer;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use trainer::SimTrainer;
+use wire::message::Start;
+use wire::recovery::Report;
+use wire::{Epoch, Step};
+
+/// Milliseconds.
+pub type Time = u64;
+
+pub const HEARTBEAT: Time = 50;
+pub const SILENCE: Time = 400;
+/// A trainer joins again when an answer takes longer than this.
+pub const PATIENCE: Time = 900;
+
+/// A repeatable source of chance.
+#[derive(Clone)]
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(mix(seed ^ 0x5bd1_e995))
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0) % bound
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+pub fn mix(value: u64) -> u64 {
+    let mut x = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 29)
+}
+
+/// The job that is simulated.
+#[derive(Clone)]
+pub struct Plan {
+    pub trainers: usize,
+    pub servers: usize,
+    pub tables: usize,
+    pub passes: u64,
+    pub batches: Vec<u64>,
+    pub snapshot_every: u64,
+    pub faults_until: Time,
+}
+
+impl Plan {
+    pub fn from_seed(seed: u64) -> Self {
+        let mut chance = Chance::new(seed.wrapping_mul(77));
+        let trainers = 1 + chance.below(3) as usize;
+        Self {
+            trainers,
+            servers: 1 + chance.below(3) as usize,
+            tables: 1 + chance.below(3) as usize,
+            passes: 1 + chance.below(2),
+            batches: (0..trainers).map(|_| chance.below(7)).collect(),
+            snapshot_every: 1 + chance.below(4),
+            faults_until: 500 + chance.below(4000),
+        }
+    }
+
+    pub fn gradient(value: u64, trainer: usize, pass: u64, batch: u64) -> u64 {
+        mix(value ^ mix(trainer as u64 + 1).wrapping_add(mix(pass * 1000 + batch)))
+    }
+
+    pub fn samples(trainer: usize, batch: u64) -> u64 {
+        1 + trainer as u64 * 10 + batch
+    }
+
+    pub fn apply(value: u64, samples: u64, contributions: &[u64]) -> u64 {
+        contributions
+            .iter()
+            .fold(mix(value ^ samples), |sum, part| {
+                mix(sum.wrapping_add(*part))
+            })
+    }
+
+    /// The values of all servers and tables after a run without faults.
+    pub fn undisturbed(&self) -> Vec<Vec<u64>> {
+        let mut values = vec![vec![0_u64; self.tables]; self.servers];
+        for (server, tables) in values.iter_mut().enumerate() {
+            tables
+                .iter_mut()
+                .enumerate()
+                .for_each(|(table, v)| *v = initial(server, table));
+        }
+        for pass in 0..self.passes {
+            for batch in 0..self.batches.iter().copied().max().unwrap_or(0) {
+                let active: Vec<usize> = (0..self.trainers)
+                    .filter(|t| batch < self.batches[*t])
+                    .collect();
+                let samples = active.iter().map(|t| Self::samples(*t, batch)).sum();
+                for value in values.iter_mut().flatten() {
+                    let parts: Vec<u64> = active
+                        .iter()
+                        .map(|t| Self::gradient(*value, *t, pass, batch))
+                        .collect();
+                    *value = Self::apply(*value, samples, &parts);
+                }
+            }
+        }
+        values
+    }
+}
+
+pub fn initial(server: usize, table: usize) -> u64 {
+    mix((server * 100 + table + 1) as u64)
+}
+
+/// Everything that is said. Requests name the sender's instance; answers the one they are for.
+#[derive(Clone, Debug)]
+pub enum Message {
+    Hello {
+        instance: u64,
+        connection: u64,
+    },
+    Beat {
+        connection: u64,
+        at: Epoch,
+        stable: Option<Step>,
+    },
+    Report {
+        connection: u64,
+        report: Box<Report>,
+    },
+    /// The connection is not known or not wanted.
+    Closed {
+        connection: u64,
+    },
+    Open {
+        epoch: Epoch,
+        start: Start,
+    },
+    Opened {
+        epoch: Epoch,
+        ok: bool,
+    },
+    Attach {
+        instance: u64,
+        epoch: Epoch,
+    },
+    Attached {
+        epoch: Epoch,
+        ok: bool,
+    },
+    Pull {
+        epoch: Epoch,
+        step: u64,
+    },
+    Values {
+        epoch: Epoch,
+        step: u64,
+        values: Vec<u64>,
+    },
+    Push {
+        epoch: Epoch,
+        step: u64,
+        table: usize,
+        samples: u64,
+        gradient: u64,
+    },
+    Finish {
+        epoch: Epoch,
+        step: u64,
+        samples: u64,
+    },
+    FinishPass {
+        epoch: Epoch,
+        step: u64,
+        pass: u64,
+    },
+    PassEnded {
+        epoch: Epoch,
+        step: u64,
+        pass: u64,
+    },
+    Leave {
+        epoch: Epoch,
+    },
+    Finished {
+        epoch: Epoch,
+    },
+}
+
+/// What happens at some time.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A trainer's message reaches a server.
+    ToServer {
+        trainer: usize,
+        server: usize,
+        life: u64,
+        message: Message,
+    },
+    /// A server's message reaches a trainer.
+    ToTrainer {
+        server: usize,
+        trainer: usize,
+        life: u64,
+        message: Message,
+    },
+    /// A trainer looks at the clock.
+    TrainerTick {
+        trainer: usize,
+        life: u64,
+    },
+    /// A server looks at the clock.
+    ServerTick {
+        server: usize,
+        life: u64,
+    },
+    /// A snapshot is on disk.
+    Written {
+        server: usize,
+        life: u64,
+        step: u64,
+    },
+    StartTrainer {
+        trainer: usize,
+    },
+    StartServer {
+        server: usize,
+    },
+    Fault,
+}
+
+/// What a process wants sent.
+pub struct Outbox {
+    pub to_server: Vec<(usize, Message)>,
+    pub to_trainer: Vec<(usize, Message)>,
+    pub snapshot: Option<u64>,
+    /// The model as a trainer has it at the end.
+    pub model: Option<Vec<Vec<u64>>>,
+}
+
+impl Outbox {
+    fn new() -> Self {
+        Self {
+            to_server: Vec::new(),
+            to_trainer: Vec::new(),
+            snapshot: None,
+            model: None,
+        }
+    }
+}
+
+struct Entry(Time, u64, Event);
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+/// A process slot: what runs in it, which life, and until when it is stopped.
+struct Slot<P> {
+    process: Option<P>,
+    life: u64,
+    stopped_until: Time,
+}
+
+pub struct World {
+    plan: Plan,
+    chance: Chance,
+    now: Time,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<Entry>>,
+    trainers: Vec<Slot<SimTrainer>>,
+    servers: Vec<Slot<SimServer>>,
+    disks: Vec<server::Disk>,
+    links: Vec<Link>,
+    models: Vec<Option<Vec<Vec<u64>>>>,
+}
+
+/// What lies between a trainer and a server. As with TCP, messages keep their order, and after a loss nothing more
+/// arrives until the trainer connects anew.
+#[derive(Clone, Default)]
+struct Link {
+    cut_until: Time,
+    broken: bool,
+    last: [Time; 2],
+}
+
+impl World {
+    pub fn new(plan: Plan, seed: u64) -> Self {
+        let slot = |_| Slot {
+            process: None,
+            life: 0,
+            stopped_until: 0,
+        };
+        let mut world = Self {
+            trainers: (0..plan.trainers).map(slot).collect(),
+            servers: (0..plan.servers)
+                .map(|_| Slot {
+                    process: None,
+                    life: 0,
+                    stopped_until: 0,
+                })
+                .collect(),
+            disks: (0..plan.servers).map(|_| server::Disk::default()).collect(),
+            links: vec![Link::default(); plan.trainers * plan.servers],
+            models: vec![None; plan.trainers],
+            chance: Chance::new(seed),
+            now: 0,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            plan,
+        };
+        for trainer in 0..world.plan.trainers {
+            let after = world.chance.below(100);
+            world.later(after, Event::StartTrainer { trainer });
+        }
+        for server in 0..world.plan.servers {
+            let after = world.chance.below(100);
+            world.later(after, Event::StartServer { server });
+        }
+        world.later(50, Event::Fault);
+        world
+    }
+
+    fn later(&mut self, after: Time, event: Event) {
+        self.sequence += 1;
+        self.queue
+            .push(Reverse(Entry(self.now + after, self.sequence, event)));
+    }
+
+    /// Runs to the end of the job.
+    pub fn run(&mut self) -> Result<(), String> {
+        let limit = self.plan.faults_until + 60_000;
+        while let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
+            self.now = time;
+            if self
+                .trainers
+                .iter()
+                .all(|slot| slot.process.as_ref().is_some_and(SimTrainer::done))
+            {
+                return Ok(());
+            }
+            if time > limit {
+                let states: Vec<String> = self
+                    .trainers
+                    .iter()
+                    .map(|s| {
+                        s.process
+                            .as_ref()
+                            .map_or("dead".into(), SimTrainer::describe)
+                    })
+                    .collect();
+                return Err(format!("the job hangs: {states:?}"));
+            }
+            self.happen(event);
+        }
+        Err("nothing more happens".to_owned())
+    }
+
+    /// The models that the trainers had at the end; a trainer that was lost after the end has none.
+    pub fn results(&self) -> Vec<Vec<Vec<u64>>> {
+        self.models.iter().flatten().cloned().collect()
+    }
+
+    pub fn recoveries(&self) -> u64 {
+        self.servers
+            .iter()
+            .filter_map(|s| s.process.as_ref())
+            .map(SimServer::epoch)
+            .max()
+            .unwrap_or(0)
+            .saturating_sub(1)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Fault => self.fault(),
+            Event::StartTrainer { trainer } => self.start_trainer(trainer),
+            Event::StartServer { server } => self.start_server(server),
+            Event::ToServer {
+                trainer,
+                server,
+                life,
+                message,
+            } => {
+                if self.hold_server(
+                    server,
+                    life,
+                    Event::ToServer {
+                        trainer,
+                        server,
+                        life,
+                        message: message.clone(),
+                    },
+                ) {
+                    return;
+                }
+                let mut out = Outbox::new();
+                let (now, slot, disk) =
+                    (self.now, &mut self.servers[server], &mut self.disks[server]);
+                let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) else {
+                    return;
+                };
+                process.hear(trainer, message, now, disk, &mut out);
+                self.send_from_server(server, out);
+            }
+            Event::ServerTick { server, life } => {
+                if self.hold_server(server, life, Event::ServerTick { server, life }) {
+                    return;
+                }
+                let mut out = Outbox::new();
+                let (now, slot) = (self.now, &mut self.servers[server]);
+                let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) else {
+                    return;
+                };
+                process.tick(now, &mut out);
+                self.send_from_server(server, out);
+                self.later(HEARTBEAT, Event::ServerTick { server, life });
+            }
+            Event::Written { server, life, step } => {
+                let slot = &mut self.servers[server];
+                if let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) {
+                    process.written(step, &mut self.disks[server]);
+                }
+            }
+            Event::ToTrainer {
+                server,
+                trainer,
+                life,
+                message,
+            } => {
+                if self.hold_trainer(
+                    trainer,
+                    life,
+                    Event::ToTrainer {
+                        server,
+                        trainer,
+                        life,
+                        message: message.clone(),
+                    },
+                ) {
+                    return;
+                }
+                let mut out = Outbox::new();
+                let (now, slot) = (self.now, &mut self.trainers[trainer]);
+                let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) else {
+                    return;
+                };
+                process.hear(server, message, now, &mut out);
+                self.send_from_trainer(trainer, out);
+            }
+            Event::TrainerTick { trainer, life } => {
+                if self.hold_trainer(trainer, life, Event::TrainerTick { trainer, life }) {
+                    return;
+                }
+                let mut out = Outbox::new();
+                let (now, slot) = (self.now, &mut self.trainers[trainer]);
+                let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) else {
+                    return;
+                };
+                process.tick(now, &mut out);
+                self.send_from_trainer(trainer, out);
+                self.later(HEARTBEAT / 2, Event::TrainerTick { trainer, life });
+            }
+        }
+    }
+
+    /// A stopped process gets its events when it goes on.
+    fn hold_server(&mut self, server: usize, life: u64, event: Event) -> bool {
+        let slot = &self.servers[server];
+        if slot.life != life || slot.stopped_until <= self.now {
+            return false;
+        }
+        let wait = slot.stopped_until - self.now;
+        self.later(wait, event);
+        true
+    }
+
+    fn hold_trainer(&mut self, trainer: usize, life: u64, event: Event) -> bool {
+        let slot = &self.trainers[trainer];
+        if slot.life != life || slot.stopped_until <= self.now {
+            return false;
+        }
+        let wait = slot.stopped_until - self.now;
+        self.later(wait, event);
+        true
+    }
+
+    fn start_trainer(&mut self, trainer: usize) {
+        let instance = self.chance.below(u64::MAX);
+        let slot = &mut self.trainers[trainer];
+        slot.life += 1;
+        let life = slot.life;
+        slot.process = Some(SimTrainer::new(trainer, self.plan.clone(), instance));
+        self.later(1, Event::TrainerTick { trainer, life });
+    }
+
+    fn start_server(&mut self, server: usize) {
+        let slot = &mut self.servers[server];
+        slot.life += 1;
+        let life = slot.life;
+        slot.process = Some(SimServer::new(server, self.plan.clone()));
+        self.later(1, Event::ServerTick { server, life });
+    }
+
+    fn send_from_trainer(&mut self, trainer: usize, out: Outbox) {
+        if out.model.is_some() {
+            self.models[trainer] = out.model;
+        }
+        for (server, message) in out.to_server {
+            let life = self.servers[server].life;
+            let anew = matches!(message, Message::Hello { .. });
+            for delay in self.deliveries(trainer, server, 0, anew) {
+                let message = message.clone();
+                self.later(
+                    delay,
+                    Event::ToServer {
+                        trainer,
+                        server,
+                        life,
+                        message,
+                    },
+                );
+            }
+        }
+    }
+
+    fn send_from_server(&mut self, server: usize, out: Outbox) {
+        if let Some(step) = out.snapshot {
+            let (life, after) = (self.servers[server].life, 1 + self.chance.below(200));
+            self.later(after, Event::Written { server, life, step });
+        }
+        for (trainer, message) in out.to_trainer {
+            let life = self.trainers[trainer].life;
+            for delay in self.deliveries(trainer, server, 1, false) {
+                let message = message.clone();
+                self.later(
+                    delay,
+                    Event::ToTrainer {
+                        server,
+                        trainer,
+                        life,
+                        message,
+                    },
+                );
+            }
+        }
+    }
+
+    /// When a message arrives: never, once, or twice.
+    fn deliveries(
+        &mut self,
+        trainer: usize,
+        server: usize,
+        direction: usize,
+        anew: bool,
+    ) -> Vec<Time> {
+        let faulty = self.now < self.plan.faults_until;
+        let lost = faulty && self.chance.one_in(300);
+        let twice = faulty && self.chance.one_in(50);
+        let delay = 1 + if self.chance.one_in(10) {
+            self.chance.below(60)
+        } else {
+            self.chance.below(4)
+        };
+        let link = &mut self.links[trainer * self.plan.servers + server];
+        link.broken = (link.broken && !anew) || lost || link.cut_until > self.now;
+        if link.broken {
+            return Vec::new();
+        }
+        let arrival = (self.now + delay).max(link.last[direction]);
+        link.last[direction] = arrival;
+        let mut times = vec![arrival - self.now];
+        if twice {
+            // A stale copy, after whatever comes in between.
+            times.push(arrival - self.now + 20);
+        }
+        times
+    }
+
+    fn fault(&mut self) {
+        if self.now >= self.plan.faults_until {
+            return;
+        }
+        let trainer = self.chance.below(self.plan.trainers as u64) as usize;
+        let server = self.chance.below(self.plan.servers as u64) as usize;
+        let back = 10 + self.chance.below(500);
+        match self.chance.below(5) {
+            0 if self.trainers[trainer].process.take().is_some() => {
+                self.trainers[trainer].life += 1;
+                self.later(back, Event::StartTrainer { trainer });
+            }
+            1 if self.servers[server].process.take().is_some() => {
+                self.servers[server].life += 1;
+                self.later(back, Event::StartServer { server });
+            }
+            2 => self.trainers[trainer].stopped_until = self.now + 3 * back,
+            3 => self.servers[server].stopped_until = self.now + 3 * back,
+            _ => self.links[trainer * self.plan.servers + server].cut_until = self.now + 2 * back,
+        }
+        let next = 20 + self.chance.below(600);
+        self.later(next, Event::Fault);
+    }
+}

@@ -1,0 +1,347 @@
+//! A simulated trainer: joins, opens, trains and joins again by the rules of `wire::client`.
+
+use super::{HEARTBEAT, Message, Outbox, PATIENCE, Plan, SILENCE, Time};
+use wire::Epoch;
+use wire::recovery::{Boundary, Phase, Report, Verdict, judge, stable};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Waits to be let in.
+    Joining,
+    /// Has said that it enters; waits for the servers' word.
+    Attaching,
+    /// Waits for values with so many steps applied.
+    Pulling,
+    /// Waits for the end of the pass.
+    PassEnd,
+    /// Waits for the others to leave.
+    Leaving,
+    Done,
+}
+
+pub struct SimTrainer {
+    index: usize,
+    plan: Plan,
+    instance: u64,
+    connection: u64,
+    state: State,
+    since: Time,
+    beaten: Time,
+    reports: Vec<Option<Report>>,
+    heard: Vec<Time>,
+    seen: Epoch,
+    at: Epoch,
+    opening: Option<Epoch>,
+    opened: Epoch,
+    answers: Vec<bool>,
+    values: Vec<Option<Vec<u64>>>,
+    step: u64,
+    pass: u64,
+    batch: u64,
+    closed: bool,
+}
+
+impl SimTrainer {
+    pub fn new(index: usize, plan: Plan, instance: u64) -> Self {
+        let servers = plan.servers;
+        Self {
+            index,
+            plan,
+            instance,
+            connection: instance,
+            state: State::Joining,
+            since: 0,
+            beaten: 0,
+            reports: vec![None; servers],
+            heard: vec![0; servers],
+            seen: Epoch(0),
+            at: Epoch(0),
+            opening: None,
+            opened: Epoch(0),
+            answers: vec![false; servers],
+            values: vec![None; servers],
+            step: 0,
+            pass: 0,
+            batch: 0,
+            closed: false,
+        }
+    }
+
+    pub fn done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    pub fn describe(&self) -> String {
+        format!(
+            "{:?} epoch {} step {} pass {} batch {}",
+            self.state, self.at, self.step, self.pass, self.batch
+        )
+    }
+
+    fn all(&self, out: &mut Outbox, message: &Message) {
+        (0..self.plan.servers).for_each(|server| out.to_server.push((server, message.clone())));
+    }
+
+    fn go(&mut self, state: State, now: Time) {
+        self.state = state;
+        self.since = now;
+        self.answers.fill(false);
+    }
+
+    /// New connections to all servers.
+    fn rejoin(&mut self, now: Time, out: &mut Outbox) {
+        self.seen = self.seen.max(self.at);
+        self.at = Epoch(0);
+        self.opening = None;
+        self.opened = Epoch(0);
+        self.closed = false;
+        self.connection = super::mix(self.connection + 1);
+        self.reports.fill(None);
+        self.heard.fill(now);
+        self.go(State::Joining, now);
+        self.all(
+            out,
+            &Message::Hello {
+                instance: self.instance,
+                connection: self.connection,
+            },
+        );
+    }
+
+    pub fn tick(&mut self, now: Time, out: &mut Outbox) {
+        if self.state == State::Done {
+            return;
+        }
+        if self.since == 0 {
+            self.since = now;
+            self.rejoin(now, out);
+            return;
+        }
+        let silent = self
+            .heard
+            .iter()
+            .any(|heard| now.saturating_sub(*heard) > SILENCE);
+        let impatient = now.saturating_sub(self.since) > PATIENCE
+            && self.state != State::PassEnd
+            && self.state != State::Leaving;
+        let refused = self.state == State::Joining
+            && self.reports.iter().any(Option::is_none)
+            && now - self.since > 100;
+        if silent || impatient || refused || self.closed {
+            self.rejoin(now, out);
+            return;
+        }
+        if now.saturating_sub(self.beaten) >= HEARTBEAT {
+            self.beaten = now;
+            let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+            let stable = if known.len() == self.plan.servers {
+                stable(&known)
+            } else {
+                None
+            };
+            self.all(
+                out,
+                &Message::Beat {
+                    connection: self.connection,
+                    at: self.at,
+                    stable,
+                },
+            );
+            self.repeat(out);
+        }
+        self.look(now, out);
+    }
+
+    /// Messages whose loss a connection would notice are asked again.
+    fn repeat(&self, out: &mut Outbox) {
+        match self.state {
+            State::PassEnd => {
+                self.all(
+                    out,
+                    &Message::FinishPass {
+                        epoch: self.at,
+                        step: self.step,
+                        pass: self.pass,
+                    },
+                );
+            }
+            State::Leaving => self.all(out, &Message::Leave { epoch: self.at }),
+            _ => {}
+        }
+    }
+
+    /// Decides by the reports.
+    fn look(&mut self, now: Time, out: &mut Outbox) {
+        if self.at != Epoch(0) {
+            let fine = |r: &Report| {
+                r.phase == Phase::Finished || (r.phase == Phase::Running && r.epoch == self.at)
+            };
+            if self.reports.iter().flatten().any(|report| !fine(report)) {
+                self.rejoin(now, out);
+            }
+            return;
+        }
+        let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+        if self.state != State::Joining
+            || known.len() != self.plan.servers
+            || self.opening.is_some()
+        {
+            return;
+        }
+        match judge(&known, self.seen, self.plan.trainers as u32, |server| {
+            server.to_string()
+        }) {
+            Verdict::Enter(epoch, boundary) => self.enter(epoch, &boundary, now, out),
+            Verdict::Open(..) if known.iter().any(|report| report.epoch < self.opened) => {}
+            Verdict::Open(epoch, start) if self.index == 0 => {
+                self.opening = Some(epoch);
+                self.since = now;
+                self.answers.fill(false);
+                self.all(out, &Message::Open { epoch, start });
+            }
+            Verdict::Over => self.state = State::Done,
+            Verdict::Open(..) | Verdict::Wait(_) => {}
+        }
+    }
+
+    fn enter(&mut self, epoch: Epoch, boundary: &Boundary, now: Time, out: &mut Outbox) {
+        self.at = epoch;
+        self.step = boundary.step.0;
+        self.pass = boundary.pass;
+        self.batch = boundary.batches[self.index];
+        self.go(State::Attaching, now);
+        self.all(
+            out,
+            &Message::Attach {
+                instance: self.instance,
+                epoch,
+            },
+        );
+    }
+
+    fn pull(&mut self, now: Time, out: &mut Outbox) {
+        self.values.fill(None);
+        self.go(State::Pulling, now);
+        self.all(
+            out,
+            &Message::Pull {
+                epoch: self.at,
+                step: self.step,
+            },
+        );
+    }
+
+    pub fn hear(&mut self, server: usize, message: Message, now: Time, out: &mut Outbox) {
+        if self.state == State::Done {
+            return;
+        }
+        match message {
+            Message::Report { connection, report } if connection == self.connection => {
+                // Connections keep their order: an older report does not follow a newer one.
+                if self.reports[server]
+                    .as_ref()
+                    .is_none_or(|old| old.epoch <= report.epoch)
+                {
+                    self.reports[server] = Some(*report);
+                }
+                self.heard[server] = now;
+                self.look(now, out);
+            }
+            Message::Closed { connection } if connection == self.connection => {
+                // The next tick joins again; a server may refuse for a while.
+                self.closed = true;
+            }
+            Message::Opened { epoch, ok } if self.opening == Some(epoch) => {
+                if !ok {
+                    self.rejoin(now, out);
+                    return;
+                }
+                self.answers[server] = true;
+                if self.answers.iter().all(|answer| *answer) {
+                    self.opening = None;
+                    self.opened = epoch;
+                }
+            }
+            Message::Attached { epoch, ok }
+                if epoch == self.at && self.state == State::Attaching =>
+            {
+                if !ok {
+                    self.rejoin(now, out);
+                    return;
+                }
+                self.answers[server] = true;
+                if self.answers.iter().all(|answer| *answer) {
+                    self.pull(now, out);
+                }
+            }
+            Message::Values {
+                epoch,
+                step,
+                values,
+            } if epoch == self.at && step == self.step && self.state == State::Pulling => {
+                self.values[server] = Some(values);
+                if self.values.iter().all(Option::is_some) {
+                    self.compute(now, out);
+                }
+            }
+            Message::PassEnded { epoch, step, pass }
+                if epoch == self.at && self.state == State::PassEnd && pass > self.pass =>
+            {
+                self.answers[server] = true;
+                if self.answers.iter().all(|answer| *answer) {
+                    (self.step, self.pass, self.batch) = (step, pass, 0);
+                    self.pull(now, out);
+                }
+            }
+            Message::Finished { epoch } if epoch == self.at => self.state = State::Done,
+            _ => {}
+        }
+    }
+
+    /// All values are here: pushes a batch, or ends the pass or the job.
+    fn compute(&mut self, now: Time, out: &mut Outbox) {
+        if self.pass >= self.plan.passes {
+            out.model = Some(self.values.iter().flatten().cloned().collect());
+            self.go(State::Leaving, now);
+            self.all(out, &Message::Leave { epoch: self.at });
+            return;
+        }
+        if self.batch >= self.plan.batches[self.index] {
+            self.go(State::PassEnd, now);
+            self.all(
+                out,
+                &Message::FinishPass {
+                    epoch: self.at,
+                    step: self.step,
+                    pass: self.pass,
+                },
+            );
+            return;
+        }
+        let samples = Plan::samples(self.index, self.batch);
+        for (server, values) in self.values.iter().enumerate() {
+            for (table, value) in values.iter().flatten().enumerate() {
+                let gradient = Plan::gradient(*value, self.index, self.pass, self.batch);
+                let push = Message::Push {
+                    epoch: self.at,
+                    step: self.step,
+                    table,
+                    samples,
+                    gradient,
+                };
+                out.to_server.push((server, push));
+            }
+            out.to_server.push((
+                server,
+                Message::Finish {
+                    epoch: self.at,
+                    step: self.step,
+                    samples,
+                },
+            ));
+        }
+        self.step += 1;
+        self.batch += 1;
+        self.pull(now, out);
+    }
+}

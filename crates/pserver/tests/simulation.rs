@@ -1,0 +1,57 @@
+//! A seeded simulation of whole jobs: the real barrier, membership and recovery decisions, on a network and machines
+//! that delay, lose and repeat messages, stop, crash and come back.
+//!
+//! One step of a table is an integer mixed from its value and the contributions in trainer order, so that any lost,
+//! repeated, re-ordered or stale application shows in the result. Each schedule must end, and must end with the
+//! numbers of an undisturbed run. `SEED=n` runs one schedule, `SCHEDULES=n` that many.
+
+mod sim;
+
+use sim::{Plan, World};
+
+fn check(seed: u64) {
+    let plan = Plan::from_seed(seed);
+    let wanted = plan.undisturbed();
+    let mut world = World::new(plan, seed);
+    if let Err(reason) = world.run() {
+        panic!("seed {seed}: {reason}");
+    }
+    for model in world.results() {
+        assert_eq!(
+            model,
+            wanted,
+            "seed {seed}: the model differs after {} recoveries",
+            world.recoveries()
+        );
+    }
+    assert!(!world.results().is_empty());
+}
+
+#[test]
+fn every_schedule_ends_with_the_undisturbed_model() {
+    if let Some(seed) = number("SEED") {
+        check(seed);
+        return;
+    }
+    for seed in 0..number("SCHEDULES").unwrap_or(2000) {
+        check(seed);
+    }
+}
+
+#[test]
+fn the_faults_really_happen() {
+    let mut recoveries = 0;
+    for seed in 0..50 {
+        let mut world = World::new(Plan::from_seed(seed), seed);
+        world.run().unwrap();
+        recoveries += world.recoveries();
+    }
+    assert!(
+        recoveries > 50,
+        "only {recoveries} recoveries in 50 schedules"
+    );
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
