@@ -193,14 +193,14 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
 
 /// Splits if asked to, and says what can be done now.
 fn finish(common: &CommonArgs, config: &str) -> Result<()> {
+    let job = common.directory.display();
     if let Some(shards) = common.shards {
         split_job(&common.directory, shards)?;
         eprintln!("split the training data into {shards} shards");
+        eprintln!("try: canoe run {job} --nodes {shards} --config={config}");
+    } else {
+        eprintln!("try: cd {job} && canoe train --config={config} --save_dir=output");
     }
-    eprintln!(
-        "try: cd {} && canoe train --config={config} --save_dir=output",
-        common.directory.display()
-    );
     Ok(())
 }
 

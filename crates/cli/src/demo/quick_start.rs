@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = embedded![
     "trainer_config.resnet-lstm.py",
     "dataprovider_bow.py",
     "dataprovider_emb.py",
+    "README.md",
 ];
 
 /// What the generated data set looks like.

@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = &[
         "dataprovider.py",
         include_str!("files/recommendation/dataprovider.py"),
     ),
+    ("README.md", include_str!("files/recommendation/README.md")),
 ];
 
 /// The small files that name the others.

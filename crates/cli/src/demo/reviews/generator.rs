@@ -1,21 +1,21 @@
 //! Writes product reviews whose verdict is partly in the words and partly in their order.
 //!
 //! A review is a few sentences of talk without opinion and a few opinions. An opinion is said plainly
-//! ("the lens is great"), turned by a negation near or far ("the lens is not great", "is anything but what
-//! people call great"), as a change ("went from great to awful"), as a comparison ("the old one is better
+//! ("the lens is great"), turned by a negation ("the lens is not great"), in a long statement whose opening turns it
+//! or not ("is anything but what i would call great", "is without doubt what i would call great"), as a change ("went from great to awful"), as a comparison ("the old one is better
 //! than this one") or as a contrast ("the lens is awful but the zoom is great": the second half counts).
 //! Only the plain form shows in a bag of words, so a bag-of-words model stays behind one that sees order,
-//! and far negations need more than a window of three words.
+//! and long statements need more than a window of three words.
 
 use super::lexicon::{
     ASPECTS, BLAME, INTENSIFIERS, Lexicon, NEGATIONS, PEOPLE, PLACES, PRAISE, PRODUCTS, TIMES,
-    WIDE_NEGATIONS,
+    WIDE_AFFIRMATIONS, WIDE_MIDDLES, WIDE_NEGATIONS,
 };
 use super::review::Review;
 use crate::data::random::{Random, Weighted};
 
 /// How often an opinion is said in which way; see [`Form`]. The larger the first number, the easier for a bag of words.
-const FORM_WEIGHTS: [f64; 7] = [0.52, 0.12, 0.12, 0.04, 0.08, 0.06, 0.06];
+const FORM_WEIGHTS: [f64; 7] = [0.50, 0.12, 0.06, 0.16, 0.06, 0.04, 0.06];
 /// How often an opinion that is not the last one agrees with the verdict.
 const AGREEMENT: f64 = 0.95;
 /// Share of reviews whose stars contradict their text.
@@ -32,7 +32,7 @@ enum Form {
     Plain,
     Stock,
     Negated,
-    FarNegated,
+    Long,
     Change,
     Comparison,
     Contrast,
@@ -42,7 +42,7 @@ const FORMS: [Form; 7] = [
     Form::Plain,
     Form::Stock,
     Form::Negated,
-    Form::FarNegated,
+    Form::Long,
     Form::Change,
     Form::Comparison,
     Form::Contrast,
@@ -125,9 +125,18 @@ impl Generator {
                     word(!positive, random)
                 )
             }
-            Form::FarNegated => {
-                let negation = *random.pick(WIDE_NEGATIONS);
-                format!("the {aspect} {negation} {}", word(!positive, random))
+            Form::Long => {
+                let turned = random.chance(0.5);
+                let openings = if turned {
+                    WIDE_NEGATIONS
+                } else {
+                    WIDE_AFFIRMATIONS
+                };
+                let (opening, middle) = (*random.pick(openings), *random.pick(WIDE_MIDDLES));
+                format!(
+                    "the {aspect} {opening} {middle} {}",
+                    word(positive != turned, random)
+                )
             }
             Form::Change => {
                 let (before, after) = (word(!positive, random), word(positive, random));

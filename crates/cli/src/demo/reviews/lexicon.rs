@@ -210,13 +210,25 @@ pub(super) const TIMES: &[&str] = &[
 ];
 /// Negations that stand directly before the word they turn.
 pub(super) const NEGATIONS: &[&str] = &["not", "never", "hardly", "isn't", "wasn't"];
-/// Negations with words in between, too wide for a window of three.
+/// Openings of a long statement that turn the word at its end, and openings that do not.
 pub(super) const WIDE_NEGATIONS: &[&str] = &[
-    "is not at all what i would call",
-    "is anything but what people call",
+    "is not at all",
+    "is anything but",
     "was never in any way",
-    "did not seem to me even a bit",
-    "fails in every respect to be",
+    "is far from",
+];
+pub(super) const WIDE_AFFIRMATIONS: &[&str] = &[
+    "is by all means",
+    "is without doubt",
+    "was always in every way",
+    "is exactly",
+];
+/// What stands between such an opening and the word: more than a window of three words spans.
+pub(super) const WIDE_MIDDLES: &[&str] = &[
+    "what i would call",
+    "what my friends and i mean by",
+    "a thing that people describe as",
+    "what the box promised to be",
 ];
 /// Words that strengthen and do not turn.
 pub(super) const INTENSIFIERS: &[&str] = &[
