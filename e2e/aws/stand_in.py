@@ -80,6 +80,15 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Clients that go away in the middle are part of the test."""
+
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass
+
+
 class Place:
     """One cluster folder, the program, and the way to AWS."""
 
@@ -178,21 +187,33 @@ def faults(place, port):
 
 
 def broken_stack(place, port):
-    """A stack whose creation fails: named, rolled back, cleared by the next run."""
-    file = place.directory / "cluster/cluster.yaml"
-    text = file.read_text()
-    place.aws(port, "iam", "create-role", "--role-name", f"demo-{REGION}-workers", "--assume-role-policy-document", "{}")
-    code, said = place.run("up", "--yes", "--no-wait", "--poll", "0.2", ok=None)
-    if code == 0:
-        print("failing resource: the stand-in does not refuse a role that exists; skipped")
-    else:
-        assert "failed" in said and "left behind" in said, said
-        print("failing resource: named with what is left behind")
-    place.aws(port, "iam", "delete-role", "--role-name", f"demo-{REGION}-workers")
-    place.run("up", "--yes", "--no-wait", "--poll", "0.2", ok=None)
+    """A resource that cannot be made: its name is taken. Named, rolled back, cleared by the next run."""
+    place.aws(port, "eks", "create-cluster", "--name", "demo", "--role-arn", "arn:aws:iam::000000000000:role/x",
+              "--resources-vpc-config", "subnetIds=a,b")
+    said = place.run("up", "--yes", "--no-wait", "--poll", "0.2", ok=False)
+    for words in ("stack demo-cluster failed: Cluster (AWS::EKS::Cluster)", "choose another cluster name", "left behind"):
+        assert words in said, said
+    assert "ROLLBACK_COMPLETE" in place.run("status", ok=False)
+    place.aws(port, "eks", "delete-cluster", "--name", "demo")
+    place.run("up", "--yes", "--no-wait", "--poll", "0.2")
     place.run("down", "--yes", "--poll", "0.2")
     assert inventory(place, port) == []
-    assert file.read_text() == text
+    print("a resource that fails: first cause, way out, what is left behind; the next up ends well")
+
+
+def kept_data(place, port):
+    """`down --keep-data` leaves the file system and its key, and nothing else."""
+    place.run("up", "--yes", "--no-wait", "--poll", "0.2")
+    files = json.loads(place.run("status", "--output", "json"))["file_system"]
+    text = place.run("down", "--yes", "--keep-data", "--poll", "0.2")
+    assert "nothing else that costs money is left" in text, text
+    left = inventory(place, port)
+    assert files in left and len(left) == 2, left
+    key = next(name for name in left if name != files)
+    place.aws(port, "efs", "delete-file-system", "--file-system-id", files)
+    place.aws(port, "kms", "schedule-key-deletion", "--key-id", key)
+    assert inventory(place, port) == []
+    print("down --keep-data: file system and key stay, nothing else")
 
 
 def interrupted(place, port):
@@ -274,7 +295,7 @@ def main():
         try:
             wait_for(port)
             Proxy.target = port
-            proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+            proxy = Server(("127.0.0.1", 0), Proxy)
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
             directory = pathlib.Path(scratch) / "work"
             directory.mkdir()
@@ -282,6 +303,7 @@ def main():
             good_way(place, port)
             faults(place, port)
             interrupted(place, port)
+            kept_data(place, port)
             broken_stack(place, port)
             bad_credentials(place, port)
             if arguments.moto:

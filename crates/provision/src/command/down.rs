@@ -299,7 +299,8 @@ async fn sweep(
     let (costly, free): (Vec<Remains>, Vec<Remains>) =
         left.into_iter().partition(|remains| remains.costs);
     if costly.is_empty() {
-        sink.talk(Talk::Step("nothing that costs money is left".to_owned()));
+        let other = if kept.is_empty() { "" } else { " else" };
+        sink.talk(Talk::Step(format!("nothing{other} that costs money is left")));
         return Ok(DownReport { kept, free });
     }
     let words = |remains: &Remains| format!("{} {}: {}", remains.what, remains.arn, remains.remedy);

@@ -85,7 +85,7 @@ pub enum CommandError {
         source: CloudError,
     },
     /// A stack failed.
-    #[error("stack {stack} failed: {}; left behind: {leftover:?}", cause_words(.cause.as_ref()))]
+    #[error("stack {stack} failed: {}; {leftover}", cause_words(.cause.as_ref()))]
     Stack {
         /// Its name.
         stack: String,

@@ -16,6 +16,17 @@ pub enum Leftover {
     Unknown,
 }
 
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Nothing => "nothing is left behind",
+            Self::Deletable => "the stack is left behind; `canoe cluster up` clears it, `canoe cluster down` removes it",
+            Self::Orphaned => "things are left behind that no stack owns; `canoe cluster down` lists them",
+            Self::Unknown => "what is left behind is not known; `canoe cluster status` looks",
+        })
+    }
+}
+
 /// One thing that is left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Remains {
