@@ -25,13 +25,19 @@ pub struct Gradients {
     entries: Vec<Entry>,
 }
 
+/// Clearing a single row costs as much as so many more values in one go.
+const ROW_COST: usize = 16;
+
 #[derive(Debug)]
 struct Entry {
     gradient: Gradient,
+    rows: usize,
     cols: usize,
     is_static: bool,
     touched: bool,
     spare: (Vec<u32>, Vec<f32>),
+    /// The whole gradient of a parameter that is kept by row, if some layer read it as a whole.
+    whole: Option<Vec<f32>>,
     /// Rows of a whole gradient that may differ from zero, if it is known that no others do.
     dirty: Option<Vec<u32>>,
 }
@@ -50,10 +56,12 @@ impl Gradients {
                 } else {
                     Gradient::Dense(vec![0.0; if spec.is_static { 0 } else { spec.size() }])
                 },
+                rows: spec.rows,
                 cols: spec.cols,
                 is_static: spec.is_static,
                 touched: false,
                 spare: (Vec::new(), Vec::new()),
+                whole: None,
                 dirty: Some(Vec::new()),
             })
             .collect();
@@ -74,6 +82,7 @@ impl Gradients {
     pub(crate) fn begin(&mut self) {
         for entry in &mut self.entries {
             entry.touched = false;
+            entry.whole = None;
         }
     }
 
@@ -84,18 +93,24 @@ impl Gradients {
             entry.touched = true;
             entry.clear();
         }
+        if let Some(whole) = entry.whole.take() {
+            entry.spread(&whole);
+        }
         &mut entry.gradient
     }
 
     /// The whole gradient and what to do with it (replace if nothing was added yet); `None` if nobody wants it.
-    /// A parameter that is kept by row has no whole gradient: it is `None` too, and the layer fails in forward.
+    /// For a parameter that is kept by row it becomes all rows in the end, which is right but not cheap.
     pub fn dense(&mut self, parameter: ParameterIndex) -> Option<(&mut [f32], Accumulate)> {
         let entry = &mut self.entries[parameter.0];
         if entry.is_static {
             return None;
         }
         let Gradient::Dense(values) = &mut entry.gradient else {
-            return None;
+            let whole = entry
+                .whole
+                .get_or_insert_with(|| vec![0.0; entry.rows * entry.cols]);
+            return Some((whole, Accumulate::Add));
         };
         let mode = if entry.touched {
             Accumulate::Add
@@ -166,13 +181,24 @@ impl Gradients {
 }
 
 impl Entry {
+    /// Adds a whole gradient to one that is kept by row: afterwards it has all rows.
+    fn spread(&mut self, whole: &[f32]) {
+        let ids: Vec<u32> = (0..self.rows as u32).collect();
+        self.merge(&ids, whole);
+    }
+
     /// Makes the gradient zero, touching only what may differ from it.
     fn clear(&mut self) {
         match (&mut self.gradient, &mut self.dirty) {
             (Gradient::Dense(values), Some(dirty)) => {
-                for row in dirty.drain(..) {
-                    values[row as usize * self.cols..][..self.cols].fill(0.0);
+                let cols = self.cols;
+                if dirty.len() * (cols + ROW_COST) > values.len() / 2 {
+                    values.fill(0.0);
+                } else {
+                    let rows = dirty.iter().map(|&row| row as usize * cols);
+                    rows.for_each(|start| values[start..start + cols].fill(0.0));
                 }
+                dirty.clear();
             }
             (Gradient::Dense(values), None) => values.fill(0.0),
             (Gradient::Rows { ids, values }, _) => {
@@ -246,33 +272,41 @@ mod tests {
 
     #[test]
     fn a_whole_gradient_is_cleared_where_it_was_touched() {
-        let spec = ParameterSpec {
-            name: "w".into(),
-            rows: 4,
-            cols: 1,
-            by_row: false,
-            is_static: false,
-        };
-        let p = ParameterIndex(0);
-        let mut gradients = Gradients::new(&[spec]);
-        let one = Matrix::zeros(1, 1);
-        let add = |gradients: &mut Gradients, row: u32| {
-            let mut value = one.clone();
-            value.values_mut()[0] = 2.0;
+        // Few values are cleared in one go, many row by row.
+        for rows in [4, 1000] {
+            let spec = ParameterSpec {
+                name: "w".into(),
+                rows,
+                cols: 1,
+                by_row: false,
+                is_static: false,
+            };
+            let p = ParameterIndex(0);
+            let mut gradients = Gradients::new(&[spec]);
+            let mut two = Matrix::zeros(1, 1);
+            two.values_mut()[0] = 2.0;
+            let add = |gradients: &mut Gradients, row: u32| {
+                gradients.begin();
+                gradients.add_rows(p, &[row], &two);
+                let Gradient::Dense(values) = gradients.complete(p) else {
+                    unreachable!("kept whole")
+                };
+                let places = values
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, value)| **value != 0.0);
+                places
+                    .map(|(place, value)| (place, *value))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(add(&mut gradients, 1), [(1, 2.0)]);
+            assert_eq!(add(&mut gradients, 3), [(3, 2.0)]);
             gradients.begin();
-            gradients.add_rows(p, &[row], &value);
-            match gradients.complete(p) {
-                Gradient::Dense(values) => values.clone(),
-                Gradient::Rows { .. } => Vec::new(),
-            }
-        };
-        assert_eq!(add(&mut gradients, 1), [0.0, 2.0, 0.0, 0.0]);
-        assert_eq!(add(&mut gradients, 3), [0.0, 0.0, 0.0, 2.0]);
-        gradients.begin();
-        gradients.dense_zeroed(p).unwrap().fill(7.0);
-        assert_eq!(add(&mut gradients, 0), [2.0, 0.0, 0.0, 0.0]);
-        gradients.begin();
-        assert_eq!(gradients.complete(p), &Gradient::Dense(vec![0.0; 4]));
+            gradients.dense_zeroed(p).unwrap().fill(7.0);
+            assert_eq!(add(&mut gradients, 0), [(0, 2.0)]);
+            gradients.begin();
+            assert_eq!(gradients.complete(p), &Gradient::Dense(vec![0.0; rows]));
+        }
     }
 
     #[test]
