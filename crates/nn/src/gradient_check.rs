@@ -8,6 +8,7 @@
 
 mod batches;
 mod cases;
+mod image_checks;
 mod model;
 mod other_checks;
 
