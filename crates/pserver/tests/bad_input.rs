@@ -166,7 +166,7 @@ fn contradicting_trainers() {
     let job = Job {
         servers: 1,
         passes: 1,
-        ..Job::new(&[60, 60])
+        ..Job::new(&[300, 300])
     };
     let cluster = job.start(None);
     let threads: Vec<_> = (0..2)
