@@ -1,4 +1,8 @@
 //! `canoe data split` as a program: exit codes, and what a kill leaves.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
 
 use std::fs;
 use std::path::Path;

@@ -47,17 +47,17 @@ struct SplitArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What is equal between shards.
-    #[arg(long, value_enum, default_value_t = By::Lines)]
-    by: By,
+    #[arg(long, value_enum, default_value_t = Even::Lines)]
+    by: Even,
     /// Draw the lines of each shard at random instead of cutting the file into stretches.
     #[arg(long)]
     shuffle: bool,
     /// Seed of the shuffle.
     #[arg(long, default_value_t = 0, requires = "shuffle")]
     seed: u64,
-    /// data: data/<id>/; tutorial: <id>/data/, as v1's Kubernetes tutorial.
-    #[arg(long, value_enum, default_value_t = Layout::Data)]
-    layout: Layout,
+    /// Where the shard of a node is put.
+    #[arg(long, value_enum, default_value_t = Place::Data)]
+    layout: Place,
     /// Replace shard directories that something else has made.
     #[arg(long)]
     force: bool,
@@ -102,6 +102,24 @@ struct ShowArgs {
     output: Output,
 }
 
+/// `--by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Even {
+    /// The number of lines, up to one.
+    Lines,
+    /// The number of bytes, up to a line.
+    Bytes,
+}
+
+/// `--layout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Place {
+    /// data/<id>/.
+    Data,
+    /// <id>/data/, as in v1's Kubernetes tutorial.
+    Tutorial,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
     Text,
@@ -125,9 +143,15 @@ fn run_split(args: &SplitArgs) -> Result<()> {
     };
     let options = Options {
         shards: args.shards,
-        by: args.by,
+        by: match args.by {
+            Even::Lines => By::Lines,
+            Even::Bytes => By::Bytes,
+        },
         shuffle: args.shuffle.then_some(args.seed),
-        layout: args.layout,
+        layout: match args.layout {
+            Place::Data => Layout::Data,
+            Place::Tutorial => Layout::Tutorial,
+        },
     };
     let bar = bytes_bar("splitting", Some(sources.split_bytes()));
     let report = split::split(&sources, options, args.force, &|bytes| bar.inc(bytes))?;
@@ -190,7 +214,11 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        for path in archive::unpack(&target, folder, limits, args.force)? {
+        let unpacked = archive::unpack_once(&target, folder, fetched.checksum, limits, args.force)?;
+        if unpacked.unchanged {
+            eprintln!("{}: was unpacked already", target.display());
+        }
+        for path in unpacked.paths {
             println!("{}", path.display());
         }
     }

@@ -5,6 +5,7 @@
     reason = "a command talks to its user"
 )]
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -70,11 +71,11 @@ struct QuickStartArgs {
     #[arg(long, value_name = "FILE|URL", conflicts_with_all = ["train_samples", "test_samples"])]
     from: Option<String>,
     /// Training samples to generate.
-    #[arg(long, default_value_t = 20_000)]
-    train_samples: usize,
+    #[arg(long, default_value = "20000", value_name = "N")]
+    train_samples: NonZeroUsize,
     /// Test samples to generate.
-    #[arg(long, default_value_t = 2_500)]
-    test_samples: usize,
+    #[arg(long, default_value = "2500", value_name = "N")]
+    test_samples: NonZeroUsize,
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,8 +110,8 @@ fn run_quick_start(args: &QuickStartArgs) -> Result<()> {
         None => {
             let wanted = quick_start::Generated {
                 seed: common.seed,
-                train_samples: args.train_samples,
-                test_samples: args.test_samples,
+                train_samples: args.train_samples.get(),
+                test_samples: args.test_samples.get(),
             };
             quick_start::write_generated(&common.directory, wanted, common.force)?
         }

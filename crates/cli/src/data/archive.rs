@@ -9,6 +9,9 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
+
+use super::checksum::Checksum;
 
 /// What an archive may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +117,62 @@ pub fn unpack(
     };
     unpacking.run()?;
     publish(stage.path(), target, force)
+}
+
+/// What an archive became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpacked {
+    /// The new entries of the target folder.
+    pub paths: Vec<PathBuf>,
+    /// They were there already, from the same archive.
+    pub unchanged: bool,
+}
+
+/// What `<archive>.unpacked` says: which archive was unpacked, and into which entries.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    checksum: String,
+    paths: Vec<PathBuf>,
+}
+
+/// Unpacks `archive` unless a record beside it says that the same content was unpacked to entries that are still there.
+pub fn unpack_once(
+    archive: &Path,
+    target: &Path,
+    checksum: Checksum,
+    limits: Limits,
+    force: bool,
+) -> Result<Unpacked, UnpackError> {
+    let mut record_path = archive.as_os_str().to_owned();
+    record_path.push(".unpacked");
+    let record_path = PathBuf::from(record_path);
+    let checksum = checksum.to_string();
+    let before: Option<Record> = fs::read(&record_path)
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok());
+    let same = before.filter(|record| {
+        record.checksum == checksum && record.paths.iter().all(|path| path.exists())
+    });
+    if let Some(Record { paths, .. }) = same.filter(|_| !force) {
+        return Ok(Unpacked {
+            paths,
+            unchanged: true,
+        });
+    }
+    let record = Record {
+        checksum,
+        paths: unpack(archive, target, limits, force)?,
+    };
+    let text = serde_json::to_vec(&record).expect("a record has only plain values");
+    fs::write(&record_path, text).map_err(|source| UnpackError::Write {
+        path: record_path,
+        source,
+    })?;
+    Ok(Unpacked {
+        paths: record.paths,
+        unchanged: false,
+    })
 }
 
 /// Moves the entries of `stage` to `target`.
@@ -552,5 +611,33 @@ mod tests {
         )
         .unwrap();
         assert_eq!(fs::read_to_string(place.out("a.txt")).unwrap(), "new");
+    }
+
+    #[test]
+    fn the_same_archive_is_unpacked_once() {
+        let place = Place::new();
+        let (archive, out) = (place.0.path().join("a.zip"), place.0.path().join("out"));
+        let once = |content: &str, digit: u8| {
+            fs::write(&archive, zip(&[("a.txt", content)])).unwrap();
+            unpack_once(
+                &archive,
+                &out,
+                Checksum::Sha256([digit; 32]),
+                Limits::default(),
+                false,
+            )
+        };
+        assert!(!once("one", 1).unwrap().unchanged);
+        let again = once("one", 1).unwrap();
+        assert_eq!(
+            again,
+            Unpacked {
+                paths: vec![place.out("a.txt")],
+                unchanged: true
+            }
+        );
+        assert!(matches!(once("two", 2), Err(UnpackError::Exists { .. })));
+        fs::remove_file(place.out("a.txt")).unwrap();
+        assert!(!once("one", 1).unwrap().unchanged);
     }
 }

@@ -1,7 +1,6 @@
 //! Fetching from a small server on the loopback that can be told to misbehave.
 
-use std::io;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -93,7 +92,7 @@ fn answer(
         (Manner::Status(status), _) => send(&format!("{status} No"), "", b"", 0),
         (Manner::Silent, _) => {
             // Until the other side hangs up.
-            let _ = io::Read::read(&mut { stream }, &mut [0]);
+            let _ = { stream }.read(&mut [0]);
         }
         (Manner::Whole, _) | (_, None) => send("200 OK", "", content, keep),
         (_, Some(start)) if start >= content.len() => {

@@ -40,7 +40,7 @@ use tally::tally_file;
 use super::parallel::for_each;
 
 /// What should be equal between shards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// The number of lines, up to one.
@@ -50,7 +50,7 @@ pub enum By {
 }
 
 /// Where the shard of trainer `<id>` is put in a job directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// `data/<id>/`.
