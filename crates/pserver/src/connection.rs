@@ -153,7 +153,14 @@ fn pulse(
 ) -> Result<(), ChannelError> {
     loop {
         let beat: Heartbeat = channel.expect(Kind::Heartbeat)?;
-        let effect = host.members().beat(trainer, number, beat.at, host.now());
+        let heard = host.members().beat(trainer, number, beat.at, host.now());
+        let effect = match heard {
+            Ok(effect) => effect,
+            Err(refusal) => {
+                refuse(channel, &refusal);
+                return Ok(());
+            }
+        };
         host.after(effect);
         host.set_status(trainer, beat.status);
         if trainer == TrainerId(0) && beat.at != Epoch(0) {

@@ -210,18 +210,29 @@ impl Members {
         Ok(Effect::None)
     }
 
-    /// A heartbeat. A trainer that was in the epoch and says that it waits has left it.
-    pub fn beat(&mut self, trainer: TrainerId, connection: u64, at: Epoch, now: Millis) -> Effect {
+    /// A heartbeat. A trainer that was in the epoch and says that it waits has left it. Refused if the seat is no
+    /// longer this connection's: its trainer must join again.
+    pub fn beat(
+        &mut self,
+        trainer: TrainerId,
+        connection: u64,
+        at: Epoch,
+        now: Millis,
+    ) -> Result<Effect, Refusal> {
         let Some(seat) = self.own(trainer, connection) else {
-            return Effect::None;
+            let text = format!("trainer {trainer} has lost its seat");
+            return Err(Refusal {
+                code: Code::Interrupted,
+                text,
+            });
         };
         let before = seat.at;
         seat.heard = now;
         seat.at = at;
         if before != Epoch(0) && at != before {
-            return self.end(format!("trainer {trainer} left"));
+            return Ok(self.end(format!("trainer {trainer} left")));
         }
-        Effect::None
+        Ok(Effect::None)
     }
 
     /// A command connection begins: only a trainer that has its seat may command, so that a process with an id that
@@ -477,9 +488,17 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_without_its_seat_is_told_so() {
+        let mut m = running();
+        assert_eq!(m.join(&hello(1, 11), 5, 0), Ok(Effect::Broken));
+        assert!(m.beat(TrainerId(1), 2, Epoch(1), 1).is_err());
+        assert_eq!(m.beat(TrainerId(1), 5, Epoch(0), 1), Ok(Effect::None));
+    }
+
+    #[test]
     fn silence_is_a_loss() {
         let mut m = running();
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 900), Effect::None);
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 900), Ok(Effect::None));
         assert_eq!(m.tick(1100), (Effect::Broken, vec![2]));
         assert!(m.reason().contains("trainer 1"), "{}", m.reason());
     }
@@ -502,10 +521,10 @@ mod tests {
     #[test]
     fn a_heartbeat_from_before_entering_is_no_departure() {
         let mut m = running();
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 5), Effect::None);
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 6), Effect::None);
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 5), Ok(Effect::None));
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 6), Ok(Effect::None));
         assert_eq!(m.phase(), Phase::Running);
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 7), Effect::Broken);
+        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 7), Ok(Effect::Broken));
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn every_schedule_ends_with_the_undisturbed_model() {
 #[test]
 fn the_faults_really_happen() {
     let mut recoveries = 0;
-    for seed in 0..50 {
+    for seed in 0..100 {
         let mut world = World::new(Plan::from_seed(seed), seed);
         world.run().unwrap();
         recoveries += world.recoveries();

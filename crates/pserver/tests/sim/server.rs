@@ -3,7 +3,7 @@
 use super::{Message, Outbox, Plan, SILENCE, Time, initial};
 use pserver::barrier::{Admission, Apply, Barrier, Event};
 use pserver::members::{Effect, Members};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::message::{Hello, Role, Start};
 use wire::recovery::{Boundary, Phase, Report, expendable};
 use wire::{Epoch, Mode, Status, Step, Topology, TrainerId};
@@ -31,7 +31,6 @@ pub struct SimServer {
     run: Option<Run>,
     stable: Option<Step>,
     have: Vec<Step>,
-    connections: BTreeSet<u64>,
 }
 
 impl SimServer {
@@ -43,7 +42,6 @@ impl SimServer {
             run: None,
             stable: None,
             have: Vec::new(),
-            connections: BTreeSet::new(),
             plan,
         }
     }
@@ -84,10 +82,7 @@ impl SimServer {
     }
 
     pub fn tick(&mut self, now: Time, _out: &mut Outbox) {
-        let (effect, cut) = self.members.tick(now);
-        cut.iter().for_each(|connection| {
-            self.connections.remove(connection);
-        });
+        let (effect, _) = self.members.tick(now);
         self.after(effect);
     }
 
@@ -136,7 +131,6 @@ impl SimServer {
                 let hello = self.hello(trainer, instance, Epoch(0));
                 match self.members.join(&hello, connection, now) {
                     Ok(effect) => {
-                        self.connections.insert(connection);
                         self.after(effect);
                         out.to_trainer.push((
                             trainer,
@@ -156,12 +150,11 @@ impl SimServer {
                 at,
                 stable,
             } => {
-                if !self.connections.contains(&connection) {
+                let Ok(effect) = self.members.beat(id, connection, at, now) else {
                     out.to_trainer
                         .push((trainer, Message::Closed { connection }));
                     return;
-                }
-                let effect = self.members.beat(id, connection, at, now);
+                };
                 self.after(effect);
                 if trainer == 0 && at != Epoch(0) {
                     self.stable = stable.max(self.stable);
