@@ -300,7 +300,9 @@ async fn sweep(
         left.into_iter().partition(|remains| remains.costs);
     if costly.is_empty() {
         let other = if kept.is_empty() { "" } else { " else" };
-        sink.talk(Talk::Step(format!("nothing{other} that costs money is left")));
+        sink.talk(Talk::Step(format!(
+            "nothing{other} that costs money is left"
+        )));
         return Ok(DownReport { kept, free });
     }
     let words = |remains: &Remains| format!("{} {}: {}", remains.what, remains.arn, remains.remedy);

@@ -39,7 +39,7 @@ pub fn write(spec: &ClusterSpec) -> String {
 /// `None` when the file has no line `count: N` that could be edited.
 pub fn with_workers(text: &str, count: u32) -> Option<String> {
     let line = crate::yaml::parse(text).ok()?.line("workers.count")?;
-    let old = text.lines().nth(line.checked_sub(1)?)?;
+    let old = text.split('\n').nth(line.checked_sub(1)?)?;
     let at = old.find("count:")? + "count:".len();
     let digits = old[at..].find(|c: char| c.is_ascii_digit())? + at;
     let end = old[digits..]
