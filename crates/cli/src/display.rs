@@ -21,7 +21,7 @@ pub struct Display {
 
 enum Form {
     Terminal {
-        view: View,
+        view: Box<View>,
         screen: Screen,
         at: Option<Instant>,
     },
@@ -33,7 +33,7 @@ impl Display {
     pub fn new(passes: Option<u64>) -> Display {
         let form = if io::stderr().is_terminal() {
             Form::Terminal {
-                view: View::new(passes),
+                view: Box::new(View::new(passes)),
                 screen: Screen::new(),
                 at: None,
             }
