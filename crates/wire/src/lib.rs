@@ -11,7 +11,7 @@
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
 //! - [`recovery`]: where a job goes on after a loss. Pure.
-//! - [`client`]: [`Session`], what a trainer calls.
+//! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
 //!
 //! # Invariants
 //!
@@ -27,6 +27,7 @@ pub mod frame;
 pub mod handshake;
 pub mod ids;
 pub mod message;
+pub mod prefetch;
 pub mod recovery;
 pub mod shard;
 pub mod spec;

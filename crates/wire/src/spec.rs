@@ -105,6 +105,9 @@ impl JobSpec {
                     table.rows, table.cols
                 ));
             }
+            if table.cols == 0 {
+                return Err(format!("table {name} has no columns"));
+            }
             if table.sparse && table.rows > u64::from(u32::MAX) {
                 return Err(format!(
                     "sparse table {name} has {} rows, at most 4294967295 are possible",

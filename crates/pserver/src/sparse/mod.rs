@@ -5,11 +5,9 @@
 //! order. A pull remembers the slots it found for the push that follows it.
 //!
 //! - [`shard`]: index and slab of one shard.
-//! - [`prefetch`]: hides the latency of memory.
 //! - [`merge`]: several trainers' rows of one shard.
 
 mod merge;
-pub mod prefetch;
 pub mod shard;
 
 use crate::table::Table;
@@ -19,6 +17,7 @@ use shard::Shard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
+use wire::prefetch;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
 
 /// Numbers that are gathered before they are sent, so that they stay in the cache.

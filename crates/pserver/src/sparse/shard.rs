@@ -1,17 +1,16 @@
 //! One logical shard of a sparse table: an open-addressing index from row id to slot, and a slab of rows.
 //!
 //! A row lies in one piece: its mark (the step of its last touch, as bits), its values, its optimizer state. Rows
-//! never move and slots are never reused, so a slot found by a pull is good for the push. The slab grows by chunks
-//! of [`CHUNK`] rows (the first one by doubling), the index by half, so memory stays near the size of the rows.
+//! keep their slots and slots are never reused, so a slot found by a pull is good for the push. The slab grows by a
+//! tenth (large ones are moved by the system without a copy), the index by half, so memory stays near the size of
+//! the rows.
 //!
 //! While a snapshot is being written, a row that changes is first copied aside ([`Shard::touch`]), so the writer
 //! sees the rows as they were without stopping anybody.
 
-use super::prefetch;
 use std::collections::HashMap;
+use wire::prefetch;
 
-/// Rows in a full chunk.
-const CHUNK: usize = 64;
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +28,7 @@ const FREE: Entry = Entry {
 #[derive(Debug, Default)]
 pub struct Shard {
     index: Vec<Entry>,
-    chunks: Vec<Vec<f32>>,
+    slab: Vec<f32>,
     rows: u32,
     capture: Option<Capture>,
 }
@@ -51,9 +50,7 @@ impl Shard {
 
     /// Bytes held by index and slab.
     pub fn bytes(&self) -> usize {
-        let slab: usize = self.chunks.iter().map(|chunk| chunk.capacity() * 4).sum();
-        slab + self.index.capacity() * size_of::<Entry>()
-            + self.chunks.capacity() * size_of::<Vec<f32>>()
+        self.slab.capacity() * size_of::<f32>() + self.index.capacity() * size_of::<Entry>()
     }
 
     /// Asks the processor for the index line of a hash.
@@ -108,42 +105,27 @@ impl Shard {
     }
 
     fn grow_slab(&mut self, stride: usize) {
-        let rows = self.rows as usize;
-        if (rows - 1).is_multiple_of(CHUNK) {
-            let first = self.chunks.is_empty();
-            let capacity = if first { 2 } else { CHUNK };
-            self.chunks
-                .reserve_exact(if self.chunks.len() == self.chunks.capacity() {
-                    1 + self.chunks.len() / 4
-                } else {
-                    0
-                });
-            self.chunks.push(Vec::with_capacity(capacity * stride));
+        let wanted = self.rows as usize * stride;
+        if wanted > self.slab.capacity() {
+            let room = (self.slab.len() / 10).max(stride);
+            self.slab
+                .reserve_exact(wanted - self.slab.len() + room - room % stride);
         }
-        let filled = ((rows - 1) % CHUNK + 1) * stride;
-        let chunk = self
-            .chunks
-            .last_mut()
-            .expect("a chunk was just added if there was none");
-        if filled > chunk.capacity() {
-            let wanted = (chunk.capacity() * 2).min(CHUNK * stride).max(filled);
-            chunk.reserve_exact(wanted - chunk.len());
-        }
-        chunk.resize(filled, 0.0);
+        self.slab.resize(wanted, 0.0);
     }
 
     /// A row: mark, values, state.
     #[inline(always)]
     pub fn row(&self, slot: u32, stride: usize) -> &[f32] {
-        let at = slot as usize % CHUNK * stride;
-        &self.chunks[slot as usize / CHUNK][at..at + stride]
+        let at = slot as usize * stride;
+        &self.slab[at..at + stride]
     }
 
     /// A row, to be changed.
     #[inline(always)]
     pub fn touch(&mut self, slot: u32, stride: usize) -> &mut [f32] {
-        let at = slot as usize % CHUNK * stride;
-        let row = &mut self.chunks[slot as usize / CHUNK][at..at + stride];
+        let at = slot as usize * stride;
+        let row = &mut self.slab[at..at + stride];
         if let Some(capture) = &mut self.capture {
             capture.save(slot, row);
         }

@@ -6,6 +6,7 @@ use crate::channel::Channel;
 use crate::frame::Kind;
 use crate::ids::TableId;
 use crate::message::{Hot, View};
+use crate::prefetch;
 
 /// Rows that are fetched at once by [`Session::download`].
 const DOWNLOADED: u64 = 65_536;
@@ -235,8 +236,15 @@ fn receive_part(
     Ok(hot.ticket)
 }
 
+/// Rows ahead that are asked of the memory: their places are scattered over more than a cache holds.
+const AHEAD: usize = 12;
+
 fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
-    for (row, place) in from.chunks_exact(cols).zip(places) {
+    for (i, (row, place)) in from.chunks_exact(cols).zip(places).enumerate() {
+        if let Some(next) = places.get(i + AHEAD) {
+            let at = *next as usize * cols;
+            prefetch::slice(&to[at..at + cols]);
+        }
         let at = *place as usize * cols;
         to[at..at + cols].copy_from_slice(row);
     }
@@ -245,7 +253,11 @@ fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
 fn gather(from: &[f32], places: &[u32], cols: usize, to: &mut Vec<f32>) {
     to.clear();
     to.reserve(places.len() * cols);
-    for place in places {
+    for (i, place) in places.iter().enumerate() {
+        if let Some(next) = places.get(i + AHEAD) {
+            let at = *next as usize * cols;
+            prefetch::slice(&from[at..at + cols]);
+        }
         let at = *place as usize * cols;
         to.extend_from_slice(&from[at..at + cols]);
     }
