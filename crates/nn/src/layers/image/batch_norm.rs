@@ -10,8 +10,6 @@
 //! On purpose unlike v1: the variance is that of the differences from the mean, in double precision, instead of
 //! `E[x²] - E[x]²`, and testing never changes the running statistics.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
 use crate::error::{BuildError, LayerError};
@@ -231,52 +229,86 @@ impl Planes {
     /// Mean and variance of each channel.
     fn statistics(self, x: &[f32]) -> (Vec<f32>, Vec<f32>) {
         let count = (x.len() / self.channels).max(1) as f64;
-        let sums = self.reduce(x.len(), |_, plane| {
-            x[plane].iter().map(|&x| f64::from(x)).sum()
-        });
+        let sums = self.reduce(
+            (x, x),
+            #[inline(always)]
+            |_, x, _| x,
+        );
         let means: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
-        let squares = self.reduce(x.len(), |channel, plane| {
-            x[plane]
-                .iter()
-                .map(|&x| f64::from(x) - means[channel])
-                .map(|d| d * d)
-                .sum()
-        });
+        let squares = self.reduce(
+            (x, x),
+            #[inline(always)]
+            |channel, x, _| (x - means[channel]) * (x - means[channel]),
+        );
         let variances = squares.iter().map(|sum| (sum / count) as f32).collect();
         (means.iter().map(|&mean| mean as f32).collect(), variances)
     }
 
     /// Sums over each channel of `a` and of `a · b`.
     fn sums(self, a: &[f32], b: &[f32]) -> (Vec<f64>, Vec<f64>) {
-        let plain = self.reduce(a.len(), |_, plane| {
-            a[plane].iter().map(|&a| f64::from(a)).sum()
-        });
-        let products = self.reduce(a.len(), |_, plane| {
-            a[plane.clone()]
-                .iter()
-                .zip(&b[plane])
-                .map(|(&a, &b)| f64::from(a) * f64::from(b))
-                .sum()
-        });
+        let plain = self.reduce(
+            (a, b),
+            #[inline(always)]
+            |_, a, _| a,
+        );
+        let products = self.reduce(
+            (a, b),
+            #[inline(always)]
+            |_, a, b| a * b,
+        );
         (plain, products)
     }
 
-    /// Adds up `term(channel, place of its plane)` over all rows in order; channels are spread over threads.
-    fn reduce(self, length: usize, term: impl Fn(usize, Range<usize>) -> f64 + Sync) -> Vec<f64> {
+    /// Adds up `term(channel, a, b)` over all rows in order; channels are spread over threads.
+    #[inline(always)]
+    fn reduce(
+        self,
+        values: (&[f32], &[f32]),
+        term: impl Fn(usize, f64, f64) -> f64 + Sync,
+    ) -> Vec<f64> {
+        let (size, pixels) = (self.size(), self.pixels);
         let mut sums = vec![0.0; self.channels];
-        sums.par_chunks_mut(CHANNEL_BLOCK)
-            .enumerate()
-            .for_each(|(block, sums)| {
-                for row in 0..length / self.size() {
-                    for (place, sum) in sums.iter_mut().enumerate() {
-                        let channel = block * CHANNEL_BLOCK + place;
-                        let start = row * self.size() + channel * self.pixels;
-                        *sum += term(channel, start..start + self.pixels);
+        let blocks = sums.par_chunks_mut(CHANNEL_BLOCK).enumerate();
+        blocks.for_each(|(block, sums)| {
+            simd::vectorised(
+                #[inline(always)]
+                || {
+                    let rows = values.0.chunks_exact(size).zip(values.1.chunks_exact(size));
+                    for (a, b) in rows {
+                        for (place, sum) in sums.iter_mut().enumerate() {
+                            let channel = block * CHANNEL_BLOCK + place;
+                            let plane = channel * pixels..(channel + 1) * pixels;
+                            *sum += lane_sum(
+                                &a[plane.clone()],
+                                &b[plane],
+                                #[inline(always)]
+                                |a, b| term(channel, a, b),
+                            );
+                        }
                     }
-                }
-            });
+                },
+            );
+        });
         sums
     }
+}
+
+/// The sum of `term(a, b)`, in eight lanes.
+#[inline(always)]
+fn lane_sum(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
+    const LANES: usize = 8;
+    let mut lanes = [0.0; LANES];
+    let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let (a_rest, b_rest) = (a_blocks.remainder(), b_blocks.remainder());
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for lane in 0..LANES {
+            lanes[lane] += term(f64::from(a[lane]), f64::from(b[lane]));
+        }
+    }
+    for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        lanes[lane] += term(f64::from(*a), f64::from(*b));
+    }
+    lanes.iter().sum()
 }
 
 #[cfg(test)]
