@@ -10,6 +10,7 @@ run, and every output and file is searched for the secret.
 """
 
 import argparse
+import base64
 import http.client
 import http.server
 import json
@@ -216,6 +217,46 @@ def kept_data(place, port):
     print("down --keep-data: file system and key stay, nothing else")
 
 
+def large_template(place, port):
+    """A template over 51,200 bytes goes through a private bucket, which goes with the cluster."""
+    tags = [word for number in range(30) for word in ("--tag", f"key{number}={'x' * 200}")]
+    place.run("init", "demo", "--region", REGION, "--egress", "public", "--addons", "none",
+              "--allow", "203.0.113.7/32", "--force", *tags)
+    place.run("up", "--yes", "--no-wait", "--poll", "0.2")
+    bucket = place.aws(port, "s3api", "list-buckets")["Buckets"][0]["Name"]
+    block = place.aws(port, "s3api", "get-public-access-block", "--bucket", bucket)
+    assert all(block["PublicAccessBlockConfiguration"].values()), block
+    place.run("down", "--yes", "--poll", "0.2")
+    assert inventory(place, port) == []
+    print("a large template: private bucket made, used, emptied and removed")
+
+
+def self_managed(place, port):
+    """Base and storage of a self-managed cluster, and its assets encrypted by a KMS that is not ours.
+
+    The stand-in knows no EC2 instances in a stack, so the cluster stack is refused there.
+    """
+    place.run("init", "demo", "--region", REGION, "--egress", "public", "--self-managed",
+              "--allow", "203.0.113.7/32", "--force")
+    assert "render credentials" in place.run("up", "--yes", "--no-wait", "--poll", "0.2", ok=False)
+    place.run("render", "credentials", "--generate-ca")
+    said = place.run("up", "--yes", "--no-wait", "--poll", "0.2", ok=False)
+    assert "AWS::EC2::Instance" in said, said
+    folder = place.directory / "cluster/credentials"
+    names = sorted(path.name.removesuffix(".enc") for path in folder.glob("*.enc"))
+    assert len(names) == 10 and "admin-key.pem" not in names, names
+    for name in names:
+        answer = place.aws(port, "kms", "decrypt", "--ciphertext-blob", f"fileb://{folder / name}.enc",
+                           "--encryption-context", "canoe=demo")
+        assert base64.b64decode(answer["Plaintext"]) == (folder / name).read_bytes(), name
+    for path in (place.directory / "cluster").rglob("*"):
+        if path.is_file() and path.parent != folder:
+            assert "PRIVATE KEY" not in path.read_text(errors="replace"), path
+    place.run("down", "--yes", "--poll", "0.2")
+    assert inventory(place, port) == []
+    print(f"self-managed: {len(names)} assets encrypted, decrypted by the stand-in; base and storage made and removed")
+
+
 def interrupted(place, port):
     """Ctrl-C in the middle of `up` and of `down`: the same command again ends well."""
     for command in (["up", "--yes", "--no-wait", "--poll", "0.2"], ["down", "--yes", "--poll", "0.2"]):
@@ -306,6 +347,8 @@ def main():
             kept_data(place, port)
             broken_stack(place, port)
             bad_credentials(place, port)
+            large_template(place, port)
+            self_managed(place, port)
             if arguments.moto:
                 second_opinion(place, arguments.moto)
             no_secret(place)
