@@ -1,9 +1,6 @@
 //! `--job=checkgrad` on the networks of the demos: the gradients of every parameter agree with the cost.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
@@ -21,8 +18,20 @@ fn check(folder: &Folder, job: &str, config: &str) {
 #[test]
 fn the_text_networks() {
     let folder = Folder::with_demo(40);
-    for network in ["lr", "emb", "cnn", "lstm", "bidi-lstm", "db-lstm", "resnet-lstm"] {
-        check(&folder, "job", &format!("quick_start/trainer_config.{network}.py"));
+    for network in [
+        "lr",
+        "emb",
+        "cnn",
+        "lstm",
+        "bidi-lstm",
+        "db-lstm",
+        "resnet-lstm",
+    ] {
+        check(
+            &folder,
+            "job",
+            &format!("quick_start/trainer_config.{network}.py"),
+        );
     }
 }
 

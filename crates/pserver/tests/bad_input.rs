@@ -1,6 +1,8 @@
 //! What strangers, broken programs and wrong settings send: each gets a clear answer, and the job of the others
 //! goes on.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::io::{Read, Write};

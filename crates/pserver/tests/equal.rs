@@ -1,5 +1,7 @@
 //! A run over servers gives the bytes of one process, for any number of servers, ports and trainers.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use support::{Job, same, table};

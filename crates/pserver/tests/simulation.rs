@@ -5,6 +5,8 @@
 //! repeated, re-ordered or stale application shows in the result. Each schedule must end, and must end with the
 //! numbers of an undisturbed run. `SEED=n` runs one schedule, `SCHEDULES=n` that many.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod sim;
 
 use sim::{Plan, World};

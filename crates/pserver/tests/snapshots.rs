@@ -1,5 +1,7 @@
 //! Snapshots that are damaged, foreign or cannot be written.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::path::{Path, PathBuf};

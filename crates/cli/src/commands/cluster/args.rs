@@ -17,7 +17,7 @@ pub struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum ClusterCommand {
     /// Write cluster.yaml, with every option explained in it.
-    Init(InitArgs),
+    Init(Box<InitArgs>),
     /// Check cluster.yaml, and the account, before anything costs money.
     Validate {
         /// Ask no account.

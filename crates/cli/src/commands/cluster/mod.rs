@@ -50,7 +50,7 @@ pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
 async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
     let folder = AssetFolder::new(args.dir);
     match args.command {
-        ClusterCommand::Init(init) => init_file(&folder, init).await,
+        ClusterCommand::Init(init) => init_file(&folder, *init).await,
         ClusterCommand::Validate { offline, output } => validate(&folder, offline, output).await,
         ClusterCommand::Policy { account } => print_policy(&folder, account).await,
         ClusterCommand::Cost { output } => print_cost(&folder, output),
