@@ -114,9 +114,9 @@ enum Even {
 /// `--layout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Place {
-    /// data/<id>/.
+    /// data/ID/.
     Data,
-    /// <id>/data/, as in v1's Kubernetes tutorial.
+    /// ID/data/, as in v1's Kubernetes tutorial.
     Tutorial,
 }
 

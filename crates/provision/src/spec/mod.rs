@@ -1,7 +1,7 @@
 //! What a cluster is: the typed content of `cluster.yaml`.
 //!
 //! [`fields`] is the one table that documents every key: the commented file that `init` writes, the
-//! JSON schema and the check for unknown keys all come from it. [`read`] turns text into a
+//! JSON schema and the check for unknown keys all come from it. [`read()`] turns text into a
 //! [`ClusterSpec`], or into every [`Problem`] at once, each with its line and the way out.
 
 pub mod check;
