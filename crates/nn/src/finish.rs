@@ -2,10 +2,11 @@
 
 use crate::activation::{Activation, sequence_softmax, sequence_softmax_backward};
 use crate::error::LayerError;
+use crate::gradients::Gradients;
 use crate::layer::{Backward, Forward, Reads};
 use crate::matrix::Matrix;
 use crate::output::Output;
-use crate::parameters::{Gradients, ParameterIndex};
+use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// Bias and activation of one layer.

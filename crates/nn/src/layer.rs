@@ -15,10 +15,11 @@ use config::{LayerConfig, ModelConfig};
 use crate::activation::Activation;
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
+use crate::gradients::Gradients;
 use crate::matrix::Matrix;
 use crate::noise::Noise;
 use crate::output::Output;
-use crate::parameters::{Gradients, ParameterIndex, ParameterSpec, Parameters};
+use crate::parameters::{ParameterIndex, ParameterSpec, Parameters};
 
 /// How far a layer looks to compute one row of its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

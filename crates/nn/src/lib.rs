@@ -9,7 +9,7 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`batch`], [`parameters`]: what comes in and what goes out.
+//! - [`batch`], [`parameters`], [`gradients`]: what comes in and what goes out.
 //! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
 //! - [`image`]: convolution and pooling of rows that are images.
@@ -31,6 +31,7 @@ pub mod finish;
 pub mod functions;
 #[cfg(test)]
 mod gradient_check;
+pub mod gradients;
 pub mod image;
 pub mod layer;
 pub mod layers;
@@ -48,7 +49,8 @@ pub mod simd;
 pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};
 pub use evaluators::Evaluators;
+pub use gradients::{Gradient, Gradients};
 pub use layer::{Assigned, Pass};
 pub use matrix::Matrix;
 pub use network::{InputSpec, LayerView, Network, Options};
-pub use parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+pub use parameters::{ParameterIndex, ParameterSpec, Parameters, Values};

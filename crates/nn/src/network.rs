@@ -9,11 +9,12 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::domain::{Domain, Joints, Layout};
 use crate::error::{ExecuteError, LayerError};
+use crate::gradients::{Gradient, Gradients};
 use crate::layer::{Assigned, Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
 use crate::layers::data::DataLayer;
 use crate::noise::Noise;
 use crate::output::{Data, Output, scatter_add_rows};
-use crate::parameters::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use crate::parameters::{ParameterIndex, ParameterSpec, Parameters, Values};
 use crate::rows::distinct_rows;
 
 pub use view::LayerView;

@@ -1,8 +1,9 @@
 //! Gradients of single rows of a weight, for layers that use few of its rows: `row += scale · x`.
 
 use crate::error::LayerError;
+use crate::gradients::Gradients;
 use crate::matrix::Matrix;
-use crate::parameters::{Gradients, ParameterIndex, ParameterSpec};
+use crate::parameters::{ParameterIndex, ParameterSpec};
 use crate::rows::RowSet;
 use crate::simd;
 

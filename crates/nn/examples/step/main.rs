@@ -144,32 +144,51 @@ fn initial(network: &Network) -> Parameters {
     Parameters(values.collect())
 }
 
-/// The products of the `mlp` step alone: four layers forward, weights and inputs backward (no input below the first).
+/// Shape of the `mlp` step.
+const ROWS: usize = 1600;
+const WIDTH: usize = 256;
+const LAYERS: usize = 4;
+
+fn rows_view(values: &[f32]) -> View<'_> {
+    View::new(values, ROWS, WIDTH)
+}
+
+fn weight_view(values: &[f32]) -> View<'_> {
+    View::new(values, WIDTH, WIDTH)
+}
+
+/// The products of the `mlp` step alone, on as many matrices as the network has: four layers forward, weights and
+/// inputs backward (no input below the first).
 fn bare_products() -> impl FnMut() {
-    let (rows, width) = (1600, 256);
-    let a = vec![0.5f32; rows * width];
-    let w = vec![0.25f32; width * width];
-    let mut layer = vec![0.0f32; rows * width];
-    let mut weight = vec![0.0f32; width * width];
+    let matrices = |count: usize, size: usize| vec![vec![0.25f32; size]; count];
+    let mut values = matrices(LAYERS + 1, ROWS * WIDTH);
+    let mut grads = matrices(LAYERS + 1, ROWS * WIDTH);
+    let weights = matrices(LAYERS, WIDTH * WIDTH);
+    let mut weight_grads = matrices(LAYERS, WIDTH * WIDTH);
     move || {
-        for index in 0..4 {
+        for layer in 0..LAYERS {
+            let (below, above) = values.split_at_mut(layer + 1);
             multiply(
-                &mut layer,
-                View::new(&a, rows, width),
-                View::new(&w, width, width),
+                &mut above[0],
+                rows_view(&below[layer]),
+                weight_view(&weights[layer]),
                 Accumulate::Overwrite,
             );
+        }
+        for layer in (0..LAYERS).rev() {
+            let (below, above) = grads.split_at_mut(layer + 1);
+            let grad = rows_view(&above[0]);
             multiply(
-                &mut weight,
-                View::new(&a, rows, width).t(),
-                View::new(&a, rows, width),
+                &mut weight_grads[layer],
+                rows_view(&values[layer]).t(),
+                grad,
                 Accumulate::Overwrite,
             );
-            if index > 0 {
+            if layer > 0 {
                 multiply(
-                    &mut layer,
-                    View::new(&a, rows, width),
-                    View::new(&w, width, width).t(),
+                    &mut below[layer],
+                    grad,
+                    weight_view(&weights[layer]).t(),
                     Accumulate::Overwrite,
                 );
             }

@@ -76,6 +76,29 @@ pub(crate) fn cases() -> Vec<Case> {
             Feed::new().binary(9).sparse(9).dense(2).batch(),
         ),
         Case::new(
+            "sparse_update of a parameter that is read as a whole and by row",
+            Model::new()
+                .data("b", 3)
+                .data("x", 3)
+                .data("t", 2)
+                .layer(Layer::new("fc", "p", 2).weighted("b", &[3, 2]))
+                .layer(
+                    Layer::new("fc", "q", 2)
+                        .weighted("x", &[3, 2])
+                        .with(|c| c.inputs[0].input_parameter_name = Some("_p.w0".into())),
+                )
+                .layer(
+                    Layer::new("addto", "y", 2)
+                        .input("p")
+                        .input("q")
+                        .act("tanh"),
+                )
+                .parameter("_p.w0", |p| p.sparse_update = Some(true))
+                .parameter("_q.w0", |p| p.is_static = Some(true))
+                .square_error("y", "t"),
+            Feed::new().binary(3).dense(3).dense(2).batch(),
+        ),
+        Case::new(
             "dropout and error clipping",
             Model::new()
                 .data("w", 5)

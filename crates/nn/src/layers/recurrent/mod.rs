@@ -2,6 +2,7 @@
 
 pub mod gru;
 pub mod lstm;
+mod lstm_cell;
 pub mod simple;
 
 use crate::matrix::Matrix;

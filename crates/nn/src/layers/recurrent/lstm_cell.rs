@@ -1,0 +1,205 @@
+//! One LSTM cell, forward and backward, in loops that vectorise (the formulas are in [`super::lstm`]).
+//!
+//! The usual functions (tanh, sigmoid, tanh) have loops of their own; any others share one that asks at each number.
+
+use crate::activation::Activation;
+
+/// The functions inside a cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Functions {
+    pub candidate: Activation,
+    pub gate: Activation,
+    pub state: Activation,
+}
+
+impl Functions {
+    fn are_usual(self) -> bool {
+        (self.candidate, self.gate, self.state)
+            == (Activation::Tanh, Activation::Sigmoid, Activation::Tanh)
+    }
+
+    /// One row: sums of the gates become their values, and the cell is filled.
+    #[inline(always)]
+    pub fn forward(
+        self,
+        size: usize,
+        gates: &mut [f32],
+        cell: &mut [f32],
+        before: Option<&[f32]>,
+        peepholes: Option<&[f32]>,
+    ) {
+        use crate::functions::{sigmoid, tanh};
+        if self.are_usual() {
+            cell_forward(size, gates, cell, before, peepholes, (tanh, sigmoid, tanh));
+        } else {
+            let functions = (
+                #[inline(always)]
+                |x| self.candidate.at(x),
+                #[inline(always)]
+                |x| self.gate.at(x),
+                #[inline(always)]
+                |x| self.state.at(x),
+            );
+            cell_forward(size, gates, cell, before, peepholes, functions);
+        }
+    }
+
+    /// One row: values of the gates become gradients of their sums, and the gradient of the state that of the one before.
+    #[allow(clippy::too_many_arguments, reason = "all that a cell knows")]
+    #[inline(always)]
+    pub fn backward(
+        self,
+        size: usize,
+        gates: &mut [f32],
+        state_grad: &mut [f32],
+        cell: &[f32],
+        before: Option<&[f32]>,
+        output_grad: &[f32],
+        peepholes: Option<&[f32]>,
+    ) {
+        if self.are_usual() {
+            let slopes = (
+                #[inline(always)]
+                |y: f32| 1.0 - y * y,
+                #[inline(always)]
+                |y: f32| y * (1.0 - y),
+                #[inline(always)]
+                |y: f32| 1.0 - y * y,
+            );
+            cell_backward(
+                size,
+                gates,
+                state_grad,
+                cell,
+                before,
+                output_grad,
+                peepholes,
+                slopes,
+            );
+        } else {
+            let slopes = (
+                #[inline(always)]
+                |y| self.candidate.slope(y),
+                #[inline(always)]
+                |y| self.gate.slope(y),
+                #[inline(always)]
+                |y| self.state.slope(y),
+            );
+            cell_backward(
+                size,
+                gates,
+                state_grad,
+                cell,
+                before,
+                output_grad,
+                peepholes,
+                slopes,
+            );
+        }
+    }
+}
+
+/// Zeros to read where there is nothing: before the first step, or without peepholes.
+const ZEROS: [f32; 4096] = [0.0; 4096];
+
+#[inline(always)]
+fn cell_forward(
+    size: usize,
+    gates: &mut [f32],
+    cell: &mut [f32],
+    before: Option<&[f32]>,
+    peepholes: Option<&[f32]>,
+    (act, gate, state_act): (
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+    ),
+) {
+    let mut start = 0;
+    while start < size {
+        let width = (size - start).min(ZEROS.len());
+        let part = start..start + width;
+        let zeros = &ZEROS[..width];
+        let before = before.map_or(zeros, |before| &before[part.clone()]);
+        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
+        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
+        let (c, rest) = gates.split_at_mut(size);
+        let (i, rest) = rest.split_at_mut(size);
+        let (f, o) = rest.split_at_mut(size);
+        let (c, i, f, o) = (
+            &mut c[part.clone()],
+            &mut i[part.clone()],
+            &mut f[part.clone()],
+            &mut o[part.clone()],
+        );
+        let (state, rest) = cell.split_at_mut(size);
+        let (activated, out) = rest.split_at_mut(size);
+        let (state, activated, out) = (
+            &mut state[part.clone()],
+            &mut activated[part.clone()],
+            &mut out[part],
+        );
+        for j in 0..width {
+            c[j] = act(c[j]);
+            i[j] = gate(i[j] + before[j] * pi[j]);
+            f[j] = gate(f[j] + before[j] * pf[j]);
+            state[j] = c[j] * i[j] + before[j] * f[j];
+            o[j] = gate(o[j] + state[j] * po[j]);
+            activated[j] = state_act(state[j]);
+            out[j] = o[j] * activated[j];
+        }
+        start += width;
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "all that a cell knows")]
+#[inline(always)]
+fn cell_backward(
+    size: usize,
+    gates: &mut [f32],
+    state_grad: &mut [f32],
+    cell: &[f32],
+    before: Option<&[f32]>,
+    output_grad: &[f32],
+    peepholes: Option<&[f32]>,
+    (act, gate, state_act): (
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+        impl Fn(f32) -> f32,
+    ),
+) {
+    let mut start = 0;
+    while start < size {
+        let width = (size - start).min(ZEROS.len());
+        let part = start..start + width;
+        let zeros = &ZEROS[..width];
+        let before = before.map_or(zeros, |before| &before[part.clone()]);
+        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
+        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
+        let (c, rest) = gates.split_at_mut(size);
+        let (i, rest) = rest.split_at_mut(size);
+        let (f, o) = rest.split_at_mut(size);
+        let (c, i, f, o) = (
+            &mut c[part.clone()],
+            &mut i[part.clone()],
+            &mut f[part.clone()],
+            &mut o[part.clone()],
+        );
+        let activated = &cell[size..2 * size][part.clone()];
+        let (output_grad, state_grad) = (&output_grad[part.clone()], &mut state_grad[part]);
+        for j in 0..width {
+            let d_o = output_grad[j] * activated[j] * gate(o[j]);
+            let d_state =
+                state_grad[j] + output_grad[j] * o[j] * state_act(activated[j]) + d_o * po[j];
+            let d_i = d_state * c[j] * gate(i[j]);
+            let d_f = d_state * before[j] * gate(f[j]);
+            let d_c = d_state * i[j] * act(c[j]);
+            state_grad[j] = d_state * f[j] + d_i * pi[j] + d_f * pf[j];
+            c[j] = d_c;
+            i[j] = d_i;
+            f[j] = d_f;
+            o[j] = d_o;
+        }
+        start += width;
+    }
+}
