@@ -3,6 +3,8 @@
 //! Forward and both parts of backward of three shapes (a first layer, a middle and a deep one of an image network),
 //! beside the same number of `multiply` calls without unfolding. Best of five runs, on rayon's default pool.
 //! Run with `cargo bench -p canoe-nn --bench convolution`.
+//!
+//! 2026-11-15, 2 shared cores: 1.41, 0.91 and 1.24 times the bare products; 56, 128 and 119 GFLOP/s.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
