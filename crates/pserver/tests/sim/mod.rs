@@ -375,17 +375,15 @@ impl World {
         Err("nothing more happens".to_owned())
     }
 
-    /// All trainers are done. Once trainer 0 is, the model is safe, and a trainer that was replaced after the others
-    /// had left may give up instead.
+    /// All trainers are done. Once trainer 0 has the model and somebody has heard of the end, a trainer that was
+    /// replaced after the others had left may give up instead.
     fn over(&self) -> bool {
         let ended = |slot: &Slot<SimTrainer>| {
             let process = slot.process.as_ref();
             process.is_some_and(|process| process.done() || process.gives_up(self.now))
         };
-        let saved = self.trainers[0]
-            .process
-            .as_ref()
-            .is_some_and(SimTrainer::done);
+        let done = |slot: &Slot<SimTrainer>| slot.process.as_ref().is_some_and(SimTrainer::done);
+        let saved = self.models[0].is_some() && self.trainers.iter().any(done);
         saved && self.trainers.iter().all(ended)
     }
 
