@@ -128,6 +128,7 @@ pub enum Message {
     Hello {
         instance: u64,
         connection: u64,
+        seen: Epoch,
     },
     Beat {
         connection: u64,
@@ -368,7 +369,16 @@ impl World {
                             .map_or("dead".into(), SimTrainer::describe)
                     })
                     .collect();
-                return Err(format!("the job hangs: {states:?}"));
+                let servers: Vec<String> = self
+                    .servers
+                    .iter()
+                    .map(|s| {
+                        s.process
+                            .as_ref()
+                            .map_or("dead".into(), SimServer::describe)
+                    })
+                    .collect();
+                return Err(format!("the job hangs: {states:?} {servers:?}"));
             }
             self.happen(event);
         }

@@ -115,6 +115,7 @@ impl SimTrainer {
             &Message::Hello {
                 instance: self.instance,
                 connection: self.connection,
+                seen: self.seen,
             },
         );
     }
