@@ -14,7 +14,7 @@
 //! - [`snapshot`], [`saving`](self): tables to disk and back.
 //! - [`host`](self), [`opening`](self), [`connection`](self), [`data`](self): what connections share and say.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
-//! - [`bench`]: how fast it is.
+//! - [`mod@bench`]: how fast it is.
 //!
 //! # Invariants
 //!

@@ -204,6 +204,11 @@ impl Members {
             attached: false,
         });
         self.left[hello.trainer.index()] = false;
+        // A server and trainer 0 that were both replaced would count epochs from 1 again, and a trainer that has seen
+        // a later one would never enter.
+        if self.phase != Phase::Running {
+            self.epoch = self.epoch.max(hello.epoch);
+        }
         if was.is_some_and(|seat| !seat.waits()) {
             return Ok(self.end(format!("trainer {} joins again", hello.trainer)));
         }
@@ -408,8 +413,12 @@ mod tests {
 
     fn running() -> Members {
         let mut m = Members::new(2, 1000);
-        assert_eq!(m.join(&hello(0, 10), 1, 0), Ok(Effect::None));
-        assert_eq!(m.join(&hello(1, 11), 2, 0), Ok(Effect::None));
+        let new = |trainer, instance| Hello {
+            epoch: Epoch(0),
+            ..hello(trainer, instance)
+        };
+        assert_eq!(m.join(&new(0, 10), 1, 0), Ok(Effect::None));
+        assert_eq!(m.join(&new(1, 11), 2, 0), Ok(Effect::None));
         assert_eq!(m.may_open(TrainerId(0), Epoch(1)), Ok(()));
         m.opened(Epoch(1));
         assert_eq!(m.attach(&hello(0, 10)), Ok(()));
@@ -493,6 +502,20 @@ mod tests {
         assert_eq!(m.join(&hello(1, 11), 5, 0), Ok(Effect::Broken));
         assert!(m.beat(TrainerId(1), 2, Epoch(1), 1).is_err());
         assert_eq!(m.beat(TrainerId(1), 5, Epoch(0), 1), Ok(Effect::None));
+    }
+
+    #[test]
+    fn epochs_go_on_from_the_newest_that_any_trainer_has_seen() {
+        let mut m = Members::new(2, 1000);
+        let from = |trainer, epoch| Hello {
+            epoch: Epoch(epoch),
+            ..hello(trainer, 10)
+        };
+        assert_eq!(m.join(&from(0, 0), 1, 0), Ok(Effect::None));
+        assert_eq!(m.join(&from(1, 7), 2, 0), Ok(Effect::None));
+        assert_eq!(m.epoch(), Epoch(7));
+        assert!(m.may_open(TrainerId(0), Epoch(7)).is_err());
+        assert_eq!(m.may_open(TrainerId(0), Epoch(8)), Ok(()));
     }
 
     #[test]

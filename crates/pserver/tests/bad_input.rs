@@ -1,5 +1,6 @@
 //! What strangers, broken programs and wrong settings send: each gets a clear answer, and the job of the others
 //! goes on.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -4,6 +4,7 @@
 //! One step of a table is an integer mixed from its value and the contributions in trainer order, so that any lost,
 //! repeated, re-ordered or stale application shows in the result. Each schedule must end, and must end with the
 //! numbers of an undisturbed run. `SEED=n` runs one schedule, `SCHEDULES=n` that many.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

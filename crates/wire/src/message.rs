@@ -151,7 +151,7 @@ pub struct Hello {
     pub job: String,
     /// See `job`.
     pub shapes: u64,
-    /// The epoch a data connection belongs to; 0 for the others.
+    /// The epoch a data connection belongs to; of a pulse, the last epoch that the trainer was in; else 0.
     pub epoch: Epoch,
 }
 

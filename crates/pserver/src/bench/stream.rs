@@ -1,5 +1,6 @@
 //! What plain TCP moves on this machine: the yardstick for the dense measurement.
 
+use super::cpu_time;
 use super::rig::BenchError;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,8 +9,17 @@ use std::time::Instant;
 /// Bytes of a read or write.
 const PIECE: usize = 1 << 20;
 
-/// Bytes a second that `streams` parallel one-way loopback connections move together.
-pub fn loopback(streams: usize, bytes_each: usize) -> Result<f64, BenchError> {
+/// How fast bytes moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Bytes a second.
+    pub per_second: f64,
+    /// Bytes for each second of CPU time of both sides.
+    pub per_cpu_second: f64,
+}
+
+/// What `streams` parallel one-way loopback connections move together.
+pub fn loopback(streams: usize, bytes_each: usize) -> Result<Rate, BenchError> {
     let run = || {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -19,7 +29,7 @@ pub fn loopback(streams: usize, bytes_each: usize) -> Result<f64, BenchError> {
             let (receiver, _) = listener.accept()?;
             pairs.push((sender, receiver));
         }
-        let begun = Instant::now();
+        let (begun, cpu) = (Instant::now(), cpu_time());
         std::thread::scope(|scope| {
             let threads: Vec<_> = pairs
                 .into_iter()
@@ -34,7 +44,11 @@ pub fn loopback(streams: usize, bytes_each: usize) -> Result<f64, BenchError> {
                 .into_iter()
                 .try_for_each(|thread| thread.join().expect("a stream thread does not panic"))
         })?;
-        Ok((streams * bytes_each) as f64 / begun.elapsed().as_secs_f64())
+        let bytes = (streams * bytes_each) as f64;
+        Ok(Rate {
+            per_second: bytes / begun.elapsed().as_secs_f64(),
+            per_cpu_second: bytes / cpu_time().saturating_sub(cpu).as_secs_f64(),
+        })
     };
     run().map_err(BenchError::Stream)
 }

@@ -16,6 +16,8 @@ pub type Time = u64;
 
 pub const HEARTBEAT: Time = 50;
 pub const SILENCE: Time = 400;
+/// A trainer gives up when it is not let in for so long.
+pub const JOIN: Time = 20_000;
 /// A trainer joins again when an answer takes longer than this.
 pub const PATIENCE: Time = 900;
 
@@ -126,6 +128,7 @@ pub enum Message {
     Hello {
         instance: u64,
         connection: u64,
+        seen: Epoch,
     },
     Beat {
         connection: u64,
@@ -353,11 +356,7 @@ impl World {
         let limit = self.plan.faults_until + 60_000;
         while let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
             self.now = time;
-            if self
-                .trainers
-                .iter()
-                .all(|slot| slot.process.as_ref().is_some_and(SimTrainer::done))
-            {
+            if self.over() {
                 return Ok(());
             }
             if time > limit {
@@ -370,11 +369,32 @@ impl World {
                             .map_or("dead".into(), SimTrainer::describe)
                     })
                     .collect();
-                return Err(format!("the job hangs: {states:?}"));
+                let servers: Vec<String> = self
+                    .servers
+                    .iter()
+                    .map(|s| {
+                        s.process
+                            .as_ref()
+                            .map_or("dead".into(), SimServer::describe)
+                    })
+                    .collect();
+                return Err(format!("the job hangs: {states:?} {servers:?}"));
             }
             self.happen(event);
         }
         Err("nothing more happens".to_owned())
+    }
+
+    /// All trainers are done. Once trainer 0 has the model and somebody has heard of the end, a trainer that was
+    /// replaced after the others had left may give up instead.
+    fn over(&self) -> bool {
+        let ended = |slot: &Slot<SimTrainer>| {
+            let process = slot.process.as_ref();
+            process.is_some_and(|process| process.done() || process.gives_up(self.now))
+        };
+        let done = |slot: &Slot<SimTrainer>| slot.process.as_ref().is_some_and(SimTrainer::done);
+        let saved = self.models[0].is_some() && self.trainers.iter().any(done);
+        saved && self.trainers.iter().all(ended)
     }
 
     /// The models that the trainers had at the end; a trainer that was lost after the end has none.

@@ -46,6 +46,27 @@ impl SimServer {
         }
     }
 
+    pub fn describe(&self) -> String {
+        let run = self.run.as_ref().map(|run| {
+            (
+                run.epoch,
+                run.ended,
+                run.barrier.step(),
+                run.barrier.pass(),
+                run.barrier.waits_for(),
+            )
+        });
+        let m = &self.members;
+        format!(
+            "{:?} {} waiting {:?} missing {:?} run {run:?} reason {}",
+            m.phase(),
+            m.epoch(),
+            m.waiting(),
+            m.missing(),
+            m.reason()
+        )
+    }
+
     pub fn epoch(&self) -> u64 {
         self.members.epoch().0
     }
@@ -127,8 +148,9 @@ impl SimServer {
             Message::Hello {
                 instance,
                 connection,
+                seen,
             } => {
-                let hello = self.hello(trainer, instance, Epoch(0));
+                let hello = self.hello(trainer, instance, seen);
                 match self.members.join(&hello, connection, now) {
                     Ok(effect) => {
                         self.after(effect);

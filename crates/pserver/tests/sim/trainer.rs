@@ -1,6 +1,6 @@
 //! A simulated trainer: joins, opens, trains and joins again by the rules of `wire::client`.
 
-use super::{HEARTBEAT, Message, Outbox, PATIENCE, Plan, SILENCE, Time};
+use super::{HEARTBEAT, JOIN, Message, Outbox, PATIENCE, Plan, SILENCE, Time};
 use wire::Epoch;
 use wire::recovery::{Boundary, Phase, Report, Verdict, judge, stable};
 
@@ -39,6 +39,8 @@ pub struct SimTrainer {
     pass: u64,
     batch: u64,
     closed: bool,
+    /// When it began to wait to be let in.
+    joining_since: Time,
 }
 
 impl SimTrainer {
@@ -64,11 +66,17 @@ impl SimTrainer {
             pass: 0,
             batch: 0,
             closed: false,
+            joining_since: 0,
         }
     }
 
     pub fn done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// Has waited to be let in for so long that a real one gives up with an error.
+    pub fn gives_up(&self, now: Time) -> bool {
+        self.state == State::Joining && now.saturating_sub(self.joining_since) > JOIN
     }
 
     pub fn describe(&self) -> String {
@@ -90,6 +98,9 @@ impl SimTrainer {
 
     /// New connections to all servers.
     fn rejoin(&mut self, now: Time, out: &mut Outbox) {
+        if self.at != Epoch(0) || self.joining_since == 0 {
+            self.joining_since = now;
+        }
         self.seen = self.seen.max(self.at);
         self.at = Epoch(0);
         self.opening = None;
@@ -104,6 +115,7 @@ impl SimTrainer {
             &Message::Hello {
                 instance: self.instance,
                 connection: self.connection,
+                seen: self.seen,
             },
         );
     }

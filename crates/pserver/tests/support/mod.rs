@@ -1,9 +1,6 @@
 //! A small job for tests: servers and trainers as threads, and the same job computed in one thread.
 #![allow(dead_code, reason = "each test file uses a part of this")]
-#![allow(
-    clippy::print_stderr,
-    reason = "a failing test shows what the servers said"
-)]
+#![allow(clippy::print_stderr, reason = "SHOW=1 shows what servers say")]
 
 use optim::{Initial, Progress, Rule};
 use pserver::{Config as ServerConfig, Server};

@@ -52,7 +52,7 @@ impl Session {
         self.pulses.set_waits_for(last.clone());
         let mut channels = Vec::new();
         for server in 0..self.topology.servers {
-            channels.push(self.dialer.connect(server, 0, Role::Pulse, Epoch(0))?);
+            channels.push(self.dialer.connect(server, 0, Role::Pulse, self.epoch)?);
         }
         self.pulses = Pulses::start(&self.dialer, channels, status);
         let (epoch, boundary) = self.wait_for_epoch(deadline, last)?;
