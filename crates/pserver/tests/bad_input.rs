@@ -2,7 +2,6 @@
 //! goes on.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 

@@ -1,7 +1,6 @@
 //! A bounded fuzzing of the parsers: mutations of the files in `corpus/`, from fixed seeds. `ROUNDS=n` runs longer.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
