@@ -1,6 +1,6 @@
 //! Tables to disk and back.
 //!
-//! - [`format`]: the bytes of a file.
+//! - [`mod@format`]: the bytes of a file.
 //! - [`store`]: files, manifests, directories.
 //! - [`writer`]: the thread that writes while requests go on.
 
