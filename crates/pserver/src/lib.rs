@@ -11,8 +11,8 @@
 //! - [`table`], [`dense`], [`sparse`]: rules and numbers.
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one epoch.
-//! - [`snapshot`], [`saving`](self): tables to disk and back.
-//! - [`host`](self), [`opening`](self), [`connection`](self), [`data`](self): what connections share and say.
+//! - [`snapshot`], `saving`: tables to disk and back.
+//! - `host`, `opening`, `connection`, `data`: what connections share and say.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
 //! - [`mod@bench`]: how fast it is.
 //!

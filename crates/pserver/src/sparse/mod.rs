@@ -5,7 +5,7 @@
 //! order. A pull remembers the slots it found for the push that follows it.
 //!
 //! - [`shard`]: index and slab of one shard.
-//! - [`merge`]: several trainers' rows of one shard.
+//! - `merge`: several trainers' rows of one shard.
 
 mod merge;
 pub mod shard;

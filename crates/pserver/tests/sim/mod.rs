@@ -231,6 +231,11 @@ pub enum Event {
         life: u64,
         step: u64,
     },
+    /// A stopped process goes on.
+    Resume {
+        trainer: Option<usize>,
+        server: usize,
+    },
     StartTrainer {
         trainer: usize,
     },
@@ -284,6 +289,8 @@ struct Slot<P> {
     process: Option<P>,
     life: u64,
     stopped_until: Time,
+    /// What came while it was stopped, in order.
+    backlog: Vec<Event>,
 }
 
 pub struct World {
@@ -314,6 +321,7 @@ impl World {
             process: None,
             life: 0,
             stopped_until: 0,
+            backlog: Vec::new(),
         };
         let mut world = Self {
             trainers: (0..plan.trainers).map(slot).collect(),
@@ -322,6 +330,7 @@ impl World {
                     process: None,
                     life: 0,
                     stopped_until: 0,
+                    backlog: Vec::new(),
                 })
                 .collect(),
             disks: (0..plan.servers).map(|_| server::Disk::default()).collect(),
@@ -415,6 +424,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Fault => self.fault(),
+            Event::Resume { trainer, server } => self.resume(trainer, server),
             Event::StartTrainer { trainer } => self.start_trainer(trainer),
             Event::StartServer { server } => self.start_server(server),
             Event::ToServer {
@@ -505,25 +515,43 @@ impl World {
         }
     }
 
-    /// A stopped process gets its events when it goes on.
+    /// A stopped process gets its events when it goes on, in the order in which they came.
     fn hold_server(&mut self, server: usize, life: u64, event: Event) -> bool {
-        let slot = &self.servers[server];
-        if slot.life != life || slot.stopped_until <= self.now {
-            return false;
+        let now = self.now;
+        let slot = &mut self.servers[server];
+        let held = slot.life == life && (slot.stopped_until > now || !slot.backlog.is_empty());
+        if held {
+            slot.backlog.push(event);
         }
-        let wait = slot.stopped_until - self.now;
-        self.later(wait, event);
-        true
+        held
     }
 
     fn hold_trainer(&mut self, trainer: usize, life: u64, event: Event) -> bool {
-        let slot = &self.trainers[trainer];
-        if slot.life != life || slot.stopped_until <= self.now {
-            return false;
+        let now = self.now;
+        let slot = &mut self.trainers[trainer];
+        let held = slot.life == life && (slot.stopped_until > now || !slot.backlog.is_empty());
+        if held {
+            slot.backlog.push(event);
         }
-        let wait = slot.stopped_until - self.now;
-        self.later(wait, event);
-        true
+        held
+    }
+
+    fn resume(&mut self, trainer: Option<usize>, server: usize) {
+        let until = match trainer {
+            Some(trainer) => self.trainers[trainer].stopped_until,
+            None => self.servers[server].stopped_until,
+        };
+        if until > self.now {
+            self.later(until - self.now, Event::Resume { trainer, server });
+            return;
+        }
+        let backlog = match trainer {
+            Some(trainer) => std::mem::take(&mut self.trainers[trainer].backlog),
+            None => std::mem::take(&mut self.servers[server].backlog),
+        };
+        for event in backlog {
+            self.happen(event);
+        }
     }
 
     fn start_trainer(&mut self, trainer: usize) {
@@ -634,8 +662,26 @@ impl World {
                 self.servers[server].life += 1;
                 self.later(back, Event::StartServer { server });
             }
-            2 => self.trainers[trainer].stopped_until = self.now + 3 * back,
-            3 => self.servers[server].stopped_until = self.now + 3 * back,
+            2 => {
+                self.trainers[trainer].stopped_until = self.now + 3 * back;
+                self.later(
+                    3 * back,
+                    Event::Resume {
+                        trainer: Some(trainer),
+                        server,
+                    },
+                );
+            }
+            3 => {
+                self.servers[server].stopped_until = self.now + 3 * back;
+                self.later(
+                    3 * back,
+                    Event::Resume {
+                        trainer: None,
+                        server,
+                    },
+                );
+            }
             _ => self.links[trainer * self.plan.servers + server].cut_until = self.now + 2 * back,
         }
         let next = 20 + self.chance.below(600);

@@ -20,11 +20,11 @@
 //! Every call may return [`Error::RolledBack`]: a process was lost, the session has already joined the new
 //! epoch, and the trainer starts again at `'again` with the position in the error. All other errors are final.
 //!
-//! - [`config`]: settings, errors, position.
-//! - [`link`]: one connection: dial, greet, retry.
-//! - [`pulse`]: heartbeat threads, one a server; they notice losses.
-//! - [`join`]: entering an epoch; trainer 0 opens it.
-//! - [`dense`], [`sparse`], [`group`]: pushes and pulls.
+//! - `config`: settings, errors, position.
+//! - `link`: one connection: dial, greet, retry.
+//! - `pulse`: heartbeat threads, one a server; they notice losses.
+//! - `join`: entering an epoch; trainer 0 opens it.
+//! - `dense`, `sparse`, `group`: pushes and pulls.
 
 mod config;
 mod dense;
