@@ -2,7 +2,6 @@
 //! goes on.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use std::io::{Read, Write};

@@ -1,7 +1,6 @@
 //! A run over servers gives the bytes of one process, for any number of servers, ports and trainers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use support::{Job, same, table};

@@ -1,7 +1,6 @@
 //! A bounded fuzzing of the parsers: mutations of the files in `corpus/`, from fixed seeds. `ROUNDS=n` runs longer.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use pserver::snapshot::format::{FormatError, PartReader};

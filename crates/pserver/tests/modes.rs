@@ -1,7 +1,6 @@
 //! Asynchronous training, local updates, 16-bit payloads, averages and sums over trainers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use optim::{Average, Rule};

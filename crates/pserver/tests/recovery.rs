@@ -1,7 +1,6 @@
 //! Servers and trainers are lost and replaced; the final model has the bytes of the undisturbed run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@
 //! numbers of an undisturbed run. `SEED=n` runs one schedule, `SCHEDULES=n` that many.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod sim;
 
 use sim::{Plan, World};

@@ -1,7 +1,6 @@
 //! Snapshots that are damaged, foreign or cannot be written.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-
 mod support;
 
 use std::path::{Path, PathBuf};
