@@ -65,8 +65,10 @@ fn dense(rounds: Option<u32>) -> anyhow::Result<serde_json::Value> {
         "gb_per_s": result.bytes_per_second / 1e9,
         "gb_per_cpu_s": result.bytes_per_cpu_second / 1e9,
         "median_round_s": result.median_round,
-        "plain_stream_gb_per_s": result.stream / 1e9,
+        "plain_stream_gb_per_s": result.stream.per_second / 1e9,
+        "plain_stream_gb_per_cpu_s": result.stream.per_cpu_second / 1e9,
         "ratio_to_stream": result.ratio(),
+        "ratio_to_stream_by_cpu": result.cpu_ratio(),
     }))
 }
 
