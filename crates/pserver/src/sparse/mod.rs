@@ -21,7 +21,7 @@ use wire::prefetch;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
 
 /// Numbers that are gathered before they are sent, so that they stay in the cache.
-const PIECE: usize = 16_384;
+const PIECE: usize = 49_152;
 
 /// One service's part of a sparse table.
 #[derive(Debug)]

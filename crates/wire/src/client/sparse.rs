@@ -12,7 +12,7 @@ use crate::prefetch;
 const DOWNLOADED: u64 = 65_536;
 
 /// Numbers that are moved at once between a row list and a socket, so that they stay in the cache.
-const PIECE: usize = 16_384;
+const PIECE: usize = 49_152;
 
 /// A request for rows of one table.
 #[derive(Debug)]
