@@ -18,15 +18,7 @@ fn check(folder: &Folder, job: &str, config: &str) {
 #[test]
 fn the_text_networks() {
     let folder = Folder::with_demo(40);
-    for network in [
-        "lr",
-        "emb",
-        "cnn",
-        "lstm",
-        "bidi-lstm",
-        "db-lstm",
-        "resnet-lstm",
-    ] {
+    for network in ["lr", "emb", "cnn", "lstm", "bidi-lstm", "resnet-lstm"] {
         check(
             &folder,
             "job",
@@ -38,7 +30,7 @@ fn the_text_networks() {
 #[test]
 fn the_recommendation_network() {
     let folder = Folder::empty();
-    let sizes = ["--users=30", "--movies=20", "--ratings=300"];
+    let sizes = ["--users=30", "--movies=60", "--ratings=700"];
     let args = [&["demo", "recommendation", "job"][..], &sizes].concat();
     succeeded(&folder.canoe(&args));
     check(&folder, "job", "recommendation/trainer_config.py");
