@@ -44,7 +44,7 @@ struct Size {
 fn size(values: &[f32]) -> Size {
     let absolute = values.iter().map(|v| f64::from(v.abs()));
     Size {
-        mean: absolute.clone().sum::<f64>() / values.len().max(1) as f64,
+        mean: absolute.clone().fold(0.0, |sum, v| sum + v) / values.len().max(1) as f64,
         max: absolute.fold(0.0, f64::max),
     }
 }
