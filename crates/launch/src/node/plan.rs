@@ -167,7 +167,7 @@ mod tests {
             environment,
             config: "trainer_config.lr.py".into(),
             trainer_flags: vec!["--num_passes=10".into()],
-            directory: "/work/node".into(),
+            directory: "/scratch/node".into(),
             token: "secret".into(),
             tls,
             status_ports: (9001, 9002),

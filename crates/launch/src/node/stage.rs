@@ -301,7 +301,7 @@ mod tests {
         let error = copy_folder(Path::new("/nowhere"), Path::new("/tmp"), &mut |_| {}).unwrap_err();
         assert_eq!(error.to_string(), "read /nowhere on the volume");
         let full = StageError::Write {
-            path: "/work/x".into(),
+            path: "/scratch/x".into(),
             source: io::ErrorKind::StorageFull.into(),
         };
         assert!(full.to_string().contains("resources.disk"));
