@@ -252,7 +252,11 @@ fn a_failed_trainer_ends_the_job_everywhere_with_its_reason() {
         .map(|trainer| {
             let (config, spec) = (job.client_config(trainer, &cluster.bases), job.spec());
             std::thread::spawn(move || {
-                let (mut session, _) = Session::connect(config, spec).unwrap();
+                // The other trainer may fail before this one is let in; it is told the same then.
+                let mut session = match Session::connect(config, spec) {
+                    Ok((session, _)) => session,
+                    Err(error) => return error.to_string(),
+                };
                 if trainer == 1 {
                     session.fail("the cost is not a number");
                     return String::new();
