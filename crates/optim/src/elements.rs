@@ -88,17 +88,61 @@ pub(crate) trait Kernel: Copy {
     fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>);
 }
 
-/// Runs a kernel on the machine's vector unit.
-pub(crate) fn run<K: Kernel>(kernel: K, tail: &Tail, piece: Piece<'_>) {
-    let momentum = !piece.momentum.is_empty();
-    let regular = tail.after_l1 != 0.0 || tail.after_l2 != 0.0;
-    let arch = pulp::Arch::new();
-    match (momentum, regular) {
-        (false, false) => arch.dispatch(|| kernel.run::<false, false>(tail, piece)),
-        (false, true) => arch.dispatch(|| kernel.run::<false, true>(tail, piece)),
-        (true, false) => arch.dispatch(|| kernel.run::<true, false>(tail, piece)),
-        (true, true) => arch.dispatch(|| kernel.run::<true, true>(tail, piece)),
+/// What a step updates: one piece, or one piece for each of many rows.
+pub(crate) trait Pieces {
+    /// Whether the pieces have a momentum.
+    fn has_momentum(&self) -> bool;
+
+    /// Calls `f` with each piece, and whether no gradient has reached it before. Implementations are
+    /// `#[inline(always)]`: the loop over many small pieces must not leave the vector unit's code.
+    fn each(self, f: impl FnMut(bool, Piece<'_>));
+}
+
+/// A single piece.
+pub(crate) struct One<'a> {
+    pub first: bool,
+    pub piece: Piece<'a>,
+}
+
+impl Pieces for One<'_> {
+    fn has_momentum(&self) -> bool {
+        !self.piece.momentum.is_empty()
     }
+
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+        f(self.first, self.piece);
+    }
+}
+
+/// Runs a kernel, made for untouched and for touched pieces, on the machine's vector unit.
+pub(crate) fn run<K: Kernel>(kernel: impl Fn(bool) -> K, tail: &Tail, pieces: impl Pieces) {
+    match (
+        pieces.has_momentum(),
+        tail.after_l1 != 0.0 || tail.after_l2 != 0.0,
+    ) {
+        (false, false) => dispatch::<K, false, false>(kernel, tail, pieces),
+        (false, true) => dispatch::<K, false, true>(kernel, tail, pieces),
+        (true, false) => dispatch::<K, true, false>(kernel, tail, pieces),
+        (true, true) => dispatch::<K, true, true>(kernel, tail, pieces),
+    }
+}
+
+fn dispatch<K: Kernel, const MOMENTUM: bool, const REGULAR: bool>(
+    kernel: impl Fn(bool) -> K,
+    tail: &Tail,
+    pieces: impl Pieces,
+) {
+    let kernels = [kernel(false), kernel(true)];
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            pieces.each(
+                #[inline(always)]
+                |first, piece| kernels[usize::from(first)].run::<MOMENTUM, REGULAR>(tail, piece),
+            );
+        },
+    );
 }
 
 #[cfg(test)]
