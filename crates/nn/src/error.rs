@@ -19,6 +19,16 @@ pub enum BuildError {
         /// The input it names.
         input: String,
     },
+    /// A layer reads a data layer that is not among the model's inputs, so no sample would reach it.
+    #[error(
+        "layer '{layer}' reads data layer '{input}', which is not among the inputs: name it in inputs(…), or give outputs(…) a layer above it"
+    )]
+    UnfedInput {
+        /// Name of the layer.
+        layer: String,
+        /// The data layer it names.
+        input: String,
+    },
     /// A layer names a parameter that the model does not have.
     #[error("layer '{layer}' uses parameter '{parameter}', which the model does not define")]
     UnknownParameter {
