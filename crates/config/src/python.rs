@@ -241,6 +241,13 @@ enum Outcome {
 
 /// Runs the file and returns what it describes, unchecked.
 pub(crate) fn run(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigError> {
+    run_to_json(options).map(|(config, _)| config)
+}
+
+/// As [`run`], with the JSON that Python left; the description is its field `config`.
+pub(crate) fn run_to_json(
+    options: &EvaluateOptions,
+) -> Result<(TrainerConfig, Vec<u8>), ConfigError> {
     let path = options.path();
     fs::File::open(&path).map_err(|source| ConfigError::Read { path, source })?;
     let exchange = |source| ConfigError::Exchange {
@@ -261,7 +268,7 @@ pub(crate) fn run(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigErro
         Err(error) => return Err(exchange(error)),
     };
     match serde_json::from_slice(&text) {
-        Ok(Outcome::Config(config)) => Ok(*config),
+        Ok(Outcome::Config(config)) => Ok((*config, text)),
         Ok(Outcome::Failure(failure)) => Err(ConfigError::Script(failure)),
         Ok(Outcome::OldPython(version)) => Err(ConfigError::OldPython { python, version }),
         Err(source) => Err(ConfigError::Result {

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// No executable layer is registered under this type.
-    #[error("layer '{layer}' of type '{kind}' cannot be executed yet")]
+    #[error("{} cannot be executed yet", what(layer, kind))]
     UnknownType {
         /// Name of the layer.
         layer: String,
@@ -65,6 +65,15 @@ pub enum BuildError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// What a layer is to whoever wrote the configuration.
+fn what(layer: &str, kind: &str) -> String {
+    if kind == "recurrent_layer_group" {
+        format!("recurrent group '{layer}' can be described, but")
+    } else {
+        format!("layer '{layer}' of type '{kind}'")
+    }
 }
 
 /// Why a batch could not be computed.

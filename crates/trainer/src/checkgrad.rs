@@ -15,8 +15,8 @@ use crate::report::Report;
 /// A parameter passes if the ratio differs from 1 by at most this.
 const TOLERANCE: f64 = 0.01;
 
-/// The part of the cost that rounding to single precision may hide; what a small step is allowed in addition.
-const ROUNDING: f64 = 1e-8;
+/// The part of the cost that rounding to single precision may hide (2⁻²⁴); what a small step is allowed in addition.
+const ROUNDING: f64 = 6e-8;
 
 /// Checks every parameter on one batch; an error names those that fail.
 pub fn check(
