@@ -13,6 +13,7 @@ use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
 use crate::parameter_stats;
@@ -36,6 +37,8 @@ pub struct Trainer<'a> {
     pub tester: Option<Tester>,
     /// Evaluators over the pass, and since the last line.
     pub evaluators: (Evaluators, Evaluators),
+    /// Tells about the inside of batches.
+    pub inspector: Inspector,
     /// Writes pass directories; only trainer 0 has one.
     pub saver: Option<Saver>,
     /// What was asked for.
@@ -101,8 +104,13 @@ impl Trainer<'_> {
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
-        while let Some(step) = self.step(start.pass, batch, &mut gradients, total.as_mut())? {
+        let at = |batch| Position {
+            pass: start.pass,
+            batch,
+        };
+        while let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? {
             let applied = total.as_ref().unwrap_or(&gradients);
+            self.inspector.gradients(&self.network, applied, report);
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
             batch += 1;
@@ -116,10 +124,10 @@ impl Trainer<'_> {
     /// Forward and backward of every trainer that still has data; `None` when none has.
     fn step(
         &mut self,
-        pass: u32,
-        batch: u64,
+        at: Position,
         gradients: &mut Gradients,
         mut total: Option<&mut Gradients>,
+        report: &mut dyn Report,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
         for node in 0..self.sources.len() {
@@ -127,8 +135,7 @@ impl Trainer<'_> {
                 continue;
             };
             let trainer = self.settings.trainer + node as u32;
-            let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-            let cost = self.compute(&data, noise, gradients, (pass, batch))?;
+            let cost = self.compute(&data, trainer, gradients, at, report)?;
             // Moving averages belong to the trainer that saves the model.
             if node == 0 {
                 self.network.assign(&mut self.parameters);
@@ -150,10 +157,13 @@ impl Trainer<'_> {
     fn compute(
         &mut self,
         data: &Batch,
-        noise: u64,
+        trainer: u32,
         gradients: &mut Gradients,
-        (pass, batch): (u32, u64),
+        at: Position,
+        report: &mut dyn Report,
     ) -> Result<f64, TrainError> {
+        let Position { pass, batch } = at;
+        let noise = noise_seed(self.settings.seed, trainer, pass, batch);
         let needed = self.network.rows_needed(data);
         let samples = data.samples as u64;
         self.updater
@@ -167,14 +177,19 @@ impl Trainer<'_> {
             .network
             .forward(&self.parameters, data, Pass::Train { noise })
             .map_err(failed)?;
+        self.inspector.forward(&self.network, report);
         let updater = &mut self.updater;
         self.network
             .backward(&self.parameters, gradients, &mut |index, gradient| {
                 updater.gradient_ready(index, gradient);
             });
+        self.inspector.backward(&self.network, report);
         for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
             evaluators.accumulate(&self.network).map_err(failed)?;
         }
+        // Both say the same; it is shown once.
+        self.evaluators.1.take_messages();
+        self.inspector.evaluated(&mut self.evaluators.0, report)?;
         Ok(cost)
     }
 
@@ -252,7 +267,8 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let parameters = readable.as_ref().unwrap_or(&self.parameters);
-        let meter = tester.run(&mut self.network, parameters)?;
+        let inspector = &mut self.inspector;
+        let meter = tester.run(&mut self.network, parameters, inspector, report)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
         let mut progress = figures(pass, batch, &meter);

@@ -1,5 +1,6 @@
 //! `canoe train`: one trainer, with v1's flags.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,6 +57,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let evaluated = config::evaluate(&config::EvaluateOptions {
         args: config_args(&flags),
         python: Some(python.clone()),
+        python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
     let evaluated = match evaluated {
@@ -73,6 +75,23 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
 
 fn working_directory() -> anyhow::Result<PathBuf> {
     std::env::current_dir().context("find the working directory")
+}
+
+/// What `--python_path` makes of `PYTHONPATH`: its directories come first. Without the flag nothing is changed.
+fn python_path(flags: &Flags) -> Option<OsString> {
+    let more = flags.text("python_path");
+    if more.is_empty() {
+        return None;
+    }
+    let inherited = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
+    let parts = [Some(OsString::from(more)), inherited];
+    Some(
+        parts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":")),
+    )
 }
 
 /// `--save_dir`, absolute, because a simulation works elsewhere.
@@ -163,11 +182,15 @@ fn settings(
             log_period: natural(flags, "log_period")?,
             dot_period: natural(flags, "dot_period")?,
             parameter_period: natural(flags, "show_parameter_stats_period")?,
+            layer_statistics: flags.bool("show_layer_stat"),
+            clipping: flags.bool("log_clipping"),
+            error_clipping: flags.bool("log_error_clipping"),
         },
         data: DataSettings {
             directories,
             python,
             package: config::python::package_dir()?.to_owned(),
+            python_path: python_path(flags),
             workers: Some(natural(flags, "data_workers")? as usize).filter(|n| *n > 0),
         },
         remote: if flags.bool("local") {
@@ -267,6 +290,8 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         test_wait: flags.bool("test_wait"),
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
+        predict_file: path("predict_file"),
+        feed_data: flags.bool("feed_data"),
     })
 }
 
