@@ -67,6 +67,14 @@ impl Rule {
         usize::from(self.method.has_momentum() && self.momentum != 0.0)
     }
 
+    /// Whether a row that no gradient reaches keeps its values: there is no momentum, decay or average. AdaGrad's
+    /// sums still move between its two slots; [`Rule::update_row`] makes up for that.
+    #[inline]
+    pub fn is_still(&self) -> bool {
+        let decays = (self.l1 != 0.0 || self.l2 != 0.0) && !self.method.ignores_decay();
+        self.method.rests() && self.momentum_slots() == 0 && self.average.is_none() && !decays
+    }
+
     /// Tells a parameter that pass number `pass` (from 0) begins; schedules by pass use it.
     pub fn start_pass(&self, progress: &mut Progress, pass: u64) {
         progress.pass = pass;
