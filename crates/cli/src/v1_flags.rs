@@ -270,6 +270,12 @@ pub const TRAIN: FlagTable = &[
         "f32",
         "numbers on the wire: f32, f16 or bf16",
     ),
+    flag(
+        "loadsave_parameters_in_pserver",
+        Bool,
+        "false",
+        "servers load and save tables with sparse_update; no trainer holds one whole",
+    ),
     ignored("nics", Text, "", "a trainer connects, it does not listen"),
     ignored("python_path", Text, "", "set PYTHONPATH instead"),
     ignored(
@@ -287,12 +293,6 @@ pub const TRAIN: FlagTable = &[
     ),
     ignored("predict_file", Text, "", "evaluators write no samples yet"),
     ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
-    ignored(
-        "loadsave_parameters_in_pserver",
-        Bool,
-        "false",
-        "sparse parameters are collected by trainer 0 when a pass is saved",
-    ),
     ignored(
         "distribute_test",
         Bool,

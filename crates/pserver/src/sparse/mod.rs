@@ -218,15 +218,16 @@ impl SparsePiece {
         let still = table.rule.is_still();
         for run in &found.runs {
             let mut shard = self.enter(run);
-            self.locate(
-                table,
-                &mut shard,
-                run,
-                &found.ids,
-                &found.hashes,
-                &mut found.slots,
-            );
+            shard.prefetch_all(&found.hashes[run.start..run.end]);
             out.reserve((run.end - run.start) * cols);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                self.region.prefetch(slot, cols);
+                if !still {
+                    self.region.prefetch_mark(slot);
+                }
+                found.slots.push(slot);
+            }
             for slot in &found.slots[run.start..run.end] {
                 if still {
                     append(out, &shard.row(*slot, &self.region).numbers[..cols]);
@@ -293,37 +294,20 @@ impl SparsePiece {
         found.generation = generation;
         for run in &found.runs {
             let mut shard = self.enter(run);
-            self.locate(
-                table,
-                &mut shard,
-                run,
-                &found.ids,
-                &found.hashes,
-                &mut found.slots,
-            );
+            shard.prefetch_all(&found.hashes[run.start..run.end]);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                found.slots.push(slot);
+            }
         }
     }
 
-    /// Two passes: first all index lines are asked for, then the rows are found (or made) and asked for.
-    fn locate(
-        &self,
-        table: &Table,
-        shard: &mut Shard,
-        run: &Run,
-        ids: &[u32],
-        hashes: &[u64],
-        slots: &mut Vec<u32>,
-    ) {
-        for hash in &hashes[run.start..run.end] {
-            shard.prefetch_index(*hash);
-        }
-        for at in run.start..run.end {
-            let slot = match shard.find(ids[at], hashes[at]) {
-                Some(slot) => slot,
-                None => self.make(table, shard, ids[at]),
-            };
-            self.region.prefetch(slot, table.cols());
-            slots.push(slot);
+    /// The slot of a row, which is made if it is not there.
+    #[inline(always)]
+    fn locate(&self, table: &Table, shard: &mut Shard, (id, hash): (u32, u64)) -> u32 {
+        match shard.find(id, hash) {
+            Some(slot) => slot,
+            None => self.make(table, shard, id),
         }
     }
 
@@ -381,8 +365,12 @@ impl SparsePiece {
         sum: &mut [f32],
     ) {
         let region = &self.region;
-        for slot in sources.iter().flat_map(|source| source.slots) {
-            region.prefetch(*slot, region.numbers());
+        for source in sources.iter() {
+            for slot in source.slots {
+                region.prefetch(*slot, region.numbers());
+                region.prefetch_mark(*slot);
+            }
+            wire::prefetch::slice(source.gradients);
         }
         let mut update = |slot: u32, gradient: &[f32]| {
             let (mark, row) = shard.touch(slot, region);
@@ -448,6 +436,25 @@ impl SparsePiece {
     /// Whether the logical shard lies on this service.
     pub fn holds(&self, shard: u32) -> bool {
         service_of(shard, self.services) == self.service
+    }
+
+    /// Gives rows these values and no state. Ids as in a request; see [`SparsePiece::group`].
+    pub fn set_values(&self, table: &Table, ids: &[u32], values: &[f32]) -> Result<(), String> {
+        let mut found = Found::default();
+        found.ids.extend_from_slice(ids);
+        self.group(&mut found)?;
+        let cols = table.cols();
+        for run in &found.runs {
+            let mut shard = lock(&self.shards[run.shard]);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                let (mark, row) = shard.touch(slot, &self.region);
+                *mark = 0;
+                row.fill(0.0);
+                row[..cols].copy_from_slice(&values[at * cols..(at + 1) * cols]);
+            }
+        }
+        Ok(())
     }
 
     /// Puts saved rows into an empty shard of this service. Refuses ids that do not belong there or come twice.

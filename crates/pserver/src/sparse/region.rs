@@ -100,13 +100,13 @@ impl Region {
     #[inline(always)]
     fn address(&self, slot: u32) -> (*mut f32, *mut u32) {
         let chunk = self.chunks[(slot >> self.shift) as usize].load(Ordering::Acquire);
-        assert!(!chunk.is_null(), "a slot that was handed out has memory");
         let at = (slot as usize) & ((1 << self.shift) - 1);
-        // SAFETY: a chunk has `numbers` floats and one mark for each of its `1 << shift` slots, and `at` is below that.
-        unsafe {
-            let marks = chunk.add(self.numbers << self.shift).cast::<u32>();
-            (chunk.add(at * self.numbers), marks.add(at))
-        }
+        // A chunk has `numbers` floats and one mark for each of its `1 << shift` slots.
+        let marks = chunk.wrapping_add(self.numbers << self.shift).cast::<u32>();
+        (
+            chunk.wrapping_add(at * self.numbers),
+            marks.wrapping_add(at),
+        )
     }
 
     /// A row.
@@ -117,7 +117,8 @@ impl Region {
     #[inline(always)]
     pub unsafe fn row(&self, slot: u32) -> Row<'_> {
         let (numbers, mark) = self.address(slot);
-        // SAFETY: inside of the chunk, which lives as long as the region; the caller excludes writers.
+        // SAFETY: a slot that was handed out lies inside of a chunk that has memory until the next reset; the caller
+        // excludes writers.
         unsafe {
             Row {
                 mark: *mark,
@@ -135,7 +136,8 @@ impl Region {
     #[allow(clippy::mut_from_ref, reason = "every slot has one owner")]
     pub unsafe fn row_mut(&self, slot: u32) -> (&mut u32, &mut [f32]) {
         let (numbers, mark) = self.address(slot);
-        // SAFETY: inside of the chunk, which lives as long as the region; the caller excludes everybody else.
+        // SAFETY: a slot that was handed out lies inside of a chunk that has memory until the next reset; the caller
+        // excludes everybody else.
         unsafe {
             (
                 &mut *mark,
@@ -144,11 +146,16 @@ impl Region {
         }
     }
 
-    /// Asks the processor for the first `numbers` of a row, and its mark.
+    /// Asks the processor for the mark of a row.
+    #[inline(always)]
+    pub fn prefetch_mark(&self, slot: u32) {
+        wire::prefetch::address(self.address(slot).1);
+    }
+
+    /// Asks the processor for the first `numbers` of a row.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, numbers: usize) {
-        let (row, mark) = self.address(slot);
-        wire::prefetch::address(mark);
+        let (row, _) = self.address(slot);
         let mut at = 0;
         while at < numbers {
             wire::prefetch::address(row.wrapping_add(at));

@@ -57,11 +57,13 @@ impl Shard {
         self.slots as usize * region.row_bytes() + self.index.capacity() * size_of::<Entry>()
     }
 
-    /// Asks the processor for the index line of a hash.
+    /// Asks the processor for the index lines of some hashes.
     #[inline(always)]
-    pub fn prefetch_index(&self, hash: u64) {
-        if let Some(entry) = self.index.get(place(hash, self.index.len())) {
-            prefetch::address(entry);
+    pub fn prefetch_all(&self, hashes: &[u64]) {
+        for hash in hashes {
+            if let Some(entry) = self.index.get(place(*hash, self.index.len())) {
+                prefetch::address(entry);
+            }
         }
     }
 
