@@ -20,6 +20,8 @@
 //! first touch as v1 does (`a = g^2`), where the dense rule does so at the first step only. Adam and Adamax by row
 //! are lazy: rows that are touched in every step agree bit for bit with the dense rule, others keep their moments.
 //!
+//! Where a step without a gradient changes nothing ([`Rule::is_still`]) there is nothing to catch up, and the mark stays.
+//!
 //! A row's mark is a `u32`: 0 for a new row (its value counts from step 0, whenever it is made), else the number of
 //! the last step it includes, modulo 2^31, and in the highest bit whether a gradient has ever reached it.
 
@@ -129,6 +131,7 @@ impl Pieces for Touched<'_, '_> {
 }
 
 /// Brings a row, given as its value and its slots, to the step that `idle` names.
+#[inline]
 pub(crate) fn catch_up(
     rule: &Rule,
     idle: &Idle,
@@ -137,11 +140,19 @@ pub(crate) fn catch_up(
     last: &mut u32,
 ) {
     let steps = missed(*last, idle.through);
-    if steps == 0 {
-        return;
+    if steps != 0 && !(rule.is_still() && same_fold(idle.through - steps, idle.through)) {
+        *last = low(idle.through) | (*last & TOUCHED);
+        miss(rule, idle, steps, value, state);
     }
+}
+
+/// Whether AdaGrad moves no sum between two steps.
+fn same_fold(from: u64, through: u64) -> bool {
+    from / average::FOLD == through / average::FOLD
+}
+
+fn miss(rule: &Rule, idle: &Idle, steps: u64, value: &mut [f32], state: &mut [f32]) {
     let from = idle.through - steps;
-    *last = low(idle.through) | (*last & TOUCHED);
     let dim = value.len();
     let (own, rest) = state.split_at_mut(rule.method.slots() * dim);
     let (momentum, sums) = rest.split_at_mut(rule.momentum_slots() * dim);

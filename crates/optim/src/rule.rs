@@ -67,6 +67,14 @@ impl Rule {
         usize::from(self.method.has_momentum() && self.momentum != 0.0)
     }
 
+    /// Whether a row that no gradient reaches keeps its values: there is no momentum, decay or average. AdaGrad's
+    /// sums still move between its two slots; [`Rule::update_row`] makes up for that.
+    #[inline]
+    pub fn is_still(&self) -> bool {
+        let decays = (self.l1 != 0.0 || self.l2 != 0.0) && !self.method.ignores_decay();
+        self.method.rests() && self.momentum_slots() == 0 && self.average.is_none() && !decays
+    }
+
     /// Tells a parameter that pass number `pass` (from 0) begins; schedules by pass use it.
     pub fn start_pass(&self, progress: &mut Progress, pass: u64) {
         progress.pass = pass;
@@ -162,9 +170,7 @@ impl Rule {
     pub fn update_rows(&self, step: &Step, mut rows: Rows<'_>, ids: &[u32], grad: &[f32]) {
         self.check(rows.values.len(), rows.state.len(), rows.values.len());
         assert_eq!(grad.len(), ids.len() * rows.dim, "a gradient for every row");
-        if !self.rests() {
-            rows.catch_up(self, &step.before, ids);
-        }
+        rows.catch_up(self, &step.before, ids);
         self.apply_rows(step, &mut rows, ids, grad);
         for &id in ids {
             rows.last[id as usize] = rows::mark(step.number);
@@ -173,24 +179,7 @@ impl Rule {
 
     /// [`Rule::catch_up`] for many rows of a table.
     pub fn catch_up_rows(&self, progress: &Progress, mut rows: Rows<'_>, ids: &[u32]) {
-        if !self.rests() {
-            rows.catch_up(self, &Idle::of(progress), ids);
-        }
-    }
-
-    /// Whether rows that no gradient reaches stay as they are, so that there is nothing to catch up.
-    fn rests(&self) -> bool {
-        let decays = (self.l1 != 0.0 || self.l2 != 0.0) && !self.method.ignores_decay();
-        self.momentum_slots() == 0
-            && self.average.is_none()
-            && !decays
-            && matches!(
-                self.method,
-                Method::Momentum
-                    | Method::TorchMomentum
-                    | Method::Adam { .. }
-                    | Method::AdaMax { .. }
-            )
+        rows.catch_up(self, &Idle::of(progress), ids);
     }
 
     fn apply_rows(&self, step: &Step, rows: &mut Rows<'_>, ids: &[u32], grad: &[f32]) {

@@ -17,6 +17,7 @@ use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
 use crate::parameter_stats;
+use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{Event, Progress, Report};
 use crate::saving::Saver;
 use crate::settings::Settings;
@@ -288,16 +289,56 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let shown = readable.as_ref().unwrap_or(&self.parameters);
-        let state = self.updater.state(&self.parameters);
         let specs = self.network.parameters();
         let text = format!("Saving parameters to {}", saver.path(pass, part).display());
         report.line(Level::Info, "ParamUtil.cpp:110", &text);
-        let path = saver.save(pass, part, specs, shown, state.as_ref())?;
+        let path = match &self.settings.remote {
+            None => {
+                let state = self.updater.state(&self.parameters);
+                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+            }
+            Some(_) => {
+                let updater = &mut self.updater;
+                let whole = part.is_none();
+                saver.save(pass, part, specs, (shown, None), |writer| {
+                    save_on_servers(updater.as_mut(), whole, writer, report)
+                })?
+            }
+        };
         report.event(&Event::Saved {
             pass,
             path: path.display().to_string(),
         });
         Ok(())
+    }
+}
+
+/// Has the servers write their share of a pass directory: tables that no trainer holds and, at the end of a pass, all
+/// that is needed to go on. Without the latter the model is still good, so that is no reason to stop.
+fn save_on_servers(
+    updater: &mut dyn Updater,
+    whole: bool,
+    writer: &Writer,
+    report: &mut dyn Report,
+) -> Result<(), TrainError> {
+    updater.save_rows(&writer.path(""))?;
+    if !whole {
+        return Ok(());
+    }
+    let directory = writer.path(SERVERS);
+    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    match updater.save_state(&directory) {
+        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+            // What some of the servers wrote is of no use without the others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
+            report.line(Level::Warning, "ParamUtil.cpp:120", &text);
+            Ok(())
+        }
+        done => Ok(done?),
     }
 }
 

@@ -13,6 +13,7 @@ use wire::{Encoding, ServerAddress, Timing, TrainerId};
 use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::observer::Observer;
+use crate::security;
 use crate::simulation::Stage;
 use crate::status_page;
 use crate::v1_flags::{COMMON, TRAIN};
@@ -47,6 +48,14 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         console.line(Level::Warning, "Flags.cpp:1", &warning);
     }
     let job = job(&flags)?;
+    if !flags.bool("local") && security::is_finished(&flags)? {
+        console.line(
+            Level::Info,
+            "Trainer.cpp:110",
+            "the job has finished already",
+        );
+        return Ok(Exit::Success);
+    }
     let save_dir = save_dir(&flags)?;
     let stage = stage(&flags)?;
     let (config_file, directories) = match &stage {
@@ -202,15 +211,15 @@ fn settings(
 }
 
 fn remote(flags: &Flags) -> anyhow::Result<Remote> {
-    let token = crate::security::token()?;
-    let job = crate::security::run_name(&token);
+    let token = security::token()?;
+    let job = security::run_name(&token);
     let session = wire::Config {
         servers: servers(flags)?,
         ports: positive(flags, "ports_num")? as u32,
         sparse_ports: natural(flags, "ports_num_for_sparse")? as u32,
         trainer: TrainerId(natural(flags, "trainer_id")? as u32),
         trainers: positive(flags, "num_gradient_servers")? as u32,
-        tls: crate::security::client_tls(flags)?,
+        tls: security::client_tls(flags)?,
         encoding: match flags.text("wire_precision") {
             "f32" => Encoding::F32,
             "f16" => Encoding::F16,
@@ -229,6 +238,7 @@ fn remote(flags: &Flags) -> anyhow::Result<Remote> {
         job,
         staleness: natural(flags, "async_staleness")? as u32,
         snapshot_every: natural(flags, "snapshot_period")?,
+        rows_stay: flags.bool("loadsave_parameters_in_pserver"),
     })
 }
 

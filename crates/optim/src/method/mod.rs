@@ -158,6 +158,19 @@ impl Method {
         }
     }
 
+    /// Whether nothing but AdaGrad's regular move happens to the slots of a row that no gradient reaches.
+    pub(crate) fn rests(&self) -> bool {
+        matches!(
+            self,
+            Self::Momentum
+                | Self::TorchMomentum
+                | Self::AdaGrad { .. }
+                | Self::Adam { .. }
+                | Self::AdaMax { .. }
+                | Self::Add { .. }
+        )
+    }
+
     /// What the method's slots do in steps that did not touch the row.
     pub(crate) fn idle(&self, gap: &Gap, own: &mut [f32], dim: usize) {
         match *self {
