@@ -1,7 +1,7 @@
 //! Puts a trainer together and runs what was asked for: train, test, check gradients, take times.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config::{DataConfig, ParameterConfig, TrainerConfig};
 use nn::{Evaluators, Gradients, Network, Parameters, Pass};
@@ -213,6 +213,7 @@ fn train(
         parameters,
         tester,
         settings,
+        waited: Duration::ZERO,
     };
     trainer.run(start, report)
 }

@@ -9,12 +9,15 @@
 //! The loop knows neither where samples come from ([`crate::data`]) nor where updates happen ([`crate::updater`]).
 //! All randomness is a function of the seed, the trainer and the position, so a run can be put back to any batch.
 
+use std::time::{Duration, Instant};
+
 use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
 use crate::log::Level;
 use crate::meter::Meter;
+use crate::parameter_statistics;
 use crate::parameter_stats;
 use crate::report::{Event, Progress, Report};
 use crate::saving::Saver;
@@ -40,6 +43,8 @@ pub struct Trainer<'a> {
     pub saver: Option<Saver>,
     /// What was asked for.
     pub settings: &'a Settings,
+    /// Time of the present pass that went into waiting for updates.
+    pub waited: Duration,
 }
 
 /// One trainer's part of a batch: its gradients are summed with those of the others.
@@ -86,8 +91,11 @@ impl Trainer<'_> {
         }
         self.evaluators.0.reset();
         self.evaluators.1.reset();
+        self.waited = Duration::ZERO;
         let batches = self.batches(start, report)?;
+        let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
+        self.waited += begun.elapsed();
         self.finish_pass(pass, batches, report)
     }
 
@@ -103,8 +111,10 @@ impl Trainer<'_> {
         let mut batch = start.batch;
         while let Some(step) = self.step(start.pass, batch, &mut gradients, total.as_mut())? {
             let applied = total.as_ref().unwrap_or(&gradients);
+            let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
+            self.waited += begun.elapsed();
             batch += 1;
             self.parameter_stats(batch, applied, report);
             meter.add(step.cost, step.samples);
@@ -156,8 +166,10 @@ impl Trainer<'_> {
     ) -> Result<f64, TrainError> {
         let needed = self.network.rows_needed(data);
         let samples = data.samples as u64;
+        let begun = Instant::now();
         self.updater
             .prepare(&needed, samples, &mut self.parameters)?;
+        self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,
             batch,
@@ -193,7 +205,7 @@ impl Trainer<'_> {
             due(passes.test_period),
             due(passes.saving_period_by_batches),
         );
-        let mut progress = figures(pass, batch, meter);
+        let mut progress = figures(pass, batch, meter, self.waited);
         if due(reporting.log_period) {
             let (all, recent) = (self.evaluators.0.line(), self.evaluators.1.line());
             let line = meter.batch_line(batch, &all, &recent);
@@ -234,14 +246,18 @@ impl Trainer<'_> {
     ) -> Result<(), TrainError> {
         let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
         report.line(Level::Info, "TrainerInternal.cpp:181", &line);
-        let mut progress = figures(pass, batches, &meter);
+        let mut progress = figures(pass, batches, &meter, self.waited);
         progress.evaluators = self.evaluators.0.values();
         report.event(&Event::PassFinished(progress));
         if self.settings.passes.test_period == 0 {
             self.test(pass, batches, report)?;
         }
         if pass.is_multiple_of(self.settings.passes.saving_period.max(1)) {
-            self.save(pass, None, report)?;
+            return self.save(pass, None, report);
+        }
+        if self.saver.is_some() {
+            let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
+            report.event(&Event::Parameters { pass, statistics });
         }
         Ok(())
     }
@@ -255,7 +271,7 @@ impl Trainer<'_> {
         let meter = tester.run(&mut self.network, parameters)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
-        let mut progress = figures(pass, batch, &meter);
+        let mut progress = figures(pass, batch, &meter, Duration::ZERO);
         progress.evaluators = tester.evaluators.values();
         report.event(&Event::Tested(progress));
         Ok(())
@@ -277,10 +293,16 @@ impl Trainer<'_> {
         let text = format!("Saving parameters to {}", saver.path(pass, part).display());
         report.line(Level::Info, "ParamUtil.cpp:110", &text);
         let path = saver.save(pass, part, specs, shown, state.as_ref())?;
+        let statistics = part
+            .is_none()
+            .then(|| parameter_statistics::of(specs, shown));
         report.event(&Event::Saved {
             pass,
             path: path.display().to_string(),
         });
+        if let Some(statistics) = statistics {
+            report.event(&Event::Parameters { pass, statistics });
+        }
         Ok(())
     }
 }
@@ -292,13 +314,14 @@ fn rolled_back(to: Position, reason: &str, report: &mut dyn Report) {
     report.event(&Event::RolledBack { pass, batch });
 }
 
-fn figures(pass: u32, batch: u64, meter: &Meter) -> Progress {
+fn figures(pass: u32, batch: u64, meter: &Meter, waited: Duration) -> Progress {
     Progress {
         pass,
         batch,
         samples: meter.samples(),
         cost: meter.average_cost(),
         current_cost: meter.current_cost(),
+        waited: waited.as_secs_f64(),
         evaluators: Vec::new(),
     }
 }
