@@ -40,6 +40,12 @@ pub const COMMON: FlagTable = &[
         "serve /metrics, /status and /healthz on this loopback port (0: do not)",
     ),
     flag(
+        "record_dir",
+        Text,
+        "",
+        "where the record of this process goes, for canoe dashboard (default: --save_dir of a trainer; off: nowhere)",
+    ),
+    flag(
         "snapshot_dir",
         Text,
         "",

@@ -2,6 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::{DataConfig, ModelConfig, ParameterConfig, TrainerConfig};
 use nn::{Evaluators, InputSpec, Network, Parameters};
@@ -262,6 +263,7 @@ fn train(
         parameters,
         tester,
         settings,
+        waited: Duration::ZERO,
     };
     trainer.run(start, report)
 }
