@@ -354,6 +354,9 @@ mod tests {
         );
         let help = flags.help();
         assert!(help.contains("without effect"), "{help}");
-        assert!(help.lines().any(|l| l.contains("--gpu_id  ") && l.ends_with("no GPU code")));
+        assert!(
+            help.lines()
+                .any(|l| l.contains("--gpu_id  ") && l.ends_with("no GPU code"))
+        );
     }
 }

@@ -53,14 +53,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         Some(stage) => (stage.config.clone(), stage.directories.clone()),
         None => (config_file(&flags)?, vec![working_directory()?]),
     };
-    let python = PathBuf::from(flags.text("python_bin"));
-    let evaluated = config::evaluate(&config::EvaluateOptions {
+    let evaluated = config::evaluate_with_python(&config::EvaluateOptions {
         args: config_args(&flags),
-        python: Some(python.clone()),
+        python: Some(PathBuf::from(flags.text("python_bin"))),
         python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
-    let evaluated = match evaluated {
+    let (evaluated, python) = match evaluated {
         Ok(evaluated) => evaluated,
         Err(error) => {
             eprintln!("canoe: {:#}", anyhow::Error::from(error));
