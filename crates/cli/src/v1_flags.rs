@@ -40,6 +40,12 @@ pub const COMMON: FlagTable = &[
         "serve /metrics, /status and /healthz on this loopback port (0: do not)",
     ),
     flag(
+        "record_dir",
+        Text,
+        "",
+        "where the record of this process goes, for canoe dashboard (default: --save_dir of a trainer; off: nowhere)",
+    ),
+    flag(
         "snapshot_dir",
         Text,
         "",
@@ -300,14 +306,14 @@ pub const TRAIN: FlagTable = &[
         "f32",
         "numbers on the wire: f32, f16 or bf16",
     ),
-    ignored("nics", Text, "", "a trainer connects, it does not listen"),
-    ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
-    ignored(
+    flag(
         "loadsave_parameters_in_pserver",
         Bool,
         "false",
-        "sparse parameters are collected by trainer 0 when a pass is saved",
+        "servers load and save tables with sparse_update; no trainer holds one whole",
     ),
+    ignored("nics", Text, "", "a trainer connects, it does not listen"),
+    ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
     ignored(
         "distribute_test",
         Bool,

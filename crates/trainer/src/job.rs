@@ -2,10 +2,12 @@
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::{DataConfig, ModelConfig, ParameterConfig, TrainerConfig};
 use nn::{Evaluators, InputSpec, Network, Parameters};
 use wire::Mode;
+use wire::spec::Origin;
 
 use crate::checkgrad;
 use crate::data::{self, Source};
@@ -14,7 +16,7 @@ use crate::inspect::Inspector;
 use crate::loading;
 use crate::log::Level;
 use crate::models;
-use crate::pass_directory::{self, Extras, STATE};
+use crate::pass_directory::{self, Extras, SERVERS, STATE};
 use crate::predict;
 use crate::report::Report;
 use crate::rules;
@@ -24,9 +26,10 @@ use crate::state_file;
 use crate::testing::Tester;
 use crate::timing::Timing;
 use crate::train::Trainer;
+use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
 use crate::updater::remote::{JobTables, RemoteUpdater};
-use crate::updater::{Position, Updater};
+use crate::updater::{Position, UpdateError, Updater};
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,16 +189,6 @@ fn starting_values(
         "GradientMachine.cpp:86",
         "Initing parameters..",
     );
-    let mut parameters = loading::draw(
-        parameter_configs(config),
-        network.parameters(),
-        settings.seed,
-    );
-    report.line(
-        Level::Info,
-        "GradientMachine.cpp:93",
-        "Init parameters done.",
-    );
     let passes = &settings.passes;
     let from = match (&passes.init_model_path, passes.start) {
         (Some(path), _) => Some(path.clone()),
@@ -205,6 +198,18 @@ fn starting_values(
             start - 1,
         )?),
     };
+    let by_servers = from.is_none() || settings.remote.as_ref().is_some_and(|r| r.rows_stay);
+    let mut parameters = loading::draw_those(
+        parameter_configs(config),
+        network.parameters(),
+        settings.seed,
+        |spec| settings.remote.is_none() || !spec.by_row || !by_servers || spec.is_static,
+    );
+    report.line(
+        Level::Info,
+        "GradientMachine.cpp:93",
+        "Init parameters done.",
+    );
     if let Some(directory) = &from {
         let text = format!("Loading parameters from {}", directory.display());
         report.line(Level::Info, "ParamUtil.cpp:60", &text);
@@ -229,13 +234,21 @@ fn train(
     let tester = test_source
         .map(|source| tester(config, settings, source, &inspector))
         .transpose()?;
+    check_unheld(settings, &network, tester.is_some())?;
     let (mut parameters, from) = starting_values(config, &network, settings, report)?;
-    let (updater, start) = match &settings.remote {
-        None => local(config, settings, &network, &mut parameters, from, report)?,
+    let started = match &settings.remote {
+        None => local(config, settings, &network, &mut parameters, from, report),
         Some(remote) => {
-            let loaded = from.is_some().then_some(&parameters);
-            connect(config, (settings, remote), &network, loaded, report)?
+            let saved = from.as_deref().map(|directory| (directory, &parameters));
+            connect(config, (settings, remote), &network, saved, report)
         }
+    };
+    let (updater, start) = match started {
+        Err(TrainError::Update(UpdateError::Remote(error @ wire::Error::Finished))) => {
+            report.line(Level::Info, "Trainer.cpp:110", &error.to_string());
+            return Ok(());
+        }
+        started => started?,
     };
     let mut trainer = Trainer {
         sources,
@@ -250,8 +263,21 @@ fn train(
         parameters,
         tester,
         settings,
+        waited: Duration::ZERO,
     };
     trainer.run(start, report)
+}
+
+/// A test needs whole tables, and one process that plays several trainers holds one set of values.
+fn check_unheld(settings: &Settings, network: &Network, tests: bool) -> Result<(), TrainError> {
+    let unheld = settings.remote.as_ref().is_some_and(|r| r.rows_stay)
+        && network.parameters().iter().any(|p| p.by_row);
+    if tests && unheld {
+        return Err(TrainError::Configuration(
+            "names test data, but with --loadsave_parameters_in_pserver no trainer holds the tables to test with; leave test_list out",
+        ));
+    }
+    Ok(())
 }
 
 type Started = (Box<dyn Updater>, Position);
@@ -264,6 +290,12 @@ fn local(
     from: Option<PathBuf>,
     report: &mut dyn Report,
 ) -> Result<Started, TrainError> {
+    let meets = config.opt_config.num_batches_per_send_parameter() > 1;
+    if meets && settings.data.directories.len() > 1 {
+        return Err(TrainError::Configuration(
+            "asks for num_batches_per_send_parameter above 1: one process cannot play trainers that have values of their own",
+        ));
+    }
     let mut updater = local_updater(config, network, settings)?;
     // A pass directory of this run continues it exactly; a model from elsewhere is only a starting point.
     if let (Some(directory), None) = (from, &settings.passes.init_model_path) {
@@ -293,23 +325,35 @@ fn connect(
     config: &TrainerConfig,
     (settings, remote): (&Settings, &Remote),
     network: &Network,
-    loaded: Option<&Parameters>,
+    saved: Option<(&Path, &Parameters)>,
     report: &mut dyn Report,
 ) -> Result<Started, TrainError> {
-    if loaded.is_some() {
-        check_loadable(network, report)?;
-    }
     let configs = parameter_configs(config);
-    let rules = rules::rules(&config.opt_config, configs)?;
     let initials: Vec<_> = configs
         .iter()
         .map(|p| rules::initial(p, settings.seed))
         .collect();
+    let origin = saved.and_then(|(directory, _)| origin(directory, settings, remote, network));
+    let exact = matches!(origin, Some(Origin::State(_)));
+    if saved.is_some() && !exact {
+        let text =
+            "the servers start from the saved values; optimizer state and schedules start afresh";
+        report.line(Level::Warning, "Trainer.cpp:130", text);
+    }
+    let mut rules = rules::rules(&config.opt_config, configs)?;
+    let averaged = rules.iter().any(|r| r.average.is_some());
+    let terms = terms(config, remote)?;
+    if let Some(terms) = &terms {
+        check_terms(network, averaged)?;
+        rules.fill(terms.rule());
+    }
     let tables = JobTables {
         specs: network.parameters(),
         rules: &rules,
         initials: &initials,
-        loaded,
+        loaded: saved.map(|(_, values)| values).filter(|_| !exact),
+        origin,
+        first_pass: settings.passes.start,
     };
     let mode = match config.opt_config.algorithm.as_str() {
         "async_sgd" => Mode::Async {
@@ -318,26 +362,70 @@ fn connect(
         _ => Mode::Sync,
     };
     let spec = tables.job_spec(remote.job.clone(), mode, remote.snapshot_every);
-    let averaged = rules.iter().any(|r| r.average.is_some());
     let session = remote.session.clone();
-    let first_pass = settings.passes.start;
+    let specs = network.parameters();
+    if let Some(terms) = terms {
+        let local = local_updater(config, network, settings)?;
+        let (updater, start) = CenterUpdater::connect(session, spec, specs, local, terms)?;
+        let watch = updater.watch();
+        report.waits_for(Box::new(move || watch.waits_for()));
+        return Ok((Box::new(updater), start));
+    }
     let (updater, start) =
-        RemoteUpdater::connect(session, spec, network.parameters(), averaged, first_pass)?;
+        RemoteUpdater::connect(session, spec, specs, averaged, remote.rows_stay)?;
     let watch = updater.watch();
     report.waits_for(Box::new(move || watch.waits_for()));
     Ok((Box::new(updater), start))
 }
 
-/// What a saved model cannot bring back on servers is refused or said.
-fn check_loadable(network: &Network, report: &mut dyn Report) -> Result<(), TrainError> {
+/// What the servers read themselves. A pass directory of this run continues it exactly; a model from elsewhere is only
+/// a starting point.
+fn origin(
+    directory: &Path,
+    settings: &Settings,
+    remote: &Remote,
+    network: &Network,
+) -> Option<Origin> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let state = directory.join(SERVERS);
+    if settings.passes.init_model_path.is_none() && state.is_dir() {
+        return Some(Origin::State(text(&state)));
+    }
+    let by_row = network.parameters().iter().any(|p| p.by_row);
+    (remote.rows_stay && by_row).then(|| Origin::Rows(text(directory)))
+}
+
+/// Whether trainers update by themselves and meet now and then, and how.
+fn terms(config: &TrainerConfig, remote: &Remote) -> Result<Option<Terms>, TrainError> {
+    let settings = &config.opt_config;
+    let every = settings.num_batches_per_send_parameter();
+    if every <= 1 {
+        return Ok(None);
+    }
+    let meeting = Meeting::named(settings.center_parameter_update_method()).ok_or(
+        TrainError::Configuration(
+            "has a center_parameter_update_method that is neither average nor elastic_average",
+        ),
+    )?;
+    Ok(Some(Terms {
+        every: every as u64,
+        meeting,
+        rate: settings.delta_add_rate() / f64::from(remote.session.trainers.max(1)),
+    }))
+}
+
+/// What trainers that update by themselves cannot do.
+fn check_terms(network: &Network, averaged: bool) -> Result<(), TrainError> {
     if network.parameters().iter().any(|p| p.by_row) {
         return Err(TrainError::Configuration(
-            "has parameters with sparse_update, whose saved values cannot be loaded into servers yet; train it locally, or without sparse_update",
+            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which do not go together: every trainer would have to hold the whole table",
         ));
     }
-    let text =
-        "the servers start from the saved values; optimizer state and schedules start afresh";
-    report.line(Level::Warning, "Trainer.cpp:130", text);
+    if averaged {
+        return Err(TrainError::Configuration(
+            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which do not go together: what is saved is the average over trainers",
+        ));
+    }
     Ok(())
 }
 

@@ -13,7 +13,8 @@
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
 //! - [`models`], [`testing`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`model`]: a finished model seen from outside.
-//! - [`report`], [`meter`], [`parameter_stats`], [`inspect`], [`number`], [`log`]: what a trainer says, in v1's words.
+//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`number`], [`log`]: what a trainer
+//!   says, in v1's words.
 //!
 //! # Invariants
 //!
@@ -33,6 +34,7 @@ pub mod model;
 pub mod models;
 pub mod number;
 pub mod parameter_file;
+pub mod parameter_statistics;
 pub mod parameter_stats;
 pub mod pass_directory;
 pub mod predict;

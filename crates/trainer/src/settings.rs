@@ -37,6 +37,8 @@ pub struct Remote {
     pub staleness: u32,
     /// Batches between recovery snapshots; 0 for none.
     pub snapshot_every: u64,
+    /// Tables that are updated by row are drawn, loaded and saved by the servers; no trainer ever holds one whole.
+    pub rows_stay: bool,
 }
 
 /// Passes, saving and loading.

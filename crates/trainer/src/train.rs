@@ -9,6 +9,8 @@
 //! The loop knows neither where samples come from ([`crate::data`]) nor where updates happen ([`crate::updater`]).
 //! All randomness is a function of the seed, the trainer and the position, so a run can be put back to any batch.
 
+use std::time::{Duration, Instant};
+
 use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
 
 use crate::data::Source;
@@ -16,7 +18,9 @@ use crate::error::TrainError;
 use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
+use crate::parameter_statistics;
 use crate::parameter_stats;
+use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{Event, Progress, Report};
 use crate::saving::Saver;
 use crate::settings::Settings;
@@ -43,6 +47,8 @@ pub struct Trainer<'a> {
     pub saver: Option<Saver>,
     /// What was asked for.
     pub settings: &'a Settings,
+    /// Time of the present pass that went into waiting for updates.
+    pub waited: Duration,
 }
 
 /// One trainer's part of a batch: its gradients are summed with those of the others.
@@ -89,8 +95,11 @@ impl Trainer<'_> {
         }
         self.evaluators.0.reset();
         self.evaluators.1.reset();
+        self.waited = Duration::ZERO;
         let batches = self.batches(start, report)?;
+        let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
+        self.waited += begun.elapsed();
         self.finish_pass(pass, batches, report)
     }
 
@@ -111,8 +120,10 @@ impl Trainer<'_> {
         while let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? {
             let applied = total.as_ref().unwrap_or(&gradients);
             self.inspector.gradients(&self.network, applied, report);
+            let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
+            self.waited += begun.elapsed();
             batch += 1;
             self.parameter_stats(batch, applied, report);
             meter.add(step.cost, step.samples);
@@ -166,8 +177,10 @@ impl Trainer<'_> {
         let noise = noise_seed(self.settings.seed, trainer, pass, batch);
         let needed = self.network.rows_needed(data);
         let samples = data.samples as u64;
+        let begun = Instant::now();
         self.updater
             .prepare(&needed, samples, &mut self.parameters)?;
+        self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,
             batch,
@@ -208,7 +221,7 @@ impl Trainer<'_> {
             due(passes.test_period),
             due(passes.saving_period_by_batches),
         );
-        let mut progress = figures(pass, batch, meter);
+        let mut progress = figures(pass, batch, meter, self.waited);
         if due(reporting.log_period) {
             let (all, recent) = (self.evaluators.0.line(), self.evaluators.1.line());
             let line = meter.batch_line(batch, &all, &recent);
@@ -249,14 +262,18 @@ impl Trainer<'_> {
     ) -> Result<(), TrainError> {
         let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
         report.line(Level::Info, "TrainerInternal.cpp:181", &line);
-        let mut progress = figures(pass, batches, &meter);
+        let mut progress = figures(pass, batches, &meter, self.waited);
         progress.evaluators = self.evaluators.0.values();
         report.event(&Event::PassFinished(progress));
         if self.settings.passes.test_period == 0 {
             self.test(pass, batches, report)?;
         }
         if pass.is_multiple_of(self.settings.passes.saving_period.max(1)) {
-            self.save(pass, None, report)?;
+            return self.save(pass, None, report);
+        }
+        if self.saver.is_some() {
+            let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
+            report.event(&Event::Parameters { pass, statistics });
         }
         Ok(())
     }
@@ -271,7 +288,7 @@ impl Trainer<'_> {
         let meter = tester.run(&mut self.network, parameters, inspector, report)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
-        let mut progress = figures(pass, batch, &meter);
+        let mut progress = figures(pass, batch, &meter, Duration::ZERO);
         progress.evaluators = tester.evaluators.values();
         report.event(&Event::Tested(progress));
         Ok(())
@@ -288,16 +305,62 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let shown = readable.as_ref().unwrap_or(&self.parameters);
-        let state = self.updater.state(&self.parameters);
         let specs = self.network.parameters();
         let text = format!("Saving parameters to {}", saver.path(pass, part).display());
         report.line(Level::Info, "ParamUtil.cpp:110", &text);
-        let path = saver.save(pass, part, specs, shown, state.as_ref())?;
+        let path = match &self.settings.remote {
+            None => {
+                let state = self.updater.state(&self.parameters);
+                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+            }
+            Some(_) => {
+                let updater = &mut self.updater;
+                let whole = part.is_none();
+                saver.save(pass, part, specs, (shown, None), |writer| {
+                    save_on_servers(updater.as_mut(), whole, writer, report)
+                })?
+            }
+        };
+        let statistics = part
+            .is_none()
+            .then(|| parameter_statistics::of(specs, shown));
         report.event(&Event::Saved {
             pass,
             path: path.display().to_string(),
         });
+        if let Some(statistics) = statistics {
+            report.event(&Event::Parameters { pass, statistics });
+        }
         Ok(())
+    }
+}
+
+/// Has the servers write their share of a pass directory: tables that no trainer holds and, at the end of a pass, all
+/// that is needed to go on. Without the latter the model is still good, so that is no reason to stop.
+fn save_on_servers(
+    updater: &mut dyn Updater,
+    whole: bool,
+    writer: &Writer,
+    report: &mut dyn Report,
+) -> Result<(), TrainError> {
+    updater.save_rows(&writer.path(""))?;
+    if !whole {
+        return Ok(());
+    }
+    let directory = writer.path(SERVERS);
+    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    match updater.save_state(&directory) {
+        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+            // What some of the servers wrote is of no use without the others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
+            report.line(Level::Warning, "ParamUtil.cpp:120", &text);
+            Ok(())
+        }
+        done => Ok(done?),
     }
 }
 
@@ -308,13 +371,14 @@ fn rolled_back(to: Position, reason: &str, report: &mut dyn Report) {
     report.event(&Event::RolledBack { pass, batch });
 }
 
-fn figures(pass: u32, batch: u64, meter: &Meter) -> Progress {
+fn figures(pass: u32, batch: u64, meter: &Meter, waited: Duration) -> Progress {
     Progress {
         pass,
         batch,
         samples: meter.samples(),
         cost: meter.average_cost(),
         current_cost: meter.current_cost(),
+        waited: waited.as_secs_f64(),
         evaluators: Vec::new(),
     }
 }
