@@ -190,6 +190,10 @@ fn warnings(flags: &Flags) -> Vec<String> {
     if flags.bool("use_gpu") {
         warnings.push("--use_gpu=1 has no effect: training runs on the CPU".to_owned());
     }
+    if flags.bool("distribute_test") && (flags.bool("local") || flags.text("job") != "test") {
+        let text = "--distribute_test has no effect without --job=test and --local=0";
+        warnings.push(text.to_owned());
+    }
     warnings
 }
 
@@ -365,6 +369,7 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
         predict_file: path("predict_file"),
+        distribute_test: flags.bool("distribute_test"),
         feed_data: flags.bool("feed_data"),
     })
 }
