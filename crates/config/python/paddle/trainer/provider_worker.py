@@ -335,7 +335,8 @@ def prepare_python(config_directory):
     rest = [each for each in sys.path if each and each not in first]
     sys.path[:] = first + rest + [os.path.join(package, 'python2')]
     try:
-        from paddle.core import python2
+        from paddle.core import python2, third_party
+        third_party.install()
         python2.install()
     except ImportError:
         pass
