@@ -1,10 +1,10 @@
 //! A connection of a trainer, from its first byte to its last; runs on a thread of its own.
 
 use crate::data;
-use crate::service::invalid;
 use crate::host::{Host, chain};
 use crate::saving;
 use crate::server::Level;
+use crate::service::invalid;
 use std::sync::Arc;
 use wire::channel::{Channel, ChannelError};
 use wire::frame::{FrameError, Kind};

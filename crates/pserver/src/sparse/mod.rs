@@ -314,9 +314,7 @@ impl SparsePiece {
     fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
         let slot = shard.insert(id, &self.region, |id| row_hash(self.table_hash, id));
         let (_, row) = shard.touch(slot, &self.region);
-        table
-            .initial
-            .fill(u64::from(id), &mut row[..table.cols()]);
+        table.initial.fill(u64::from(id), &mut row[..table.cols()]);
         slot
     }
 

@@ -145,7 +145,10 @@ impl CenterUpdater {
             let values = own(parameters, self.parameters[at]);
             let delta = difference(values, &self.center[at]);
             if self.terms.meeting == Meeting::Elastic {
-                values.iter_mut().zip(&delta).for_each(|(w, d)| *w -= rate * d);
+                values
+                    .iter_mut()
+                    .zip(&delta)
+                    .for_each(|(w, d)| *w -= rate * d);
             }
             let sent = self.session.push_dense(TableId(at as u32), &delta);
             self.check(sent)?;
