@@ -175,7 +175,7 @@ fn tables_that_no_trainer_holds_are_saved_and_loaded_by_servers() {
     let whole = folder.parameters("job/output/pass-00000");
     succeeded(&folder.nodes(2, "rows.py", &["--passes=1", "--", unheld]));
     let dense = folder.parameters("job/output/pass-00000");
-    let table = "___embedding_layer_0__.w0";
+    let table = "___embedding_0__.w0";
     let kept: Vec<_> = whole.iter().filter(|(name, _)| name != table).collect();
     assert_eq!(dense.iter().collect::<Vec<_>>(), kept, "all but the table");
     assert_eq!(whole.len(), dense.len() + 1);
@@ -200,11 +200,12 @@ fn trainers_that_meet_every_few_batches_are_reproducible_and_learn() {
     let folder = Folder::with_demo(1200);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
     for method in ["average", "elastic_average"] {
+        let words = "words = data_layer(name='word'";
         let terms = format!(
-            "batch_size=16, num_batches_per_send_parameter=3, center_parameter_update_method='{method}',"
+            "from paddle.trainer.config_parser import Settings\nSettings(num_batches_per_send_parameter=3, center_parameter_update_method='{method}')\n{words}"
         );
-        let batch = "batch_size=1 if is_predict else 128,";
-        folder.vary(EMB, "meet.py", &[(batch, &terms)]);
+        let batch = ("else 128", "else 16");
+        folder.vary(EMB, "meet.py", &[batch, (words, &terms)]);
         succeeded(&folder.nodes(2, "meet.py", &["--passes=3"]));
         let once = folder.parameters("job/output/pass-00002");
         let said = std::fs::read_to_string(folder.path("job/output/node_0/train.log")).unwrap();
