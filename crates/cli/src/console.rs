@@ -102,6 +102,7 @@ mod tests {
             samples: 6400,
             cost: 0.25,
             current_cost: 0.2,
+            waited: 0.0,
             evaluators: vec![],
         };
         let line = live_line(&progress, Some(100), 1234.0);

@@ -18,12 +18,14 @@ mod exit;
 mod flags;
 mod memory;
 mod observer;
+mod record;
 mod security;
 mod simulation;
 mod status_page;
 mod table;
 mod v1;
 mod v1_flags;
+mod web;
 
 use std::process::ExitCode;
 
@@ -68,6 +70,10 @@ enum Command {
     Job(commands::job::JobArgs),
     /// Make, watch and remove a cluster on AWS.
     Cluster(commands::cluster::ClusterArgs),
+    /// Look at jobs in a browser: running ones, finished ones, several at once.
+    Dashboard(commands::dashboard::DashboardArgs),
+    /// Write what a job did into one HTML file, to keep or to send.
+    Report(commands::report::ReportArgs),
     /// Look into a pass directory, export it, compare two.
     Model(commands::model::ModelArgs),
     /// Reproducible measurements.
@@ -93,6 +99,8 @@ fn main() -> ExitCode {
         Command::Node(v1) => commands::node::run(&v1.args),
         Command::Job(args) => commands::job::run(args),
         Command::Cluster(args) => commands::cluster::run(args),
+        Command::Dashboard(args) => commands::dashboard::run(args),
+        Command::Report(args) => commands::report::run(args),
         Command::Model(args) => commands::model::run(args),
         Command::Bench(args) => commands::bench::run(args),
     };

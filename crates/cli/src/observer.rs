@@ -1,19 +1,28 @@
 //! Turns what a trainer reports into log lines, a status page and metrics.
 
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use trainer::TrainError;
 use trainer::log::{Level, Log};
 use trainer::report::{Event, Progress, Report};
+use watch::beat::Beat;
+use watch::metrics::{Exposition, Kind};
+use watch::record::{Role, Start};
 
 use crate::console::Console;
+use crate::record::Folder;
+use crate::record::heart::{self, Heart};
+use crate::record::trainer::TrainerRecord;
 use crate::status_page::Pages;
 
 /// Writes to the console and keeps the newest figures for readers.
 pub struct Observer {
     console: Console,
     figures: Arc<Figures>,
+    record: Option<TrainerRecord>,
+    /// What is the same in every state that is written.
+    base: Beat,
 }
 
 /// The newest figures of a trainer.
@@ -31,6 +40,8 @@ struct Newest {
     tested: Option<Progress>,
     /// Samples of finished passes.
     before: u64,
+    /// Seconds of finished passes spent waiting.
+    waited_before: f64,
     /// Samples, cost times and batches since the process began.
     batches: u64,
     roll_backs: u64,
@@ -41,24 +52,47 @@ struct Newest {
 /// Samples a second over the last seconds.
 #[derive(Default)]
 struct Speed {
-    marks: Vec<(f64, u64)>,
+    marks: Vec<(f64, u64, f64)>,
 }
 
 impl Speed {
     const WINDOW: f64 = 5.0;
 
-    fn mark(&mut self, now: f64, samples: u64) {
-        if self.marks.last().is_some_and(|(t, _)| now - t < 0.1) {
+    /// A batch that takes longer than this makes the speed fall while it lasts.
+    const STALL: f64 = 1.0;
+
+    fn mark(&mut self, now: f64, samples: u64, waited: f64) {
+        if self.marks.last().is_some_and(|(t, ..)| now - t < 0.1) {
             return;
         }
-        self.marks.push((now, samples));
-        self.marks.retain(|(t, _)| now - t <= Self::WINDOW);
+        self.marks.push((now, samples, waited));
+        self.marks.retain(|(t, ..)| now - t <= Self::WINDOW);
     }
 
-    fn per_second(&self) -> f64 {
-        match (self.marks.first(), self.marks.last()) {
-            (Some((t0, s0)), Some((t1, s1))) if t1 > t0 => (s1 - s0) as f64 / (t1 - t0),
-            _ => 0.0,
+    /// Samples a second.
+    fn per_second(&self, now: f64) -> f64 {
+        self.over(now, |first, last| last.1.saturating_sub(first.1) as f64)
+    }
+
+    /// Share of the time spent waiting.
+    fn waiting(&self, now: f64) -> f64 {
+        self.over(now, |first, last| last.2 - first.2)
+            .clamp(0.0, 1.0)
+    }
+
+    fn over(&self, now: f64, gain: impl Fn(&(f64, u64, f64), &(f64, u64, f64)) -> f64) -> f64 {
+        let (Some(first), Some(last)) = (self.marks.first(), self.marks.last()) else {
+            return 0.0;
+        };
+        let end = if now - last.0 > Self::STALL {
+            now
+        } else {
+            last.0
+        };
+        if end > first.0 {
+            gain(first, last) / (end - first.0)
+        } else {
+            0.0
         }
     }
 }
@@ -75,6 +109,53 @@ impl Observer {
         Observer {
             console: Console::default(),
             figures: Arc::new(figures),
+            record: None,
+            base: Beat::default(),
+        }
+    }
+
+    /// Keeps a record from now on.
+    pub fn record(&mut self, folder: &Folder, start: Start, anew: bool) -> anyhow::Result<()> {
+        self.base = Beat {
+            run: start.run.clone(),
+            role: Role::Trainer,
+            pid: start.pid,
+            host: start.host.clone(),
+            status_port: start.status_port,
+            ..Beat::default()
+        };
+        self.record = Some(if anew {
+            TrainerRecord::create(folder, start)?
+        } else {
+            TrainerRecord::append(folder, start)?
+        });
+        Ok(())
+    }
+
+    /// Writes the present state from now on, until it is dropped.
+    pub fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
+        let (figures, base) = (self.figures.clone(), self.base.clone());
+        let path = folder.file("train.beat.json");
+        Ok(Heart::start(path, move || figures.beat(base.clone()))?)
+    }
+
+    /// The trainer ends.
+    pub fn end(&mut self, error: Option<&TrainError>) {
+        let error = error.map(|error| format!("{:#}", ErrorChain(error)));
+        if let Some(mut record) = self.record.take() {
+            // Nobody is left to hear of a failure.
+            let _ = record.end(error);
+        }
+    }
+
+    fn keep(&mut self, event: &Event) {
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        if let Err(error) = record.take(event) {
+            self.record = None;
+            let text = format!("the record ends here: {error:#}");
+            self.console.line(Level::Warning, "Trainer.cpp:91", &text);
         }
     }
 
@@ -96,12 +177,13 @@ impl Log for Observer {
 
 impl Report for Observer {
     fn event(&mut self, event: &Event) {
+        self.keep(event);
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
         match event {
             Event::Batch(progress) => {
                 newest.batch(progress, now);
-                let speed = newest.speed.per_second();
+                let speed = newest.speed.per_second(now);
                 drop(newest);
                 self.console.progress(progress, speed);
             }
@@ -109,15 +191,17 @@ impl Report for Observer {
                 self.console.pass_finished(progress.batch);
                 newest.evaluators.clone_from(&progress.evaluators);
                 newest.before += progress.samples;
+                newest.waited_before += progress.waited;
                 newest.progress = Some(Progress {
                     samples: 0,
+                    waited: 0.0,
                     ..progress.clone()
                 });
             }
             Event::Tested(progress) => newest.tested = Some(progress.clone()),
             Event::Saved { .. } => newest.saves += 1,
             Event::RolledBack { .. } => newest.roll_backs += 1,
-            Event::PassStarted { .. } => {}
+            Event::PassStarted { .. } | Event::Parameters { .. } => {}
         }
     }
 
@@ -132,7 +216,11 @@ impl Newest {
             self.evaluators.clone_from(&progress.evaluators);
         }
         self.batches += 1;
-        self.speed.mark(now, self.before + progress.samples);
+        self.speed.mark(
+            now,
+            self.before + progress.samples,
+            self.waited_before + progress.waited,
+        );
         self.progress = Some(progress.clone());
     }
 
@@ -161,7 +249,7 @@ impl Pages for Figures {
             "pass": progress.map(|p| p.pass),
             "batch": progress.map(|p| p.batch),
             "samples": newest.samples(),
-            "samples_per_s": newest.speed.per_second(),
+            "samples_per_s": newest.speed.per_second(self.now()),
             "cost": progress.map(|p| p.cost),
             "evals": evals,
             "test_cost": newest.tested.as_ref().map(|p| p.cost),
@@ -171,69 +259,140 @@ impl Pages for Figures {
 
     fn metrics(&self) -> String {
         let newest = lock(&self.newest);
-        let mut out = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, value: f64| {
-            let trainer = self.trainer;
-            let _ = writeln!(out, "# HELP canoe_trainer_{name} {help}");
-            let _ = writeln!(out, "# TYPE canoe_trainer_{name} {kind}");
-            let _ = writeln!(out, "canoe_trainer_{name}{{trainer=\"{trainer}\"}} {value}");
-        };
         let progress = newest.progress.as_ref();
-        let number = |n: u64| n as f64;
-        metric(
-            "batches_total",
-            "counter",
-            "Batches computed, repeated ones included.",
-            number(newest.batches),
-        );
-        metric(
-            "samples_total",
-            "counter",
-            "Samples of the present line of training.",
-            number(newest.samples()),
-        );
-        metric(
-            "samples_per_second",
-            "gauge",
-            "Samples a second over the last five seconds.",
-            newest.speed.per_second(),
-        );
-        metric(
-            "pass",
-            "gauge",
-            "Present pass, from 0.",
-            progress.map_or(0.0, |p| f64::from(p.pass)),
-        );
-        metric(
-            "batch",
-            "gauge",
-            "Batches done in the present pass.",
-            progress.map_or(0.0, |p| number(p.batch)),
-        );
-        metric(
-            "cost",
-            "gauge",
-            "Cost a sample since the pass began.",
-            progress.map_or(f64::NAN, |p| p.cost),
-        );
-        metric(
-            "test_cost",
-            "gauge",
-            "Cost a sample in the newest test.",
-            newest.tested.as_ref().map_or(f64::NAN, |p| p.cost),
-        );
-        metric(
-            "saves_total",
-            "counter",
-            "Pass directories written.",
-            number(newest.saves),
-        );
-        metric(
-            "roll_backs_total",
-            "counter",
-            "Times the job went back to a snapshot.",
-            number(newest.roll_backs),
-        );
-        out
+        let count = |n: u64| n as f64;
+        let of_pass = |figure: fn(&Progress) -> f64| progress.map_or(f64::NAN, figure);
+        let waited = newest.waited_before + progress.map_or(0.0, |p| p.waited);
+        let tested = newest.tested.as_ref().map_or(f64::NAN, |p| p.cost);
+        let speed = newest.speed.per_second(self.now());
+        let memory = heart::memory() as f64;
+        use Kind::{Counter, Gauge};
+        let figures = [
+            (
+                "batches_total",
+                Counter,
+                "Batches computed, repeated ones included.",
+                count(newest.batches),
+            ),
+            (
+                "samples_total",
+                Counter,
+                "Samples of the present line of training.",
+                count(newest.samples()),
+            ),
+            (
+                "samples_per_second",
+                Gauge,
+                "Samples a second over the last five seconds.",
+                speed,
+            ),
+            (
+                "wait_seconds_total",
+                Counter,
+                "Time spent waiting for servers and other trainers.",
+                waited,
+            ),
+            (
+                "pass",
+                Gauge,
+                "Present pass, from 0.",
+                of_pass(|p| f64::from(p.pass)),
+            ),
+            (
+                "batch",
+                Gauge,
+                "Batches done in the present pass.",
+                of_pass(|p| p.batch as f64),
+            ),
+            (
+                "cost",
+                Gauge,
+                "Cost a sample since the pass began.",
+                of_pass(|p| p.cost),
+            ),
+            (
+                "test_cost",
+                Gauge,
+                "Cost a sample in the newest test.",
+                tested,
+            ),
+            (
+                "saves_total",
+                Counter,
+                "Pass directories written.",
+                count(newest.saves),
+            ),
+            (
+                "roll_backs_total",
+                Counter,
+                "Times the job went back to a snapshot.",
+                count(newest.roll_backs),
+            ),
+            (
+                "memory_bytes",
+                Gauge,
+                "Memory in use by the trainer.",
+                memory,
+            ),
+        ];
+        let trainer = self.trainer.to_string();
+        let mut out = Exposition::default();
+        for (name, kind, help, value) in figures {
+            out.metric(&format!("canoe_trainer_{name}"), kind, help)
+                .value(&[("trainer", &trainer)], value);
+        }
+        out.into_text()
+    }
+}
+
+impl Figures {
+    fn now(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// The present state, on top of what does not change.
+    fn beat(&self, base: Beat) -> Beat {
+        let waits_for = lock(&self.waits_for).as_ref().map(|ask| ask());
+        let newest = lock(&self.newest);
+        let progress = newest.progress.as_ref();
+        Beat {
+            pass: progress.map(|p| u64::from(p.pass)),
+            batch: progress.map(|p| p.batch),
+            samples: newest.samples(),
+            samples_per_second: progress.map(|_| newest.speed.per_second(self.now())),
+            waiting: progress.map(|_| newest.speed.waiting(self.now())),
+            waits_for: waits_for.unwrap_or_default(),
+            ..base
+        }
+    }
+}
+
+/// An error with all its causes.
+struct ErrorChain<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for ErrorChain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_falls_while_a_batch_does_not_end() {
+        let mut speed = Speed::default();
+        assert_eq!(speed.per_second(0.0), 0.0);
+        speed.mark(0.0, 0, 0.0);
+        speed.mark(1.0, 100, 0.5);
+        assert_eq!((speed.per_second(1.5), speed.waiting(1.5)), (100.0, 0.5));
+        assert_eq!(speed.per_second(10.0), 10.0);
     }
 }

@@ -7,11 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The internal crates that each crate may use, as ARCHITECTURE.md draws them.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("config", &[]),
     ("optim", &[]),
     ("wire", &[]),
     ("provision", &[]),
+    ("watch", &[]),
     ("nn", &["config"]),
     ("pserver", &["wire", "optim"]),
     ("launch", &["wire"]),
@@ -26,6 +27,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
             "provision",
             "pserver",
             "trainer",
+            "watch",
             "wire",
         ],
     ),

@@ -305,6 +305,7 @@ impl Host {
                 name: table.spec.name.clone(),
                 rows: 0,
                 bytes: 0,
+                sparse: table.spec.sparse,
             };
             for service in &run.services {
                 match &service.pieces()[at] {

@@ -85,6 +85,27 @@ pub struct TableSize {
     pub rows: u64,
     /// Bytes held.
     pub bytes: u64,
+    /// Whether rows come into being when they are touched.
+    pub sparse: bool,
+}
+
+/// What a server has done so far, as numbers; times are in seconds.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// Payload bytes received.
+    pub received_bytes: u64,
+    /// Payload bytes sent.
+    pub sent_bytes: u64,
+    /// Time that requests waited for other trainers, summed over requests.
+    pub barrier_wait: f64,
+    /// Steps applied.
+    pub step: u64,
+    /// The present epoch.
+    pub epoch: u64,
+    /// Step of the newest snapshot, if any was written.
+    pub snapshot_step: Option<u64>,
+    /// Tables.
+    pub tables: Vec<TableSize>,
 }
 
 /// What is not counted but looked up when somebody asks.
@@ -156,8 +177,8 @@ impl Metrics {
                 "Time spent applying gradients",
                 seconds(&self.apply),
             ),
-            ("steps", "gauge", "Steps applied", self.step.get() as f64),
-            ("passes", "gauge", "Passes finished", self.pass.get() as f64),
+            ("step", "gauge", "Steps applied", self.step.get() as f64),
+            ("pass", "gauge", "Passes finished", self.pass.get() as f64),
             (
                 "epoch",
                 "gauge",
@@ -213,7 +234,7 @@ impl Metrics {
                 self.snapshot_age(gauges.now),
             ),
             (
-                "shard_heat_mean",
+                "shard_touched_rows_mean",
                 "gauge",
                 "Rows touched, mean over logical shards",
                 gauges.mean_heat,
@@ -248,19 +269,32 @@ impl Metrics {
         }
         head(
             &mut out,
-            "shard_heat",
+            "shard_touched_rows_total",
             "counter",
             "Rows touched, of the busiest logical shards",
         );
         for (shard, heat) in &gauges.hottest {
             line(
                 &mut out,
-                "shard_heat",
+                "shard_touched_rows_total",
                 &label("shard", &shard.to_string()),
                 *heat as f64,
             );
         }
         out
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self, tables: Vec<TableSize>) -> Counts {
+        Counts {
+            received_bytes: self.bytes_in.get(),
+            sent_bytes: self.bytes_out.get(),
+            barrier_wait: self.barrier_wait.get() as f64 / 1e6,
+            step: self.step.get(),
+            epoch: self.epoch.get(),
+            snapshot_step: (self.snapshots.get() > 0).then(|| self.snapshot_step.get()),
+            tables,
+        }
     }
 
     fn snapshot_age(&self, now: u64) -> f64 {
@@ -303,6 +337,7 @@ mod tests {
             name: "a\"b".to_owned(),
             rows: 2,
             bytes: 9,
+            sparse: true,
         };
         let gauges = Gauges {
             tables: vec![table],

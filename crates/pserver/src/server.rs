@@ -2,6 +2,7 @@
 
 use crate::connection;
 use crate::host::Host;
+use crate::metrics::Counts;
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -187,6 +188,11 @@ impl Server {
     /// The metrics as Prometheus reads them.
     pub fn metrics(&self) -> String {
         self.host.metrics.encode(&self.host.gauges())
+    }
+
+    /// What it has done so far, as numbers.
+    pub fn counts(&self) -> Counts {
+        self.host.metrics.counts(self.host.gauges().tables)
     }
 
     /// Rows and bytes of all its tables.

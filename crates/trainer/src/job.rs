@@ -1,20 +1,21 @@
 //! Puts a trainer together and runs what was asked for: train, test, check gradients, take times.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
-use config::{DataConfig, ParameterConfig, TrainerConfig};
-use nn::{Evaluators, Gradients, Network, Parameters, Pass};
+use config::{DataConfig, ModelConfig, ParameterConfig, TrainerConfig};
+use nn::{Evaluators, InputSpec, Network, Parameters};
 use wire::Mode;
 use wire::spec::Origin;
 
 use crate::checkgrad;
 use crate::data::{self, Source};
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::loading;
 use crate::log::Level;
 use crate::models;
-use crate::number::general;
 use crate::pass_directory::{self, Extras, SERVERS, STATE};
 use crate::predict;
 use crate::report::Report;
@@ -23,6 +24,7 @@ use crate::saving::Saver;
 use crate::settings::{Remote, Settings};
 use crate::state_file;
 use crate::testing::Tester;
+use crate::timing::Timing;
 use crate::train::Trainer;
 use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
@@ -64,29 +66,40 @@ pub fn run(
     })
 }
 
+fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
+    let model = config.model_config.as_ref();
+    model.ok_or(TrainError::Configuration("describes no network"))
+}
+
 fn network(config: &TrainerConfig) -> Result<Network, TrainError> {
-    let model = config
-        .model_config
-        .as_ref()
-        .ok_or(TrainError::Configuration("describes no network"))?;
-    Ok(Network::new(model)?)
+    Ok(Network::new(model(config)?)?)
+}
+
+fn inspector(config: &TrainerConfig, settings: &Settings) -> Result<Inspector, TrainError> {
+    let directory = settings.data.directories.first();
+    let directory = directory.map_or(Path::new(""), PathBuf::as_path);
+    Ok(Inspector::new(
+        model(config)?,
+        settings.reporting,
+        directory,
+    ))
 }
 
 fn test_source(
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
 ) -> Result<Option<Source>, TrainError> {
     let Some(data) = &config.test_data_config else {
         return Ok(None);
     };
-    open(data, config, network, settings, (0, false)).map(Some)
+    open(data, config, inputs, settings, (0, false)).map(Some)
 }
 
 /// The training data of each trainer that this process plays.
 fn train_sources(
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
 ) -> Result<Vec<Source>, TrainError> {
     let data = config
@@ -94,18 +107,32 @@ fn train_sources(
         .as_ref()
         .ok_or(TrainError::Configuration("names no training data"))?;
     (0..settings.data.directories.len())
-        .map(|played| open(data, config, network, settings, (played, true)))
+        .map(|played| open(data, config, inputs, settings, (played, true)))
         .collect()
+}
+
+/// Training and test data. Both are opened at the same time, because each waits for Python to start.
+fn all_sources(
+    config: &TrainerConfig,
+    inputs: &[InputSpec],
+    settings: &Settings,
+) -> Result<(Vec<Source>, Option<Source>), TrainError> {
+    std::thread::scope(|scope| {
+        let test = scope.spawn(|| test_source(config, inputs, settings));
+        let train = train_sources(config, inputs, settings);
+        let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((train?, test?))
+    })
 }
 
 fn open(
     data: &DataConfig,
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
     (played, training): (usize, bool),
 ) -> Result<Source, TrainError> {
-    let inputs = network.inputs().iter().map(|input| data::Input {
+    let inputs = inputs.iter().map(|input| data::Input {
         name: input.name.clone(),
         size: input.size,
     });
@@ -122,16 +149,27 @@ fn open(
         config_directory: settings.config_file.parent().map(Path::to_owned),
         python: files.python.clone(),
         package: files.package.clone(),
+        python_path: files.python_path.clone(),
         workers: files.workers,
     };
     Ok(data::open(data, &inputs, &options)?)
 }
 
-fn evaluators(config: &TrainerConfig) -> Result<Evaluators, TrainError> {
-    let model = config.model_config.as_ref();
-    Ok(Evaluators::new(model.ok_or(TrainError::Configuration(
-        "describes no network",
-    ))?)?)
+fn evaluators(config: &TrainerConfig, inspector: &Inspector) -> Result<Evaluators, TrainError> {
+    let mut evaluators = Evaluators::new(model(config)?)?;
+    inspector.load_dictionaries(&mut evaluators)?;
+    Ok(evaluators)
+}
+
+fn tester(
+    config: &TrainerConfig,
+    settings: &Settings,
+    source: Source,
+    inspector: &Inspector,
+) -> Result<Tester, TrainError> {
+    let file = settings.passes.predict_file.clone();
+    let evaluators = evaluators(config, inspector)?;
+    Ok(Tester::new(source, evaluators, file))
 }
 
 fn save_dir(config: &TrainerConfig, settings: &Settings) -> PathBuf {
@@ -191,16 +229,12 @@ fn train(
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let network = network(config)?;
-    let tester = test_source(config, &network, settings)?
-        .map(|source| {
-            Ok::<_, TrainError>(Tester {
-                source,
-                evaluators: evaluators(config)?,
-            })
-        })
+    let inspector = inspector(config, settings)?;
+    let (sources, test_source) = all_sources(config, network.inputs(), settings)?;
+    let tester = test_source
+        .map(|source| tester(config, settings, source, &inspector))
         .transpose()?;
     check_unheld(settings, &network, tester.is_some())?;
-    let sources = train_sources(config, &network, settings)?;
     let (mut parameters, from) = starting_values(config, &network, settings, report)?;
     let started = match &settings.remote {
         None => local(config, settings, &network, &mut parameters, from, report),
@@ -218,13 +252,18 @@ fn train(
     };
     let mut trainer = Trainer {
         sources,
-        evaluators: (evaluators(config)?, evaluators(config)?),
+        evaluators: (
+            evaluators(config, &inspector)?,
+            evaluators(config, &inspector)?,
+        ),
+        inspector,
         saver: (settings.trainer == 0).then(|| saver(config, settings)),
         updater,
         network,
         parameters,
         tester,
         settings,
+        waited: Duration::ZERO,
     };
     trainer.run(start, report)
 }
@@ -441,12 +480,10 @@ fn test(
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
-    let source = test_source(config, &network, settings)?
+    let source = test_source(config, network.inputs(), settings)?
         .ok_or(TrainError::Configuration("names no test data"))?;
-    let mut tester = Tester {
-        source,
-        evaluators: evaluators(config)?,
-    };
+    let mut inspector = inspector(config, settings)?;
+    let mut tester = tester(config, settings, source, &inspector)?;
     for directory in models::to_test(&save_dir(config, settings), &settings.passes)? {
         let directory = directory?;
         let text = format!("Loading parameters from {}", directory.display());
@@ -478,7 +515,7 @@ fn test(
                 &format!("wrote {}", written.display()),
             );
         } else {
-            let meter = tester.run(&mut network, &parameters)?;
+            let meter = tester.run(&mut network, &parameters, &mut inspector, report)?;
             report.line(
                 Level::Info,
                 "Tester.cpp:115",
@@ -506,7 +543,7 @@ fn first_batch(
     network: &Network,
     settings: &Settings,
 ) -> Result<nn::Batch, TrainError> {
-    let mut sources = train_sources(config, network, settings)?;
+    let mut sources = train_sources(config, network.inputs(), settings)?;
     let source = &mut sources[0];
     source.start_pass(0, 0);
     source
@@ -514,59 +551,22 @@ fn first_batch(
         .ok_or(TrainError::Configuration("yields no training samples"))
 }
 
-/// Batches that are run before the clock starts.
-const WARM_UP: u64 = 10;
-
 fn time(
     config: &TrainerConfig,
     settings: &Settings,
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
+    let mut sources = train_sources(config, network.inputs(), settings)?;
     let (mut parameters, _) = starting_values(config, &network, settings, report)?;
     let mut updater = local_updater(config, &network, settings)?;
-    let batch = first_batch(config, &network, settings)?;
-    let mut gradients = Gradients::new(network.parameters());
-    let rounds = settings.passes.test_period.max(1);
-    let mut spent = [0.0; 3];
-    for round in 0..WARM_UP + rounds {
-        let started = Instant::now();
-        let cost = network
-            .forward(&parameters, &batch, Pass::Train { noise: round })
-            .map_err(|source| TrainError::Execute {
-                pass: 0,
-                batch: round,
-                source,
-            })?;
-        let forward = started.elapsed();
-        network.backward(&parameters, &mut gradients, &mut |_, _| {});
-        let backward = started.elapsed();
-        updater.finish_batch(&gradients, batch.samples as u64, cost, &mut parameters)?;
-        let update = started.elapsed();
-        if round >= WARM_UP {
-            for (sum, part) in
-                spent
-                    .iter_mut()
-                    .zip([forward, backward - forward, update - backward])
-            {
-                *sum += part.as_secs_f64();
-            }
-        }
-    }
-    let total: f64 = spent.iter().sum();
-    for (name, seconds) in ["forward", "backward", "update"].iter().zip(spent) {
-        let text = format!(
-            "{name:<10} {} ms a batch",
-            general(1e3 * seconds / rounds as f64)
-        );
-        report.line(Level::Info, "TrainerBenchmark.cpp:60", &text);
-    }
-    let rate = rounds as f64 * batch.samples as f64 / total;
-    let text = format!(
-        "{rounds} batches of {} samples: {} samples/s",
-        batch.samples,
-        general(rate)
-    );
-    report.line(Level::Info, "TrainerBenchmark.cpp:66", &text);
-    Ok(())
+    sources[0].start_pass(0, 0);
+    let timing = Timing {
+        network: &mut network,
+        parameters: &mut parameters,
+        updater: &mut updater,
+        source: &mut sources[0],
+        feeds: settings.passes.feed_data,
+    };
+    timing.run(settings.passes.test_period.max(1), report)
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::log::Log;
+use crate::parameter_statistics::ParameterStatistics;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,6 +29,13 @@ pub enum Event {
         /// Where it is.
         path: String,
     },
+    /// How the parameters' values are spread at the end of a pass; told by trainer 0.
+    Parameters {
+        /// The pass.
+        pass: u32,
+        /// One for each parameter that is held as a whole.
+        statistics: Vec<ParameterStatistics>,
+    },
     /// The job went back to a snapshot.
     RolledBack {
         /// To this pass.
@@ -50,6 +58,8 @@ pub struct Progress {
     pub cost: f64,
     /// Cost a sample since the last line.
     pub current_cost: f64,
+    /// Seconds of the pass in which this trainer waited for servers and other trainers.
+    pub waited: f64,
     /// Evaluators by name; present when the figures were worth computing (progress lines, tests, pass ends).
     pub evaluators: Vec<(String, f64)>,
 }

@@ -9,12 +9,16 @@
 //! The loop knows neither where samples come from ([`crate::data`]) nor where updates happen ([`crate::updater`]).
 //! All randomness is a function of the seed, the trainer and the position, so a run can be put back to any batch.
 
+use std::time::{Duration, Instant};
+
 use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
+use crate::parameter_statistics;
 use crate::parameter_stats;
 use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{Event, Progress, Report};
@@ -37,10 +41,14 @@ pub struct Trainer<'a> {
     pub tester: Option<Tester>,
     /// Evaluators over the pass, and since the last line.
     pub evaluators: (Evaluators, Evaluators),
+    /// Tells about the inside of batches.
+    pub inspector: Inspector,
     /// Writes pass directories; only trainer 0 has one.
     pub saver: Option<Saver>,
     /// What was asked for.
     pub settings: &'a Settings,
+    /// Time of the present pass that went into waiting for updates.
+    pub waited: Duration,
 }
 
 /// One trainer's part of a batch: its gradients are summed with those of the others.
@@ -87,8 +95,11 @@ impl Trainer<'_> {
         }
         self.evaluators.0.reset();
         self.evaluators.1.reset();
+        self.waited = Duration::ZERO;
         let batches = self.batches(start, report)?;
+        let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
+        self.waited += begun.elapsed();
         self.finish_pass(pass, batches, report)
     }
 
@@ -102,10 +113,17 @@ impl Trainer<'_> {
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
-        while let Some(step) = self.step(start.pass, batch, &mut gradients, total.as_mut())? {
+        let at = |batch| Position {
+            pass: start.pass,
+            batch,
+        };
+        while let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? {
             let applied = total.as_ref().unwrap_or(&gradients);
+            self.inspector.gradients(&self.network, applied, report);
+            let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
+            self.waited += begun.elapsed();
             batch += 1;
             self.parameter_stats(batch, applied, report);
             meter.add(step.cost, step.samples);
@@ -117,10 +135,10 @@ impl Trainer<'_> {
     /// Forward and backward of every trainer that still has data; `None` when none has.
     fn step(
         &mut self,
-        pass: u32,
-        batch: u64,
+        at: Position,
         gradients: &mut Gradients,
         mut total: Option<&mut Gradients>,
+        report: &mut dyn Report,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
         for node in 0..self.sources.len() {
@@ -128,8 +146,7 @@ impl Trainer<'_> {
                 continue;
             };
             let trainer = self.settings.trainer + node as u32;
-            let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-            let cost = self.compute(&data, noise, gradients, (pass, batch))?;
+            let cost = self.compute(&data, trainer, gradients, at, report)?;
             // Moving averages belong to the trainer that saves the model.
             if node == 0 {
                 self.network.assign(&mut self.parameters);
@@ -151,14 +168,19 @@ impl Trainer<'_> {
     fn compute(
         &mut self,
         data: &Batch,
-        noise: u64,
+        trainer: u32,
         gradients: &mut Gradients,
-        (pass, batch): (u32, u64),
+        at: Position,
+        report: &mut dyn Report,
     ) -> Result<f64, TrainError> {
+        let Position { pass, batch } = at;
+        let noise = noise_seed(self.settings.seed, trainer, pass, batch);
         let needed = self.network.rows_needed(data);
         let samples = data.samples as u64;
+        let begun = Instant::now();
         self.updater
             .prepare(&needed, samples, &mut self.parameters)?;
+        self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,
             batch,
@@ -168,14 +190,19 @@ impl Trainer<'_> {
             .network
             .forward(&self.parameters, data, Pass::Train { noise })
             .map_err(failed)?;
+        self.inspector.forward(&self.network, report);
         let updater = &mut self.updater;
         self.network
             .backward(&self.parameters, gradients, &mut |index, gradient| {
                 updater.gradient_ready(index, gradient);
             });
+        self.inspector.backward(&self.network, report);
         for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
             evaluators.accumulate(&self.network).map_err(failed)?;
         }
+        // Both say the same; it is shown once.
+        self.evaluators.1.take_messages();
+        self.inspector.evaluated(&mut self.evaluators.0, report)?;
         Ok(cost)
     }
 
@@ -194,7 +221,7 @@ impl Trainer<'_> {
             due(passes.test_period),
             due(passes.saving_period_by_batches),
         );
-        let mut progress = figures(pass, batch, meter);
+        let mut progress = figures(pass, batch, meter, self.waited);
         if due(reporting.log_period) {
             let (all, recent) = (self.evaluators.0.line(), self.evaluators.1.line());
             let line = meter.batch_line(batch, &all, &recent);
@@ -235,14 +262,18 @@ impl Trainer<'_> {
     ) -> Result<(), TrainError> {
         let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
         report.line(Level::Info, "TrainerInternal.cpp:181", &line);
-        let mut progress = figures(pass, batches, &meter);
+        let mut progress = figures(pass, batches, &meter, self.waited);
         progress.evaluators = self.evaluators.0.values();
         report.event(&Event::PassFinished(progress));
         if self.settings.passes.test_period == 0 {
             self.test(pass, batches, report)?;
         }
         if pass.is_multiple_of(self.settings.passes.saving_period.max(1)) {
-            self.save(pass, None, report)?;
+            return self.save(pass, None, report);
+        }
+        if self.saver.is_some() {
+            let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
+            report.event(&Event::Parameters { pass, statistics });
         }
         Ok(())
     }
@@ -253,10 +284,11 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let parameters = readable.as_ref().unwrap_or(&self.parameters);
-        let meter = tester.run(&mut self.network, parameters)?;
+        let inspector = &mut self.inspector;
+        let meter = tester.run(&mut self.network, parameters, inspector, report)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
-        let mut progress = figures(pass, batch, &meter);
+        let mut progress = figures(pass, batch, &meter, Duration::ZERO);
         progress.evaluators = tester.evaluators.values();
         report.event(&Event::Tested(progress));
         Ok(())
@@ -289,10 +321,16 @@ impl Trainer<'_> {
                 })?
             }
         };
+        let statistics = part
+            .is_none()
+            .then(|| parameter_statistics::of(specs, shown));
         report.event(&Event::Saved {
             pass,
             path: path.display().to_string(),
         });
+        if let Some(statistics) = statistics {
+            report.event(&Event::Parameters { pass, statistics });
+        }
         Ok(())
     }
 }
@@ -333,13 +371,14 @@ fn rolled_back(to: Position, reason: &str, report: &mut dyn Report) {
     report.event(&Event::RolledBack { pass, batch });
 }
 
-fn figures(pass: u32, batch: u64, meter: &Meter) -> Progress {
+fn figures(pass: u32, batch: u64, meter: &Meter, waited: Duration) -> Progress {
     Progress {
         pass,
         batch,
         samples: meter.samples(),
         cost: meter.average_cost(),
         current_cost: meter.current_cost(),
+        waited: waited.as_secs_f64(),
         evaluators: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cluster;
 pub mod config;
+pub mod dashboard;
 pub mod data;
 pub mod demo;
 pub mod job;
@@ -10,5 +11,6 @@ pub mod model;
 pub mod node;
 mod progress;
 pub mod pserver;
+pub mod report;
 pub mod run;
 pub mod train;

@@ -8,10 +8,12 @@ use anyhow::Context;
 use launch::local::Shutdown;
 use pserver::{Config, Outcome, Server, nics};
 use trainer::log::{Level, Log};
+use watch::metrics::{Exposition, Kind};
 
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::flags::Flags;
+use crate::record;
 use crate::security;
 use crate::status_page::{self, Pages};
 use crate::v1_flags::{COMMON, PSERVER};
@@ -74,11 +76,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             }),
         )?;
     }
+    let record = begin_record(&flags, args, &server)?;
     end_on_signals(&server)?;
     let outcome = server.wait();
     if outcome == Outcome::Finished {
         security::mark_finished(&flags)?;
     }
+    drop(record);
     server.linger(LINGER);
     server.shutdown();
     Ok(match outcome {
@@ -88,6 +92,29 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             Exit::Failure
         }
     })
+}
+
+/// The record of this server, if somebody wants one.
+fn begin_record(
+    flags: &Flags,
+    args: &[String],
+    server: &Arc<Server>,
+) -> anyhow::Result<Option<record::server::ServerRecord>> {
+    let node = u32::try_from(flags.int("server_id")).unwrap_or(0);
+    let Some(folder) = record::folder(flags.text("record_dir"), None, node)? else {
+        return Ok(None);
+    };
+    let mut start = record::start(
+        watch::record::Role::Pserver,
+        node,
+        &security::run_name(&security::token()?),
+        args,
+    );
+    start.trainers = u32::try_from(flags.int("num_gradient_servers")).unwrap_or(1);
+    start.status_port = u16::try_from(flags.int("status_port"))
+        .ok()
+        .filter(|port| *port > 0);
+    record::server::begin(&folder, start, server.clone()).map(Some)
 }
 
 fn config(flags: &Flags) -> anyhow::Result<Config> {
@@ -151,6 +178,14 @@ impl Pages for ServerPages {
     }
 
     fn metrics(&self) -> String {
-        self.server.metrics()
+        let mut memory = Exposition::default();
+        memory
+            .metric(
+                "canoe_pserver_memory_bytes",
+                Kind::Gauge,
+                "Memory in use by the server.",
+            )
+            .value(&[], record::heart::memory() as f64);
+        self.server.metrics() + &memory.into_text()
     }
 }

@@ -1,6 +1,8 @@
 //! `canoe run JOB_DIR --nodes N`: a job folder on this machine, each node a parameter server and a trainer.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,8 +12,11 @@ use launch::local::{
     self, End, Layout, Limits, Options, Plan, RestartPolicy, Shutdown, Wish, Wishes,
 };
 
+use super::dashboard::Invitation;
 use crate::display::Display;
 use crate::exit::Exit;
+use crate::record::runner::{self, RunnerRecord};
+use crate::web::{self, Access, Site};
 
 /// Arguments of `canoe run`.
 #[derive(Debug, Args)]
@@ -66,6 +71,9 @@ pub struct RunArgs {
     /// Start a process that died again, and go on from the last snapshot.
     #[arg(long)]
     keep_going: bool,
+    /// Where the job's page is served, or `off`; elsewhere than on loopback it asks for a token.
+    #[arg(long, value_name = "ADDRESS")]
+    watch: Option<String>,
     /// Flags for the trainers, as `canoe train` takes them.
     #[arg(last = true)]
     trainer_flags: Vec<String>,
@@ -80,11 +88,25 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let layout = Layout::read(&job, args.nodes, &wish)?;
     let keep_going = args.keep_going;
-    let wishes = wishes(args)?;
+    let page = page_address(args.watch.as_deref())?;
+    let output = layout.output();
+    let record = watch::record::Run {
+        nodes: args.nodes,
+        passes: args.passes,
+        config: layout.config.display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let wishes = wishes(args, &output)?;
     let passes = wishes.num_passes;
     let program = std::env::current_exe().context("find this program")?;
     let token = local::token::generate().context("make a job token")?;
-    let plan = Plan::new(program, layout, wishes, token)?;
+    let plan = Plan::new(program, layout, wishes, token.clone())?;
+    runner::clear(&output).context("remove the record of an earlier run")?;
+    let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
+    recorder.begin(record);
+    if let Some((address, or_free)) = page {
+        serve_page(address, or_free, &output, &job, &token)?;
+    }
 
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
@@ -96,7 +118,11 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
         ..Options::default()
     };
     let mut display = Display::new(passes);
-    let outcome = local::run(plan, &options, &shutdown, &mut |event| display.take(&event))?;
+    let outcome = local::run(plan, &options, &shutdown, &mut |event| {
+        recorder.take(&event);
+        display.take(&event);
+    })?;
+    recorder.end(&outcome.end);
     display.end();
     println!("{}", outcome.tally.table(&job, outcome.elapsed).trim_end());
     Ok(match outcome.end {
@@ -109,7 +135,46 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn wishes(args: RunArgs) -> anyhow::Result<Wishes> {
+/// Where `--watch` wants the page, and whether another port will do; `None` for nowhere.
+fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>> {
+    match wish {
+        None => Ok(Some((([127, 0, 0, 1], web::PORT).into(), true))),
+        Some("off") => Ok(None),
+        Some(address) => {
+            let address = address.parse().with_context(|| {
+                format!(
+                    "--watch={address}: an address such as 127.0.0.1:{} or off is expected",
+                    web::PORT
+                )
+            })?;
+            Ok(Some((address, false)))
+        }
+    }
+}
+
+fn serve_page(
+    address: SocketAddr,
+    or_free: bool,
+    output: &Path,
+    job: &Path,
+    token: &str,
+) -> anyhow::Result<()> {
+    let listener = web::listen(address, or_free).context("--watch")?;
+    let address = listener.local_addr()?;
+    // The job's token opens the tables too: the page has one of its own, and takes the other if somebody has it.
+    let page_token = local::token::generate().context("make a token for the page")?;
+    eprintln!(
+        "{}",
+        Invitation {
+            address,
+            token: &page_token
+        }
+    );
+    let access = Access::at(address.ip(), vec![page_token.clone(), token.to_owned()]);
+    web::serve(listener, Arc::new(Site::of_output(output, job)), access)
+}
+
+fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
     let flag = |name: &str, value: String| format!("--{name}={value}");
     let path = |name: &str, path: &Option<PathBuf>| -> anyhow::Result<Option<String>> {
         let absolute = path.as_ref().map(std::path::absolute).transpose();
@@ -120,6 +185,7 @@ fn wishes(args: RunArgs) -> anyhow::Result<Wishes> {
         .peer_timeout
         .map(|seconds| flag("peer_timeout", seconds.to_string()));
     let both: Vec<String> = [
+        Some(flag("record_dir", output.display().to_string())),
         timeout,
         path("tls_ca", &args.tls_ca)?,
         path("tls_cert", &args.tls_cert)?,

@@ -1,5 +1,6 @@
 //! `canoe train`: one trainer, with v1's flags.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use wire::{Encoding, ServerAddress, Timing, TrainerId};
 use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::observer::Observer;
+use crate::record::{self, Folder};
 use crate::security;
 use crate::simulation::Stage;
 use crate::status_page;
@@ -65,6 +67,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let evaluated = config::evaluate(&config::EvaluateOptions {
         args: config_args(&flags),
         python: Some(python.clone()),
+        python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
     let evaluated = match evaluated {
@@ -76,12 +79,93 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     };
     let mut settings = settings(&flags, config_file, python, directories)?;
     settings.passes.save_dir = save_dir;
-    job::run(&job, &evaluated, &settings, &mut console)?;
+    let heart = match job {
+        Job::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
+        _ => None,
+    };
+    let result = job::run(&job, &evaluated, &settings, &mut console);
+    drop(heart);
+    console.end(result.as_ref().err());
+    result?;
     Ok(Exit::Success)
+}
+
+/// Begins the record of this trainer, if it has a place.
+fn begin_record(
+    flags: &Flags,
+    args: &[String],
+    config: &config::TrainerConfig,
+    settings: &Settings,
+    console: &mut Observer,
+) -> anyhow::Result<Option<record::heart::Heart>> {
+    let own = settings.passes.save_dir.clone();
+    let save_dir = own.unwrap_or_else(|| PathBuf::from(config.save_dir()));
+    let given = flags.text("record_dir");
+    let Some(folder) = record::folder(given, Some(&save_dir), settings.trainer)? else {
+        return Ok(None);
+    };
+    let run = match &settings.remote {
+        Some(remote) => remote.job.clone(),
+        None => format!("{}-{}", std::process::id(), watch::recorder::now()),
+    };
+    let mut start = record::start(watch::record::Role::Trainer, settings.trainer, &run, args);
+    start.config = settings.config_file.display().to_string();
+    start.trainers = positive(flags, "num_gradient_servers")? as u32;
+    start.passes = Some(u64::from(settings.passes.start + settings.passes.count));
+    start.status_port = u16::try_from(flags.int("status_port"))
+        .ok()
+        .filter(|port| *port > 0);
+    start.parameters = config
+        .model_config
+        .as_ref()
+        .map(|model| model.parameters.iter().map(|p| p.size).sum());
+    // Whoever names the place of the record has seen to what an earlier run left there.
+    let anew = given.is_empty() && settings.passes.start == 0;
+    let begun = describe(&folder, config, &settings.config_file)
+        .and_then(|()| console.record(&folder, start, anew));
+    if let Err(error) = begun {
+        let text = format!("no record is kept: {error:#}");
+        console.line(Level::Warning, "Trainer.cpp:90", &text);
+        return Ok(None);
+    }
+    Ok(Some(console.heart(&folder)?))
+}
+
+/// Trainer 0 leaves a picture of the network and the text of the configuration.
+fn describe(folder: &Folder, config: &config::TrainerConfig, file: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder.own())?;
+    if folder.node != 0 {
+        return Ok(());
+    }
+    if let Some(model) = &config.model_config {
+        let svg = config::diagram::diagram(model, config::diagram::DiagramFormat::Svg);
+        std::fs::write(folder.file("network.svg"), svg)?;
+    }
+    if let Ok(text) = std::fs::read(file) {
+        std::fs::write(folder.file("config.txt"), text)?;
+    }
+    Ok(())
 }
 
 fn working_directory() -> anyhow::Result<PathBuf> {
     std::env::current_dir().context("find the working directory")
+}
+
+/// What `--python_path` makes of `PYTHONPATH`: its directories come first. Without the flag nothing is changed.
+fn python_path(flags: &Flags) -> Option<OsString> {
+    let more = flags.text("python_path");
+    if more.is_empty() {
+        return None;
+    }
+    let inherited = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
+    let parts = [Some(OsString::from(more)), inherited];
+    Some(
+        parts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":")),
+    )
 }
 
 /// `--save_dir`, absolute, because a simulation works elsewhere.
@@ -172,11 +256,15 @@ fn settings(
             log_period: natural(flags, "log_period")?,
             dot_period: natural(flags, "dot_period")?,
             parameter_period: natural(flags, "show_parameter_stats_period")?,
+            layer_statistics: flags.bool("show_layer_stat"),
+            clipping: flags.bool("log_clipping"),
+            error_clipping: flags.bool("log_error_clipping"),
         },
         data: DataSettings {
             directories,
             python,
             package: config::python::package_dir()?.to_owned(),
+            python_path: python_path(flags),
             workers: Some(natural(flags, "data_workers")? as usize).filter(|n| *n > 0),
         },
         remote: if flags.bool("local") {
@@ -277,6 +365,8 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         test_wait: flags.bool("test_wait"),
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
+        predict_file: path("predict_file"),
+        feed_data: flags.bool("feed_data"),
     })
 }
 

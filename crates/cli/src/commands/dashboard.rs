@@ -1,0 +1,72 @@
+//! `canoe dashboard JOB_DIR|URL …`: the page of running and finished jobs, of several at once to compare them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use launch::local::{self, Shutdown};
+
+use crate::exit::Exit;
+use crate::web::{self, Access, Site, Source};
+
+/// Arguments of `canoe dashboard`.
+#[derive(Debug, Args)]
+pub struct DashboardArgs {
+    /// Job folders, or addresses of pages of running jobs.
+    #[arg(required = true)]
+    jobs: Vec<String>,
+    /// Where to serve the page; elsewhere than on loopback it asks for the job's token (`CANOE_JOB_TOKEN`).
+    #[arg(long)]
+    address: Option<SocketAddr>,
+}
+
+/// Runs the command.
+pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
+    let token = std::env::var(local::plan::TOKEN_VARIABLE).ok();
+    let jobs: anyhow::Result<Vec<Source>> = args
+        .jobs
+        .iter()
+        .map(|job| Source::open(job, token.clone()))
+        .collect();
+    let address = args.address.unwrap_or(([127, 0, 0, 1], web::PORT).into());
+    let listener = web::listen(address, args.address.is_none())?;
+    let address = listener.local_addr()?;
+    let secret = match token {
+        Some(token) => token,
+        None => local::token::generate()?,
+    };
+    println!(
+        "{}",
+        Invitation {
+            address,
+            token: &secret
+        }
+    );
+    let access = Access::at(address.ip(), vec![secret.clone()]);
+    web::serve(listener, Arc::new(Site::new(jobs?)), access)?;
+    let shutdown = Shutdown::new();
+    shutdown.on_signals()?;
+    while shutdown.requests() == 0 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(Exit::Success)
+}
+
+/// Where a page is, and what it asks for.
+pub struct Invitation<'a> {
+    /// Where.
+    pub address: SocketAddr,
+    /// What opens it if it is not on loopback.
+    pub token: &'a str,
+}
+
+impl std::fmt::Display for Invitation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "watch it at http://{}/", self.address)?;
+        if !self.address.ip().is_loopback() {
+            write!(f, " (it asks for the token {})", self.token)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,364 @@
+//! A trainer's part of a record: costs, tests, passes, statistics of parameters; trainer 0 writes for TensorBoard too.
+//!
+//! Every batch comes here, most leave nothing behind: the first batches all make points, later ones only as often as a
+//! curve can show, so that a record grows with the logarithm of the time that a job runs.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use trainer::report::{Event, Progress};
+use watch::history::{History, Source};
+use watch::record::{self, Figures, Line, Record, Role, Start};
+use watch::recorder::{Recorder, now};
+use watch::tensorboard::EventFile;
+
+use super::Folder;
+
+/// Points that are made without thinning.
+const ALL: u64 = 2000;
+
+/// After that, at least so many seconds between two points,
+const GAP: f64 = 0.1;
+
+/// and at least this part of the time so far.
+const PART: f64 = 1.0 / 4000.0;
+
+/// Writes what a trainer reports.
+pub struct TrainerRecord {
+    recorder: Recorder,
+    boards: Option<Boards>,
+    begun: Instant,
+    points: u64,
+    /// When the last point was made.
+    point: f64,
+    /// Samples and summed cost of the pass at the last point.
+    at: (u64, f64),
+    pass_begun: Instant,
+    steps: Steps,
+}
+
+/// TensorBoard's files: one folder for training, one for tests, so that both show in the same charts.
+struct Boards {
+    train: EventFile,
+    test: EventFile,
+    flushed: Instant,
+}
+
+/// Numbers batches over passes.
+#[derive(Debug, Default)]
+struct Steps {
+    batches: BTreeMap<u64, u64>,
+}
+
+impl Steps {
+    /// Batches before a place.
+    fn before(&self, pass: u64, batch: u64) -> u64 {
+        let last = self.batches.values().next_back().copied().unwrap_or(0);
+        let of = |pass| self.batches.get(&pass).copied().unwrap_or(last);
+        (0..pass).map(of).sum::<u64>() + batch
+    }
+}
+
+impl TrainerRecord {
+    /// Goes on with the record of a folder.
+    pub fn append(folder: &Folder, start: Start) -> anyhow::Result<TrainerRecord> {
+        let path = folder.file("train.events.jsonl");
+        let steps = steps_so_far(&path, &start.run);
+        let recorder = Recorder::append(&path)?;
+        Self::begin(folder, recorder, steps, start)
+    }
+
+    /// Begins a record anew.
+    pub fn create(folder: &Folder, start: Start) -> anyhow::Result<TrainerRecord> {
+        let recorder = Recorder::create(&folder.file("train.events.jsonl"))?;
+        Self::begin(folder, recorder, Steps::default(), start)
+    }
+
+    fn begin(
+        folder: &Folder,
+        mut recorder: Recorder,
+        steps: Steps,
+        start: Start,
+    ) -> anyhow::Result<TrainerRecord> {
+        let boards = if start.node == 0 {
+            Some(Boards::create(folder, &start.host)?)
+        } else {
+            None
+        };
+        recorder.record(Record::Start(Box::new(start)))?;
+        recorder.flush()?;
+        Ok(TrainerRecord {
+            recorder,
+            boards,
+            begun: Instant::now(),
+            points: 0,
+            point: 0.0,
+            at: (0, 0.0),
+            pass_begun: Instant::now(),
+            steps,
+        })
+    }
+
+    /// Takes an event.
+    pub fn take(&mut self, event: &Event) -> anyhow::Result<()> {
+        match event {
+            Event::Batch(progress) => self.batch(progress),
+            Event::PassStarted { pass, batch } => {
+                self.at = (0, 0.0);
+                self.pass_begun = Instant::now();
+                let (pass, batch) = (u64::from(*pass), *batch);
+                Ok(self.recorder.record(Record::PassStarted { pass, batch })?)
+            }
+            Event::Tested(progress) => self.tested(progress),
+            Event::PassFinished(progress) => self.pass_finished(progress),
+            Event::Parameters { pass, statistics } => self.parameters(u64::from(*pass), statistics),
+            Event::Saved { pass, path } => {
+                let (pass, path) = (u64::from(*pass), path.clone());
+                self.rare(Record::Saved { pass, path })
+            }
+            Event::RolledBack { pass, batch } => {
+                let (pass, batch) = (u64::from(*pass), *batch);
+                if let Some(boards) = &mut self.boards {
+                    boards.goes_on_from(self.steps.before(pass, batch))?;
+                }
+                self.rare(Record::RolledBack { pass, batch })
+            }
+        }
+    }
+
+    /// The process ends.
+    pub fn end(&mut self, error: Option<String>) -> anyhow::Result<()> {
+        self.rare(Record::End { error })?;
+        self.boards.as_mut().map_or(Ok(()), Boards::flush)
+    }
+
+    fn rare(&mut self, record: Record) -> anyhow::Result<()> {
+        self.recorder.record(record)?;
+        Ok(self.recorder.flush()?)
+    }
+
+    fn batch(&mut self, progress: &Progress) -> anyhow::Result<()> {
+        let time = self.begun.elapsed().as_secs_f64();
+        let due = self.points < ALL || time - self.point >= GAP.max(time * PART);
+        if !due && progress.evaluators.is_empty() {
+            return Ok(());
+        }
+        self.points += 1;
+        self.point = time;
+        let cost = self.stretch(progress);
+        let figures = figures(progress, progress.samples, cost);
+        if let Some(boards) = &mut self.boards {
+            let step = self.steps.before(figures.pass, figures.batch);
+            boards.figures(false, step, &figures)?;
+        }
+        Ok(self.recorder.record(Record::Batch(figures))?)
+    }
+
+    /// Cost a sample since the last point.
+    fn stretch(&mut self, progress: &Progress) -> f64 {
+        let now = (progress.samples, progress.cost * progress.samples as f64);
+        let (samples, cost) = std::mem::replace(&mut self.at, now);
+        (now.1 - cost) / now.0.saturating_sub(samples).max(1) as f64
+    }
+
+    fn tested(&mut self, progress: &Progress) -> anyhow::Result<()> {
+        // A test after a pass belongs to its last batch.
+        let figures = figures(progress, self.at.0, progress.cost);
+        if let Some(boards) = &mut self.boards {
+            let step = self.steps.before(figures.pass, figures.batch);
+            boards.figures(true, step, &figures)?;
+        }
+        self.rare(Record::Tested(figures))
+    }
+
+    fn pass_finished(&mut self, progress: &Progress) -> anyhow::Result<()> {
+        let rest = progress.samples.saturating_sub(self.at.0);
+        if rest > 0 {
+            let cost = self.stretch(progress);
+            let last = Progress {
+                evaluators: Vec::new(),
+                ..progress.clone()
+            };
+            let figures = figures(&last, progress.samples, cost);
+            self.recorder.record(Record::Batch(figures))?;
+        }
+        self.steps
+            .batches
+            .insert(u64::from(progress.pass), progress.batch);
+        self.rare(Record::PassFinished {
+            figures: figures(progress, progress.samples, progress.cost),
+            seconds: self.pass_begun.elapsed().as_secs_f64(),
+            waited: progress.waited,
+        })?;
+        self.boards.as_mut().map_or(Ok(()), Boards::flush)
+    }
+
+    fn parameters(
+        &mut self,
+        pass: u64,
+        statistics: &[trainer::parameter_statistics::ParameterStatistics],
+    ) -> anyhow::Result<()> {
+        let parameters: Vec<_> = statistics.iter().map(translated).collect();
+        if let Some(boards) = &mut self.boards {
+            boards
+                .train
+                .histograms(now(), self.steps.before(pass + 1, 0), &parameters)?;
+            boards.flush()?;
+        }
+        self.rare(Record::Parameters { pass, parameters })
+    }
+}
+
+fn translated(
+    from: &trainer::parameter_statistics::ParameterStatistics,
+) -> record::ParameterStatistics {
+    record::ParameterStatistics {
+        name: from.name.clone(),
+        count: from.count,
+        mean: from.mean,
+        std: from.std,
+        zeros: from.zeros,
+        min: from.min,
+        max: from.max,
+        squares: from.squares,
+        histogram: from.histogram.clone(),
+    }
+}
+
+fn figures(progress: &Progress, samples: u64, cost: f64) -> Figures {
+    Figures {
+        pass: u64::from(progress.pass),
+        batch: progress.batch,
+        samples,
+        cost: Some(cost).filter(|cost| cost.is_finite()),
+        evaluators: record::finite(&progress.evaluators),
+    }
+}
+
+/// The lengths of passes that an earlier life of this trainer told.
+fn steps_so_far(path: &std::path::Path, run: &str) -> Steps {
+    let mut history = History::default();
+    let source = Source::Process(0, Role::Trainer);
+    let mut same = false;
+    // A record that cannot be read is begun anew.
+    let _ = watch::follow::Follow::new(path).look(&mut |text| {
+        if let Some(line) = Line::parse(text) {
+            if let Record::Start(start) = &line.record {
+                same = start.run == run;
+            }
+            history.take(source, line);
+        }
+    });
+    let passes = history.passes.iter().filter(|_| same);
+    Steps {
+        batches: passes
+            .map(|pass| (pass.figures.pass, pass.figures.batch))
+            .collect(),
+    }
+}
+
+impl Boards {
+    /// Between two times that readers see something new.
+    const FLUSH: std::time::Duration = std::time::Duration::from_secs(2);
+
+    fn create(folder: &Folder, host: &str) -> anyhow::Result<Boards> {
+        let place = folder.tensorboard();
+        Ok(Boards {
+            train: EventFile::create(&place.join("train"), now(), host)?,
+            test: EventFile::create(&place.join("test"), now(), host)?,
+            flushed: Instant::now(),
+        })
+    }
+
+    fn figures(&mut self, test: bool, step: u64, figures: &Figures) -> anyhow::Result<()> {
+        let cost = figures.cost.map(|cost| ("cost", cost));
+        let others = figures
+            .evaluators
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value));
+        let values: Vec<_> = cost.into_iter().chain(others).collect();
+        let file = if test {
+            &mut self.test
+        } else {
+            &mut self.train
+        };
+        file.scalars(now(), step, &values)?;
+        if self.flushed.elapsed() > Self::FLUSH {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn goes_on_from(&mut self, step: u64) -> anyhow::Result<()> {
+        self.train.goes_on_from(now(), step)?;
+        self.test.goes_on_from(now(), step)?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.flushed = Instant::now();
+        self.train.flush()?;
+        Ok(self.test.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(pass: u32, batch: u64, cost: f64) -> Progress {
+        Progress {
+            pass,
+            batch,
+            samples: batch * 10,
+            cost,
+            current_cost: cost,
+            waited: 0.5,
+            evaluators: vec![("error".into(), 0.25)],
+        }
+    }
+
+    #[test]
+    fn a_record_can_be_folded_and_gone_on_with() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Folder {
+            output: directory.path().to_owned(),
+            node: 0,
+        };
+        let start = || crate::record::start(Role::Trainer, 0, "run", &[]);
+        {
+            let mut record = TrainerRecord::create(&folder, start()).unwrap();
+            record
+                .take(&Event::PassStarted { pass: 0, batch: 0 })
+                .unwrap();
+            record.take(&Event::Batch(progress(0, 1, 1.0))).unwrap();
+            record.take(&Event::Batch(progress(0, 2, 0.75))).unwrap();
+            record
+                .take(&Event::PassFinished(progress(0, 2, 0.75)))
+                .unwrap();
+            record.take(&Event::Tested(progress(0, 2, 0.6))).unwrap();
+        }
+        let mut record = TrainerRecord::append(&folder, start()).unwrap();
+        assert_eq!(record.steps.before(1, 3), 5);
+        record.end(None).unwrap();
+        let mut job = watch::job::Job::open(directory.path()).unwrap();
+        job.look(Instant::now(), 0.0);
+        let curves: Vec<_> = job
+            .history
+            .series
+            .iter()
+            .map(|(key, series)| {
+                let values: Vec<_> = series
+                    .points()
+                    .iter()
+                    .map(|p| (p.samples, p.value))
+                    .collect();
+                (key.metric.as_str(), key.test, values)
+            })
+            .collect();
+        assert_eq!(curves[0], ("cost", false, vec![(10.0, 1.0), (20.0, 0.5)]));
+        assert_eq!(curves[1], ("cost", true, vec![(20.0, 0.6)]));
+        assert_eq!(curves.len(), 4);
+        assert!(directory.path().join("tensorboard/test").is_dir());
+    }
+}

@@ -1,0 +1,189 @@
+//! The questions that the page asks: all are reads, all answers are JSON but for the network's picture.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::json;
+use watch::job::Job;
+use watch::logs;
+use watch::picture::{self, Ask, Nodes};
+use watch::record::Role;
+use watch::series::Axis;
+
+use super::answer;
+use super::job_metrics;
+use super::query::Query;
+use super::site::{Site, Source, look};
+
+const JSON: &str = "application/json";
+
+type Answer = Result<Response, Response>;
+
+fn not_found(what: &str) -> Response {
+    answer(StatusCode::NOT_FOUND, "text/plain", format!("{what}\n"))
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    answer(StatusCode::OK, JSON, value.to_string())
+}
+
+/// Runs what reads files outside the thread that answers.
+async fn reading(act: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let broken = || {
+        answer(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain",
+            "the reader failed\n",
+        )
+    };
+    tokio::task::spawn_blocking(act)
+        .await
+        .unwrap_or_else(|_| broken())
+}
+
+/// `GET /api/jobs`: what this page shows.
+pub async fn jobs(State(site): State<Arc<Site>>) -> Response {
+    reading(move || {
+        let names = site.jobs().iter().map(|source| match source {
+            Source::Folder(job) => json!({"name": look(job).name()}),
+            Source::Page { url, .. } => json!({"name": url}),
+        });
+        json(&json!({"jobs": names.collect::<Vec<_>>(), "version": env!("CARGO_PKG_VERSION")}))
+    })
+    .await
+}
+
+/// `GET /api/targets`: all processes that serve metrics, for Prometheus' discovery by HTTP.
+pub async fn targets(State(site): State<Arc<Site>>) -> Response {
+    reading(move || {
+        let mut targets = Vec::new();
+        for job in site.folders() {
+            targets.extend(job_metrics::targets(&job, Instant::now()));
+        }
+        json(&serde_json::Value::Array(targets))
+    })
+    .await
+}
+
+/// `GET /metrics`: the job and its nodes.
+pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
+    reading(move || {
+        let jobs: Vec<_> = site.folders().collect();
+        let text = job_metrics::text(jobs.iter().map(|job| &**job), Instant::now());
+        answer(StatusCode::OK, "text/plain; version=0.0.4", text)
+    })
+    .await
+}
+
+/// `GET /api/jobs/<number>/<question>`.
+pub async fn of_job(
+    State(site): State<Arc<Site>>,
+    Path((number, what)): Path<(usize, String)>,
+    uri: Uri,
+) -> Response {
+    reading(move || {
+        let Some(source) = site.jobs().get(number) else {
+            return not_found("there is no such job");
+        };
+        let text = uri.query().unwrap_or("");
+        match source {
+            Source::Folder(job) => {
+                let answered = ask(&mut look(job), &what, &Query::parse(text));
+                answered.unwrap_or_else(|refused| refused)
+            }
+            Source::Page { .. } => pass_on(source, &what, text),
+        }
+    })
+    .await
+}
+
+fn pass_on(source: &Source, what: &str, query: &str) -> Response {
+    const KNOWN: [&str; 6] = [
+        "update",
+        "stretch",
+        "histograms",
+        "log",
+        "network.svg",
+        "config",
+    ];
+    if !KNOWN.contains(&what) {
+        return not_found("there is no such question");
+    }
+    match source.fetch(&format!("{what}?{query}")) {
+        Ok((kind, body)) if kind.starts_with("image/svg+xml") => {
+            answer(StatusCode::OK, "image/svg+xml", body)
+        }
+        Ok((_, body)) => answer(StatusCode::OK, JSON, body),
+        Err(error) => answer(
+            StatusCode::BAD_GATEWAY,
+            "text/plain",
+            format!("{error:#}\n"),
+        ),
+    }
+}
+
+fn ask(job: &mut Job, what: &str, query: &Query) -> Answer {
+    let now = Instant::now();
+    match what {
+        "update" => {
+            let ask = Ask {
+                incarnation: query.number("incarnation").unwrap_or(0),
+                since: query.number("since").unwrap_or(0),
+                nodes: nodes(query),
+            };
+            Ok(json(&picture::update(job, &ask, now)))
+        }
+        "stretch" => {
+            let axis = if query.text("by") == "time" {
+                Axis::Time
+            } else {
+                Axis::Samples
+            };
+            let range = (
+                query.number("from").unwrap_or(0.0),
+                query.number("to").unwrap_or(f64::MAX),
+            );
+            Ok(json(&picture::stretch(job, &nodes(query), axis, range)))
+        }
+        "histograms" => {
+            let pass = query.number("pass").unwrap_or(0);
+            Ok(json(&picture::histograms(job, pass)))
+        }
+        "log" => log(job, query),
+        "network.svg" => {
+            let svg = job
+                .network()
+                .map_err(|_| not_found("there is no picture of the network"))?;
+            Ok(answer(StatusCode::OK, "image/svg+xml", svg))
+        }
+        "config" => Ok(json(&json!({"text": job.config().unwrap_or_default()}))),
+        _ => Err(not_found("there is no such question")),
+    }
+}
+
+fn nodes(query: &Query) -> Nodes {
+    match query.text("nodes") {
+        "all" => Nodes::All,
+        text => text.parse().map_or(Nodes::First, Nodes::One),
+    }
+}
+
+fn log(job: &Job, query: &Query) -> Answer {
+    let role = match query.text("role") {
+        "server" => Role::Pserver,
+        _ => Role::Trainer,
+    };
+    let wish = logs::Wish {
+        search: query.text("search").to_owned(),
+        before: query.number("before"),
+        after: query.number("after"),
+    };
+    let path = job.log(query.number("node").unwrap_or(0), role);
+    match logs::read(&path, &wish) {
+        Ok(part) => Ok(json(&json!(part))),
+        Err(error) => Err(not_found(&format!("read {}: {error}", path.display()))),
+    }
+}

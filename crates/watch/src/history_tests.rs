@@ -1,0 +1,154 @@
+//! Tests of the fold.
+
+use super::*;
+
+const TRAINER: Source = Source::Process(0, Role::Trainer);
+
+fn line(t: f64, record: Record) -> Line {
+    Line { t, record }
+}
+
+fn start(run: &str) -> Record {
+    let text = format!(r#"{{"t":0,"kind":"start","role":"trainer","node":0,"run":"{run}"}}"#);
+    Line::parse(text.as_bytes()).unwrap().record
+}
+
+fn batch(pass: u64, batch: u64, samples: u64, cost: f64) -> Record {
+    Record::Batch(Figures {
+        pass,
+        batch,
+        samples,
+        cost: Some(cost),
+        evaluators: Evaluators::new(),
+    })
+}
+
+fn pass_end(pass: u64, batch: u64, samples: u64) -> Record {
+    Record::PassFinished {
+        figures: Figures {
+            pass,
+            batch,
+            samples,
+            cost: Some(0.5),
+            evaluators: [("error".to_owned(), 0.25)].into(),
+        },
+        seconds: 2.0,
+        waited: 1.0,
+    }
+}
+
+fn curve(history: &History, metric: &str) -> Vec<(f64, f64)> {
+    let key = Key {
+        node: 0,
+        metric: metric.into(),
+        test: false,
+    };
+    let points = history.series.get(&key).map_or(&[][..], |s| s.points());
+    points.iter().map(|p| (p.samples, p.value)).collect()
+}
+
+#[test]
+fn samples_go_on_over_passes() {
+    let mut history = History::default();
+    for (t, record) in [
+        start("a"),
+        Record::PassStarted { pass: 0, batch: 0 },
+        batch(0, 10, 100, 0.9),
+        pass_end(0, 20, 200),
+        Record::PassStarted { pass: 1, batch: 0 },
+        batch(1, 10, 100, 0.4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        history.take(TRAINER, line(t as f64, record));
+    }
+    assert_eq!(curve(&history, "cost"), [(100.0, 0.9), (300.0, 0.4)]);
+    assert_eq!(curve(&history, "error"), [(200.0, 0.25)]);
+    assert_eq!(history.passes.len(), 1);
+    assert_eq!(history.samples_at(2.5), 100.0);
+    assert_eq!(history.samples_at(9.0), 300.0);
+}
+
+#[test]
+fn what_a_roll_back_undid_is_not_shown() {
+    let mut history = History::default();
+    let records = [
+        start("a"),
+        Record::PassStarted { pass: 0, batch: 0 },
+        batch(0, 10, 100, 0.9),
+        batch(0, 20, 200, 0.8),
+        batch(0, 30, 300, 0.7),
+        Record::RolledBack { pass: 0, batch: 20 },
+        Record::PassStarted { pass: 0, batch: 20 },
+        batch(0, 30, 100, 0.75),
+    ];
+    for record in records {
+        history.take(TRAINER, line(1.0, record));
+    }
+    assert_eq!(
+        curve(&history, "cost"),
+        [(100.0, 0.9), (200.0, 0.8), (300.0, 0.75)]
+    );
+    assert_eq!(history.marks[0].kind, MarkKind::RolledBack);
+}
+
+#[test]
+fn a_restart_counts_and_another_run_begins_anew() {
+    let mut history = History::default();
+    for record in [
+        start("a"),
+        Record::PassStarted { pass: 0, batch: 0 },
+        batch(0, 10, 100, 0.9),
+        start("a"),
+    ] {
+        history.take(TRAINER, line(1.0, record));
+    }
+    assert_eq!(history.processes[&(0, Role::Trainer)].restarts(), 1);
+    assert_eq!(history.marks.len(), 1);
+    history.take(TRAINER, line(2.0, start("b")));
+    assert_eq!(history.processes[&(0, Role::Trainer)].restarts(), 0);
+    assert!(history.marks.is_empty() && curve(&history, "cost").is_empty());
+}
+
+#[test]
+fn what_all_processes_tell_is_shown_once() {
+    let mut history = History::default();
+    for node in 0..3 {
+        let source = Source::Process(node, Role::Pserver);
+        history.take(source, line(5.0, Record::Snapshot { step: 40 }));
+        let tables = vec![TableSize {
+            name: "emb".into(),
+            rows: 10,
+            bytes: 1000,
+        }];
+        history.take(source, line(6.0, Record::Tables { tables }));
+    }
+    assert_eq!(history.marks.len(), 1);
+    assert_eq!(history.tables["emb"].bytes, 3000);
+    assert_eq!(
+        history.tables["emb"].rows.points().last().unwrap().value,
+        30.0
+    );
+}
+
+#[test]
+fn the_runner_tells_of_deaths_and_of_the_end() {
+    let mut history = History::default();
+    let died = Record::Process {
+        role: Role::Trainer,
+        node: 2,
+        what: Life::Died,
+        restarts: 0,
+        text: "was ended by SIGKILL".into(),
+    };
+    history.take(Source::Runner, line(1.0, died));
+    let end = Record::JobEnd {
+        outcome: Outcome::Failed,
+        text: "no".into(),
+    };
+    history.take(Source::Runner, line(2.0, end));
+    assert_eq!(history.marks[0].text, "trainer 2 was ended by SIGKILL");
+    assert_eq!(history.marks[1].text, "the job failed: no");
+    assert!(matches!(history.end, Some((_, Outcome::Failed, _))));
+}

@@ -1,0 +1,282 @@
+//! The folder of a job, read further whenever somebody looks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::beat::Beat;
+use crate::follow::Follow;
+use crate::history::{History, Source};
+use crate::record::{Line, Role};
+
+/// Looks that follow each other faster than this see the same.
+const PAUSE: Duration = Duration::from_millis(400);
+
+/// More nodes than this are not shown.
+const NODES: u32 = 4096;
+
+/// A state that was written this long before the first look is not of a running process.
+const FRESH: f64 = 15.0;
+
+/// A folder that is not one of a job.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path} holds no record of a job: a job folder has output/node_0/train.events.jsonl once a trainer has started"
+)]
+pub struct NoJob {
+    path: PathBuf,
+}
+
+/// The state of a process and for how long it has been the same.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// What it wrote last.
+    pub beat: Beat,
+    changed: Instant,
+    /// Older than this at the first look; nothing then.
+    stale: f64,
+}
+
+impl Seen {
+    /// Seconds since the process last gave a sign of life.
+    pub fn silent(&self, now: Instant) -> f64 {
+        self.stale + now.saturating_duration_since(self.changed).as_secs_f64()
+    }
+}
+
+/// A job that is looked at.
+#[derive(Debug)]
+pub struct Job {
+    output: PathBuf,
+    name: String,
+    /// What was told.
+    pub history: History,
+    /// The present states.
+    pub states: BTreeMap<(u32, Role), Seen>,
+    files: BTreeMap<PathBuf, (Source, Follow)>,
+    looked: Option<Instant>,
+    /// Grows when everything was read anew.
+    incarnation: u64,
+}
+
+impl Job {
+    /// The job of a folder: the job folder, or its output.
+    pub fn open(folder: &Path) -> Result<Job, NoJob> {
+        let inner = folder.join("output");
+        let output = [inner.as_path(), folder]
+            .into_iter()
+            .find(|place| has_record(place));
+        match output {
+            Some(output) => Ok(Job::at(output, folder)),
+            None => Err(NoJob {
+                path: folder.to_owned(),
+            }),
+        }
+    }
+
+    /// The job that writes, or will write, into this output folder.
+    pub fn at(output: &Path, folder: &Path) -> Job {
+        let absolute = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let name = absolute.file_name().unwrap_or(absolute.as_os_str());
+        Job {
+            output: output.to_owned(),
+            name: name.to_string_lossy().into_owned(),
+            history: History::default(),
+            states: BTreeMap::new(),
+            files: BTreeMap::new(),
+            looked: None,
+            incarnation: 1,
+        }
+    }
+
+    /// Its name: the folder's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it writes.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// Which reading this is; numbers of points count anew in each.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Reads what is new.
+    pub fn look(&mut self, now: Instant, unix: f64) {
+        if self
+            .looked
+            .is_some_and(|at| now.saturating_duration_since(at) < PAUSE)
+        {
+            return;
+        }
+        self.looked = Some(now);
+        let nodes = self.nodes();
+        self.find_files(&nodes);
+        if self.files.values().any(|(_, follow)| follow.is_other()) {
+            self.files.clear();
+            self.states.clear();
+            self.history = History::default();
+            self.incarnation += 1;
+            self.find_files(&nodes);
+        }
+        for (source, follow) in self.files.values_mut() {
+            let history = &mut self.history;
+            // A file that cannot be read now may be readable at the next look.
+            let _ = follow.look(&mut |line| {
+                if let Some(line) = Line::parse(line) {
+                    history.take(*source, line);
+                }
+            });
+        }
+        self.read_states(&nodes, now, unix);
+    }
+
+    fn nodes(&self) -> Vec<u32> {
+        let entries = fs::read_dir(&self.output).into_iter().flatten().flatten();
+        let mut nodes: Vec<u32> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name();
+                let number = name.to_str()?.strip_prefix("node_")?.parse().ok()?;
+                (number < NODES).then_some(number)
+            })
+            .collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn find_files(&mut self, nodes: &[u32]) {
+        let mut add = |path: PathBuf, source: Source| {
+            self.files
+                .entry(path)
+                .or_insert_with_key(|path| (source, Follow::new(path)));
+        };
+        add(self.output.join("events.jsonl"), Source::Runner);
+        for node in nodes {
+            let folder = self.output.join(format!("node_{node}"));
+            let trainer = Source::Process(*node, Role::Trainer);
+            add(folder.join("train.events.jsonl"), trainer);
+            let server = Source::Process(*node, Role::Pserver);
+            add(folder.join("server.events.jsonl"), server);
+            add(folder.join("node.events.jsonl"), Source::Node(*node));
+        }
+    }
+
+    fn read_states(&mut self, nodes: &[u32], now: Instant, unix: f64) {
+        for node in nodes {
+            for (role, file) in [
+                (Role::Trainer, "train.beat.json"),
+                (Role::Pserver, "server.beat.json"),
+            ] {
+                let path = self.output.join(format!("node_{node}")).join(file);
+                let Some(beat) = Beat::read(&path) else {
+                    continue;
+                };
+                let stale = match self.states.get(&(*node, role)) {
+                    Some(seen) if seen.beat == beat => continue,
+                    Some(_) => 0.0,
+                    None => Some(unix - beat.t)
+                        .filter(|age| *age > FRESH)
+                        .unwrap_or(0.0),
+                };
+                let seen = Seen {
+                    beat,
+                    changed: now,
+                    stale,
+                };
+                self.states.insert((*node, role), seen);
+            }
+        }
+    }
+
+    /// The log of a process.
+    pub fn log(&self, node: u32, role: Role) -> PathBuf {
+        let name = match role {
+            Role::Trainer => "train.log",
+            Role::Pserver => "server.log",
+        };
+        self.output.join(format!("node_{node}")).join(name)
+    }
+
+    /// The picture of the network, if trainer 0 has drawn one.
+    pub fn network(&self) -> io::Result<Vec<u8>> {
+        read_bounded(&self.output.join("node_0").join("network.svg"), 16 << 20)
+    }
+
+    /// The configuration as it was used.
+    pub fn config(&self) -> io::Result<String> {
+        let text = read_bounded(&self.output.join("node_0").join("config.txt"), 1 << 20)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut text = Vec::new();
+    fs::File::open(path)?.take(most).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn has_record(output: &Path) -> bool {
+    output.join("events.jsonl").is_file()
+        || output.join("node_0").join("train.events.jsonl").is_file()
+        || output.join("node_0").join("train.log").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn a_folder_is_read_further_and_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Job::open(folder.path()).is_err());
+        let output = folder.path().join("output");
+        let path = output.join("node_0/train.events.jsonl");
+        let batch = |batch| {
+            Record::Batch(crate::record::Figures {
+                batch,
+                samples: batch,
+                cost: Some(1.0),
+                ..Default::default()
+            })
+        };
+        let mut recorder = Recorder::create(&path).unwrap();
+        recorder.record(batch(1)).unwrap();
+        recorder.flush().unwrap();
+        let beat = Beat {
+            t: 50.0,
+            ..Beat::default()
+        };
+        beat.write(&output.join("node_0/train.beat.json")).unwrap();
+        let mut job = Job::open(folder.path()).unwrap();
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        let points = |job: &Job| {
+            job.history
+                .series
+                .values()
+                .map(|s| s.points().len())
+                .sum::<usize>()
+        };
+        job.look(begun, 51.0);
+        assert_eq!(points(&job), 1);
+        recorder.record(batch(2)).unwrap();
+        recorder.flush().unwrap();
+        job.look(begun + second, 52.0);
+        assert_eq!((points(&job), job.incarnation()), (2, 1));
+        let seen = &job.states[&(0, Role::Trainer)];
+        assert_eq!(seen.silent(begun + 3 * second), 3.0);
+        drop(Recorder::create(&path).unwrap());
+        job.look(begun + 2 * second, 53.0);
+        assert_eq!((points(&job), job.incarnation()), (0, 2));
+        let mut late = Job::open(&output).unwrap();
+        late.look(begun, 150.0);
+        assert_eq!(late.states[&(0, Role::Trainer)].silent(begun), 100.0);
+    }
+}

@@ -1,0 +1,278 @@
+// Asks for what is new, keeps it, and has it drawn.
+
+const view = {
+  axis: 'samples', range: null, cursor: null, cursorOwner: null, smoothing: 0.6, log: false, showMarks: true, nodes: '',
+  setCursor(at, owner, speak) {
+    this.cursor = at;
+    this.cursorOwner = owner;
+    redraw(() => { if (speak) setText(document.getElementById('spoken'), owner.spokenText || ''); });
+  },
+  zoom(range) {
+    const whole = range && charts.size ? [...charts.values()][0].wholeRange() : null;
+    if (range && whole) range = [Math.max(0, range[0]), Math.min(whole, range[1])];
+    this.range = range && range[1] - range[0] > 1e-9 && !(whole && range[0] <= 0 && range[1] >= whole) ? range : null;
+    document.getElementById('zoom-out').disabled = !this.range;
+    for (const job of jobs) job.detail = null;
+    redraw();
+    clearTimeout(this.timer);
+    if (this.range) this.timer = setTimeout(fetchDetail, 120);
+  },
+};
+
+Chart.prototype.wholeRange = function () {
+  const range = view.range;
+  view.range = null;
+  const whole = this.xRange()[1];
+  view.range = range;
+  return whole;
+};
+
+const jobs = [];
+const charts = new Map();
+const tableCharts = new Map();
+const hidden = new Set();
+const parameters = new Parameters();
+const logs = new Logs();
+window.canoe = { jobs, charts, view };
+
+async function ask(job, question) {
+  const answer = await fetch('/api/jobs/' + job.index + '/' + question).catch(() => null);
+  if (!answer || !answer.ok) return null;
+  return answer.json().catch(() => null);
+}
+
+// ---- what is known
+
+function forget(job) {
+  job.series = new Map();
+  job.marks = [];
+  job.passes = new Map();
+  job.parameters = new Map();
+  job.tables = new Map();
+  job.detail = null;
+}
+
+function take(job, news) {
+  if (news.incarnation !== job.incarnation || news.since === 0) forget(job);
+  job.incarnation = news.incarnation;
+  job.order = news.order;
+  job.name = news.name;
+  job.began = news.began;
+  job.head = news.head;
+  job.nodes = news.nodes;
+  for (const { key, whole, points } of news.series) {
+    const name = [key.metric, key.test, key.node].join('\u0000');
+    const known = job.series.get(name);
+    if (!known || whole) job.series.set(name, { key, ...points });
+    else {
+      // Training may have gone back: what lies after the new points is no more.
+      const from = lowerBound(known.x, points.x[0]);
+      for (const column of ['x', 't', 'v']) known[column] = known[column].slice(0, from).concat(points[column]);
+    }
+  }
+  job.marks = job.marks.concat(news.marks).sort((a, b) => a.t - b.t).slice(-4000);
+  for (const pass of news.passes) job.passes.set(pass.pass, pass);
+  for (const { pass, list } of news.parameters) job.parameters.set(pass, new Map(list.map(parameter => [parameter.name, parameter.std])));
+  for (const table of news.tables) job.tables.set(table.name, table);
+}
+
+async function poll(job) {
+  const question = 'update?incarnation=' + (job.incarnation || 0) + '&since=' + (job.order || 0) + '&nodes=' + view.nodes;
+  const asked = view.nodes;
+  const news = await ask(job, question);
+  if (asked !== view.nodes) return true;
+  if (news) take(job, news);
+  return news !== null;
+}
+
+async function fetchDetail() {
+  if (!view.range) return;
+  const [from, to] = view.range, wide = (to - from) / 2;
+  await Promise.all(jobs.map(async job => {
+    const dense = [...job.series.values()].some(series => series.x.length > 1200);
+    if (!dense) return;
+    const answer = await ask(job, 'stretch?by=' + view.axis + '&nodes=' + view.nodes + '&from=' + Math.max(0, from - wide) + '&to=' + (to + wide));
+    if (!answer || !view.range || view.range[0] !== from) return;
+    job.detail = new Map(answer.series.map(({ key, points }) => [[key.metric, key.test, key.node].join('\u0000'), points]));
+  }));
+  redraw();
+}
+
+// ---- what is drawn
+
+function curvesOf(metric) {
+  const found = [];
+  const several = jobs.length > 1;
+  jobs.forEach((job, index) => {
+    if (hidden.has('job' + index) || !job.series) return;
+    const nodes = new Set([...job.series.values()].map(series => series.key.node));
+    const first = Math.min(...nodes);
+    for (const [name, series] of job.series) {
+      const { key } = series;
+      if (key.metric !== metric || hidden.has(key.test ? 'test' : 'train')) continue;
+      const points = job.detail && job.detail.get(name) || series;
+      const label = (several ? job.name + ' ' : '') + (key.test ? 'test' : 'train') + (nodes.size > 1 ? ' ' + key.node : '');
+      found.push({
+        x: points.x, t: points.t, v: points.v, test: key.test, label,
+        colour: several ? job.colour : colour(key.test ? 'c1' : 'c0'),
+        dashed: several && key.test, thin: nodes.size > 1 && key.node !== first,
+      });
+    }
+  });
+  return found.sort((a, b) => (b.thin - a.thin) || (a.test - b.test));
+}
+
+function marksOf() {
+  return jobs.flatMap((job, index) => hidden.has('job' + index) ? [] : job.marks || []);
+}
+
+function showCharts() {
+  const metrics = new Set();
+  for (const job of jobs) for (const series of (job.series || new Map()).values()) metrics.add(series.key.metric);
+  const wanted = [...metrics].sort((a, b) => (b === 'cost') - (a === 'cost') || a.localeCompare(b)).slice(0, 24);
+  const box = document.getElementById('charts');
+  if (!wanted.length && !box.firstChild) box.append(make('p', { class: 'quiet' }, 'The curves begin with the first batch.'));
+  for (const metric of wanted) {
+    if (charts.has(metric)) continue;
+    if (!charts.size) box.replaceChildren();
+    charts.set(metric, new Chart(box, metric, view, () => curvesOf(metric), marksOf));
+  }
+}
+
+const tableView = { axis: 'time', range: null, cursor: null, cursorOwner: null, smoothing: 0, log: false, showMarks: false, setCursor(at, owner) { this.cursor = at; this.cursorOwner = owner; redraw(); }, zoom() {} };
+
+function showTables() {
+  const names = new Set(jobs.flatMap(job => [...(job.tables || new Map()).keys()]));
+  document.getElementById('tables').hidden = !names.size;
+  for (const name of names) {
+    if (tableCharts.has(name)) continue;
+    const curves = () => jobs.filter(job => job.tables && job.tables.has(name)).map(job => {
+      const table = job.tables.get(name);
+      return { ...table.rows, test: false, label: (jobs.length > 1 ? job.name + ' ' : '') + 'rows (' + bytes(table.bytes) + ')', colour: jobs.length > 1 ? job.colour : colour('c2'), dashed: false, thin: false };
+    });
+    tableCharts.set(name, new Chart(document.getElementById('table-charts'), name, tableView, curves, () => []));
+  }
+}
+
+function showLegend() {
+  const entries = [];
+  if (jobs.length > 1) jobs.forEach((job, i) => entries.push(['job' + i, job.name, job.colour, false]));
+  const several = jobs.length > 1;
+  entries.push(['train', several ? 'train (solid)' : 'train', several ? colour('soft') : colour('c0'), false]);
+  entries.push(['test', several ? 'test (dashed)' : 'test', several ? colour('soft') : colour('c1'), several]);
+  const box = document.getElementById('legend');
+  box.replaceChildren(...entries.map(([id, text, tint, dashed]) => {
+    const key = make('span', { class: dashed ? 'key dashed' : 'key' });
+    key.style.borderTopColor = tint;
+    const button = make('button', { type: 'button', 'aria-pressed': String(!hidden.has(id)) }, key, text);
+    button.addEventListener('click', () => { if (hidden.has(id)) hidden.delete(id); else hidden.add(id); showLegend(); redraw(); });
+    return button;
+  }));
+}
+
+let drawing = null;
+function redraw(after) {
+  if (drawing) { if (after) drawing.push(after); return; }
+  drawing = after ? [after] : [];
+  requestAnimationFrame(() => {
+    const then = drawing;
+    drawing = null;
+    for (const chart of [...charts.values(), ...tableCharts.values()]) {
+      const rect = chart.box.getBoundingClientRect();
+      if (rect.bottom > -400 && rect.top < window.innerHeight + 400) chart.draw();
+    }
+    for (const act of then) act();
+  });
+}
+
+function showNodeChoice() {
+  const ids = new Set(jobs.flatMap(job => (job.nodes || []).map(node => node.id)));
+  options(document.getElementById('curve-nodes'), [['', 'first'], ['all', 'all'], ...[...ids].sort((a, b) => a - b).map(id => [String(id), String(id)])]);
+}
+
+function showAll() {
+  showHeads(jobs);
+  showCharts();
+  showNodes(jobs);
+  showPasses(jobs);
+  showEvents(jobs);
+  parameters.update(jobs);
+  showTables();
+  showNodeChoice();
+  logs.update(jobs);
+  showNetwork(jobs[0]);
+  redraw();
+}
+
+// ---- life
+
+let failures = 0;
+async function turn() {
+  const answers = await Promise.all(jobs.map(poll));
+  failures = answers.every(answer => answer) ? 0 : failures + 1;
+  const trouble = document.getElementById('trouble');
+  trouble.hidden = failures < 2;
+  if (failures >= 2) setText(trouble, 'The program that serves this page does not answer. If the job has ended, canoe dashboard and the job’s folder show it again.');
+  if (jobs.every(job => job.head)) showAll();
+  if (failures === 0 && jobs.some(job => !isOver(job))) await logs.further();
+}
+
+function isOver(job) {
+  return job.head && ['finished', 'failed', 'interrupted', 'gone'].includes(job.head.state);
+}
+
+async function live() {
+  for (;;) {
+    const begun = performance.now();
+    await turn();
+    const quiet = document.hidden || failures > 3 || jobs.every(isOver);
+    await new Promise(resolve => setTimeout(resolve, Math.max(200, (quiet ? 5000 : 1000) - (performance.now() - begun))));
+  }
+}
+
+function listen() {
+  const on = (id, event, act) => document.getElementById(id).addEventListener(event, act);
+  for (const radio of document.getElementsByName('axis')) radio.addEventListener('change', () => { view.axis = radio.value; view.cursor = null; view.zoom(null); });
+  on('smoothing', 'input', event => { view.smoothing = Number(event.target.value); redraw(); });
+  on('log-scale', 'change', event => { view.log = event.target.checked; redraw(); });
+  on('show-marks', 'change', event => { view.showMarks = event.target.checked; redraw(); });
+  on('zoom-out', 'click', () => view.zoom(null));
+  on('curve-nodes', 'change', event => { view.nodes = event.target.value; for (const job of jobs) { job.incarnation = 0; job.order = 0; } turn(); });
+  on('theme', 'click', () => {
+    const dark = getComputedStyle(document.documentElement).colorScheme.includes('dark');
+    theme(dark ? 'light' : 'dark');
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => recolour());
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) turn(); });
+  addEventListener('scroll', () => redraw(), { passive: true });
+}
+
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  try { localStorage.setItem('canoe-theme', name); } catch { /* a page without storage forgets */ }
+  recolour();
+}
+
+function recolour() {
+  jobs.forEach((job, i) => { job.colour = colour('c' + i % 6); });
+  showLegend();
+  parameters.redraw();
+  redraw();
+}
+
+async function begin() {
+  try { const kept = localStorage.getItem('canoe-theme'); if (kept) document.documentElement.dataset.theme = kept; } catch { /* as above */ }
+  listen();
+  const wanted = new URLSearchParams(location.search);
+  if (wanted.has('theme')) document.documentElement.dataset.theme = wanted.get('theme') === 'dark' ? 'dark' : 'light';
+  const answer = await fetch('/api/jobs').then(answer => answer.json());
+  answer.jobs.forEach((job, index) => {
+    const made = { index, name: job.name };
+    forget(made);
+    jobs.push(made);
+  });
+  recolour();
+  live();
+}
+
+begin();

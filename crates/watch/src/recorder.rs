@@ -1,0 +1,144 @@
+//! Appends records to a file without holding up whoever makes them.
+//!
+//! Lines gather in memory and are written about once a second, and at once when they are rare and matter. A disk that is full
+//! is no reason to stop training: what cannot be written is lost, and said once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::record::{Line, Record};
+
+/// Lines are written at least this often while there are any.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// A file of records that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("write the record {path}")]
+pub struct RecordError {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Writes records to one file.
+#[derive(Debug)]
+pub struct Recorder {
+    file: File,
+    path: PathBuf,
+    waiting: String,
+    written: Instant,
+}
+
+impl Recorder {
+    /// Goes on with a file, or begins it.
+    pub fn append(path: &Path) -> Result<Recorder, RecordError> {
+        Self::open(path, OpenOptions::new().create(true).append(true))
+    }
+
+    /// Begins a file anew.
+    pub fn create(path: &Path) -> Result<Recorder, RecordError> {
+        Self::open(
+            path,
+            OpenOptions::new().create(true).write(true).truncate(true),
+        )
+    }
+
+    fn open(path: &Path, options: &OpenOptions) -> Result<Recorder, RecordError> {
+        let failed = |source| RecordError {
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut file = options.open(path).map_err(failed)?;
+        if ends_inside_a_line(path) {
+            file.write_all(b"\n").map_err(failed)?;
+        }
+        Ok(Recorder {
+            file,
+            path: path.to_owned(),
+            waiting: String::new(),
+            written: Instant::now(),
+        })
+    }
+
+    /// Takes a record; it may be written later.
+    pub fn record(&mut self, record: Record) -> Result<(), RecordError> {
+        let line = Line { t: now(), record };
+        self.waiting.push_str(&line.to_text());
+        if self.written.elapsed() >= FLUSH {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits.
+    pub fn flush(&mut self) -> Result<(), RecordError> {
+        self.written = Instant::now();
+        let text = std::mem::take(&mut self.waiting);
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|source| RecordError {
+                path: self.path.clone(),
+                source,
+            })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure.
+        let _ = self.flush();
+    }
+}
+
+/// Whether a process died while it wrote its last line.
+fn ends_inside_a_line(path: &Path) -> bool {
+    use std::os::unix::fs::FileExt;
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let length = file.metadata().map_or(0, |meta| meta.len());
+    let mut last = [b'\n'];
+    length > 0 && file.read_exact_at(&mut last, length - 1).is_ok() && last != [b'\n']
+}
+
+/// Seconds since 1970, to the millisecond.
+pub fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    (since.map_or(0.0, |time| time.as_secs_f64()) * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_go_on_after_a_torn_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node_0/train.events.jsonl");
+        let note = |text: &str| Record::Note { text: text.into() };
+        {
+            let mut recorder = Recorder::create(&path).unwrap();
+            recorder.record(note("one")).unwrap();
+        }
+        std::fs::write(
+            &path,
+            std::fs::read_to_string(&path).unwrap() + "{\"t\":1,\"ki",
+        )
+        .unwrap();
+        {
+            let mut recorder = Recorder::append(&path).unwrap();
+            recorder.record(note("two")).unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read: Vec<_> = text
+            .lines()
+            .map(|line| Line::parse(line.as_bytes()).map(|line| line.record))
+            .collect();
+        assert_eq!(read, [Some(note("one")), None, Some(note("two"))]);
+    }
+}
