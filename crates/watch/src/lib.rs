@@ -28,18 +28,17 @@
 //! 2. Memory is bounded by what is shown, not by what was written.
 
 pub mod beat;
-
+pub mod chart;
 pub mod follow;
 pub mod history;
 pub mod job;
 pub mod logs;
 pub mod metrics;
 pub mod page;
-
 pub mod picture;
-
+pub mod raster;
 pub mod record;
 pub mod recorder;
-
+pub mod report;
 pub mod series;
 pub mod tensorboard;

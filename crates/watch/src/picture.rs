@@ -219,7 +219,7 @@ fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
         return State::Starting;
     }
     let stuck = |trainer: &&ProcessView| trainer.state != "working" && trainer.state != "finished";
-    if trainers.iter().all(|trainer| stuck(&trainer)) {
+    if trainers.iter().all(stuck) {
         return State::Waiting;
     }
     State::Running

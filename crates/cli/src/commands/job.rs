@@ -13,6 +13,7 @@ use launch::k8s::job::{self, JobFile};
 use launch::k8s::objects::Inputs;
 use launch::k8s::{render, tutorial, yaml};
 
+use super::job_watch;
 use crate::exit::Exit;
 
 /// Arguments of `canoe job`.
@@ -53,6 +54,17 @@ enum JobCommand {
     },
     /// Say what runs, and if the job stands still, why and what to do.
     Status(Name),
+    /// Show the job as `canoe run` shows one, or its page.
+    Watch {
+        #[command(flatten)]
+        name: Name,
+        /// Lead the job's page to this machine.
+        #[arg(long)]
+        web: bool,
+        /// The port for the page on this machine.
+        #[arg(long, default_value_t = crate::web::PORT)]
+        port: u16,
+    },
     /// Print the logs of all nodes.
     Logs {
         #[command(flatten)]
@@ -120,6 +132,13 @@ pub fn run(args: JobArgs) -> anyhow::Result<Exit> {
             wait,
         } => submit_job(&kubectl, &directory, dry_run, wait),
         JobCommand::Status(name) => status(&kubectl, &name.target()),
+        JobCommand::Watch { name, web, port } => {
+            if web {
+                job_watch::forward(&kubectl, &name.target(), port)
+            } else {
+                job_watch::follow(&kubectl, &name.target())
+            }
+        }
         JobCommand::Logs {
             name,
             follow,
