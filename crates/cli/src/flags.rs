@@ -227,16 +227,14 @@ impl Flags {
             let head = format!("  --{}={}", flag.name, flag.default);
             out.push_str(&format!("{head:38} {}\n", flag.help));
         }
-        let accepted: Vec<_> = self
-            .all()
-            .filter(|f| f.ignored.is_some())
-            .map(|f| f.name)
-            .collect();
-        if !accepted.is_empty() {
-            out.push_str(&format!(
-                "\nAccepted from v1 command lines, without effect:\n  {}\n",
-                accepted.join(" ")
-            ));
+        let mut accepted = self.all().filter(|f| f.ignored.is_some()).peekable();
+        if accepted.peek().is_some() {
+            out.push_str("\nAccepted from v1 command lines, without effect:\n\n");
+        }
+        for flag in accepted {
+            let head = format!("  --{}", flag.name);
+            let why = flag.ignored.unwrap_or_default();
+            out.push_str(&format!("{head:38} {why}\n"));
         }
         out
     }
@@ -353,6 +351,12 @@ mod tests {
         assert_eq!(
             flags.warnings(),
             ["--gpu_id has no effect: there is no GPU code"]
+        );
+        let help = flags.help();
+        assert!(help.contains("without effect"), "{help}");
+        assert!(
+            help.lines()
+                .any(|l| l.contains("--gpu_id  ") && l.ends_with("no GPU code"))
         );
     }
 }

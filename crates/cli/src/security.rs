@@ -1,5 +1,7 @@
 //! The job's secret and keys: from the environment and from files, never from arguments that others can read.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context;
 use launch::local::plan::TOKEN_VARIABLE;
 use wire::Token;
@@ -21,6 +23,32 @@ pub fn token() -> anyhow::Result<Token> {
 /// A name for the run that the token belongs to, the same in all its processes; it does not give the token away.
 pub fn run_name(token: &Token) -> String {
     token.client_proof("name", "of this run")[..16].to_owned()
+}
+
+/// Whether servers have noted that all trainers of this run are done: whoever is started again has nothing to do.
+pub fn is_finished(flags: &Flags) -> anyhow::Result<bool> {
+    Ok(finished_mark(flags)?.is_some_and(|mark| mark.exists()))
+}
+
+/// Notes that all trainers of this run are done.
+pub fn mark_finished(flags: &Flags) -> anyhow::Result<()> {
+    let Some(mark) = finished_mark(flags)? else {
+        return Ok(());
+    };
+    let directory = mark.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(&mark, "done"))
+        .with_context(|| format!("write {}", mark.display()))
+}
+
+/// A file beside the snapshots, named after the run.
+fn finished_mark(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
+    let directory = flags.text("snapshot_dir");
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    let name = format!("finished-{}", run_name(&token()?));
+    Ok(Some(Path::new(directory).join(name)))
 }
 
 /// Keys of a trainer, if the command line names an authority.

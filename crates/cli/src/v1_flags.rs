@@ -228,6 +228,36 @@ pub const TRAIN: FlagTable = &[
         "parameter statistics every so many batches",
     ),
     flag(
+        "show_layer_stat",
+        Bool,
+        "false",
+        "statistics of every layer's output, every batch",
+    ),
+    flag(
+        "log_clipping",
+        Bool,
+        "false",
+        "tell which parameters' gradients are clipped",
+    ),
+    flag(
+        "log_error_clipping",
+        Bool,
+        "false",
+        "tell which layers' gradients are clipped",
+    ),
+    flag(
+        "predict_file",
+        Text,
+        "",
+        "write what auc and pnpair evaluators saw of the last test here",
+    ),
+    flag(
+        "feed_data",
+        Bool,
+        "false",
+        "with --job=time take a new batch every round",
+    ),
+    flag(
         "checkgrad_eps",
         Float,
         "1e-3",
@@ -276,29 +306,14 @@ pub const TRAIN: FlagTable = &[
         "f32",
         "numbers on the wire: f32, f16 or bf16",
     ),
-    ignored("nics", Text, "", "a trainer connects, it does not listen"),
-    ignored("python_path", Text, "", "set PYTHONPATH instead"),
-    ignored(
-        "show_layer_stat",
-        Bool,
-        "false",
-        "layer statistics are not printed yet",
-    ),
-    ignored("log_clipping", Bool, "false", "clipping is not logged yet"),
-    ignored(
-        "log_error_clipping",
-        Bool,
-        "false",
-        "clipping is not logged yet",
-    ),
-    ignored("predict_file", Text, "", "evaluators write no samples yet"),
-    ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
-    ignored(
+    flag(
         "loadsave_parameters_in_pserver",
         Bool,
         "false",
-        "sparse parameters are collected by trainer 0 when a pass is saved",
+        "servers load and save tables with sparse_update; no trainer holds one whole",
     ),
+    ignored("nics", Text, "", "a trainer connects, it does not listen"),
+    ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
     ignored(
         "distribute_test",
         Bool,
@@ -313,7 +328,6 @@ pub const TRAIN: FlagTable = &[
         "tests always run over all test data",
     ),
     ignored("feat_file", Text, "", "v1 ignored it too"),
-    ignored("feed_data", Bool, "false", "--job=time always reads data"),
     ignored(
         "enable_grad_share",
         Int,

@@ -5,8 +5,9 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
-use common::{Folder, failed, succeeded};
+use common::{Folder, failed, said, succeeded};
 
 const LR: &str = "trainer_config.lr.py";
 
@@ -184,6 +185,70 @@ fn a_save_that_fails_leaves_earlier_passes_whole() {
     assert_says(&text, &["pass-00001"]);
     assert_eq!(before, folder.parameters("out/pass-00000"));
     assert!(!folder.path("out/pass-00001").exists());
+}
+
+/// Fills a small file system of its own, in which a job trains two passes; says 77 if the system lets nobody mount.
+const FULL_DISK: &str = r#"
+mount -t tmpfs -o size=8m none "$DISK" 2>/dev/null || exit 77
+"$CANOE" train --config=quick_start/trainer_config.lr.py --save_dir="$DISK" --num_passes=1 --dot_period=0 || exit 78
+cp -r "$DISK/pass-00000" "$KEPT"
+head -c 100000000 /dev/zero > "$DISK/filler" 2>/dev/null
+"$CANOE" train --config=quick_start/trainer_config.lr.py --save_dir="$DISK" --num_passes=1 --start_pass=1
+code=$?
+diff -r "$DISK/pass-00000" "$KEPT" && echo "pass 0 is intact"
+test ! -e "$DISK/pass-00001" && echo "pass 1 is not there"
+rm "$DISK/filler"
+"$CANOE" train --config=quick_start/trainer_config.lr.py --save_dir="$DISK" --num_passes=1 --start_pass=1 &&
+  test -e "$DISK/pass-00001/done" && echo "went on"
+exit $code
+"#;
+
+#[test]
+fn a_full_disk_names_the_file_and_leaves_earlier_passes_whole() {
+    let folder = Folder::with_demo(100);
+    fs::create_dir(folder.path("disk")).unwrap();
+    let out = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", FULL_DISK])
+        .env("CANOE", common::CANOE)
+        .env("DISK", folder.path("disk"))
+        .env("KEPT", folder.path("kept"))
+        .current_dir(folder.path("job"))
+        .output();
+    let out = match out {
+        Ok(out) if out.status.code() != Some(77) && !said(&out).contains("unshare failed") => out,
+        other => {
+            println!("skipped, because nothing can be mounted here: {other:?}");
+            return;
+        }
+    };
+    let text = failed(&out);
+    assert_says(
+        &text,
+        &[
+            "pass-00001",
+            "No space left on device",
+            "pass 0 is intact",
+            "pass 1 is not there",
+            "went on",
+        ],
+    );
+}
+
+#[test]
+fn a_recurrent_group_says_that_it_is_not_executed() {
+    let config = CONFIG.replace("RATE", "0.1").replace(
+        "x = data_layer('x', size=4)",
+        "def step(word):
+    return fc_layer(input=[word, memory(name='state', size=4)], size=4, name='state')
+x = last_seq(recurrent_group(name='reader', step=step, input=data_layer('x', size=4)))",
+    );
+    let provider =
+        provider("yield [[1.0] * 4], [1.0]").replace("dense_vector(4)", "dense_vector_sequence(4)");
+    let text = failed(&job(&config, &provider).train("c.py", "out", &[]));
+    assert_says(
+        &text,
+        &["recurrent group 'reader'", "cannot be executed yet"],
+    );
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use crate::diagram::{DiagramFormat, diagram, grouped};
-use crate::evaluate::evaluate;
+use crate::evaluate::{evaluate, evaluate_json};
 use crate::model::{LayerConfig, ModelConfig};
 use crate::python::{ConfigError, EvaluateOptions};
+use crate::text::text;
 use crate::training::TrainerConfig;
 
 /// How much `dump` prints.
@@ -38,22 +39,22 @@ pub fn dump(
     part: Part,
     format: DumpFormat,
 ) -> Result<String, ConfigError> {
-    let config = evaluate(options)?;
+    let (config, written) = evaluate_json(options)?;
     let model = config.model_config.clone().unwrap_or_default();
-    let json = |result: Result<String, serde_json::Error>| {
-        result
-            .map(|text| text + "\n")
-            .map_err(|source| ConfigError::Result {
-                file: options.file.clone(),
-                source,
-            })
+    let json = match (part, format) {
+        // v1 printed a blank line behind the text.
+        (Part::Model, DumpFormat::Text) => {
+            return Ok(text("ModelConfig", &written["model_config"]) + "\n");
+        }
+        (Part::Whole, DumpFormat::Text) => return Ok(text("TrainerConfig", &written) + "\n"),
+        (Part::Model, DumpFormat::Json) => serde_json::to_string_pretty(&model),
+        (Part::Whole, DumpFormat::Json) => serde_json::to_string_pretty(&config),
     };
-    match (part, format) {
-        (Part::Model, DumpFormat::Text) => Ok(model.to_text()),
-        (Part::Whole, DumpFormat::Text) => Ok(config.to_text()),
-        (Part::Model, DumpFormat::Json) => json(serde_json::to_string_pretty(&model)),
-        (Part::Whole, DumpFormat::Json) => json(serde_json::to_string_pretty(&config)),
-    }
+    json.map(|text| text + "\n")
+        .map_err(|source| ConfigError::Result {
+            file: options.file.clone(),
+            source,
+        })
 }
 
 /// Evaluates the file and draws the network.

@@ -6,7 +6,7 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`message`]: presence, defaults and the text form of v1's messages.
+//! - [`message`]: presence and defaults of v1's messages; `text`: their text form.
 //! - [`parameter`], [`model`], [`data`], [`training`]: the messages themselves.
 //! - `python/paddle` (Python): how a description grows; start at `paddle/core/__init__.py`.
 //! - `package`: that Python package on disk, once per content. [`python`]: the subprocess that runs a user's file.
@@ -23,6 +23,7 @@ pub mod model;
 mod package;
 pub mod parameter;
 pub mod python;
+mod text;
 pub mod training;
 pub mod validate;
 

@@ -128,21 +128,23 @@ fn contents() -> Vec<(String, String)> {
     files
 }
 
-/// The messages as a Python module, so that both sides know the same fields.
-fn schema_module() -> String {
-    let messages: Vec<MessageSchema> = [
+/// All messages, with their fields.
+pub(crate) fn schema() -> Vec<MessageSchema> {
+    let files = [
         crate::parameter::schema(),
         crate::model::schema(),
         crate::data::schema(),
         crate::training::schema(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    files.into_iter().flatten().collect()
+}
+
+/// The messages as a Python module, so that both sides know the same fields.
+fn schema_module() -> String {
     let mut out = String::from(
         "\"\"\"The fields of every record: label, type, default. Written by canoe.\"\"\"\n\nSCHEMA = {\n",
     );
-    for (message, fields) in messages {
+    for (message, fields) in schema() {
         let _ = writeln!(out, "    '{message}': {{");
         for field in fields {
             let _ = writeln!(

@@ -41,6 +41,8 @@ pub struct EvaluateOptions {
     pub args: String,
     /// The interpreter; by default the first of `python3` and `python` on the path.
     pub python: Option<PathBuf>,
+    /// The subprocess's `PYTHONPATH`; by default ours.
+    pub python_path: Option<OsString>,
     /// The working directory of the evaluation, from which the user's file opens its own files; by default ours.
     pub directory: Option<PathBuf>,
     /// After so long the evaluation is given up.
@@ -65,6 +67,7 @@ impl EvaluateOptions {
             file: file.into(),
             args: String::new(),
             python: None,
+            python_path: None,
             directory: None,
             deadline: Duration::from_secs(300),
             prints: Prints::Stderr,
@@ -238,6 +241,13 @@ enum Outcome {
 
 /// Runs the file and returns what it describes, unchecked.
 pub(crate) fn run(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigError> {
+    run_to_json(options).map(|(config, _)| config)
+}
+
+/// As [`run`], with the JSON that Python left; the description is its field `config`.
+pub(crate) fn run_to_json(
+    options: &EvaluateOptions,
+) -> Result<(TrainerConfig, Vec<u8>), ConfigError> {
     let path = options.path();
     fs::File::open(&path).map_err(|source| ConfigError::Read { path, source })?;
     let exchange = |source| ConfigError::Exchange {
@@ -258,7 +268,7 @@ pub(crate) fn run(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigErro
         Err(error) => return Err(exchange(error)),
     };
     match serde_json::from_slice(&text) {
-        Ok(Outcome::Config(config)) => Ok(*config),
+        Ok(Outcome::Config(config)) => Ok((*config, text)),
         Ok(Outcome::Failure(failure)) => Err(ConfigError::Script(failure)),
         Ok(Outcome::OldPython(version)) => Err(ConfigError::OldPython { python, version }),
         Err(source) => Err(ConfigError::Result {
@@ -299,6 +309,9 @@ fn command(python: &Path, options: &EvaluateOptions, package: &Path, result: &Pa
     let mut command = Command::new(python);
     // -S: third-party packages are found when they are asked for, which makes the start four times faster.
     command.args(["-S", "-c", LAUNCH]).env("PYTHONUTF8", "1");
+    if let Some(path) = &options.python_path {
+        command.env("PYTHONPATH", path);
+    }
     let arguments: [OsString; 4] = [
         package.into(),
         options.file.clone().into(),

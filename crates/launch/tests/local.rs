@@ -47,6 +47,7 @@ fn run_with(
 ) -> Run {
     let wishes = Wishes {
         nodes: 2,
+        servers: 2,
         num_passes: Some(3),
         environment: BTreeMap::from([("FAKE".into(), behaviour.into())]),
         ..Wishes::default()
@@ -272,6 +273,7 @@ fn flat_data_are_split_first_and_a_failure_to_do_so_is_shown() {
         layout,
         Wishes {
             nodes: 2,
+            servers: 2,
             ..Wishes::default()
         },
         String::new(),
@@ -300,6 +302,7 @@ fn a_program_that_is_not_there_is_named() {
         layout,
         Wishes {
             nodes: 2,
+            servers: 2,
             ..Wishes::default()
         },
         String::new(),

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// No executable layer is registered under this type.
-    #[error("layer '{layer}' of type '{kind}' cannot be executed yet")]
+    #[error("{} cannot be executed yet", what(layer, kind))]
     UnknownType {
         /// Name of the layer.
         layer: String,
@@ -17,6 +17,16 @@ pub enum BuildError {
         /// Name of the layer.
         layer: String,
         /// The input it names.
+        input: String,
+    },
+    /// A layer reads a data layer that is not among the model's inputs, so no sample would reach it.
+    #[error(
+        "layer '{layer}' reads data layer '{input}', which is not among the inputs: name it in inputs(…), or give outputs(…) a layer above it"
+    )]
+    UnfedInput {
+        /// Name of the layer.
+        layer: String,
+        /// The data layer it names.
         input: String,
     },
     /// A layer names a parameter that the model does not have.
@@ -55,6 +65,15 @@ pub enum BuildError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// What a layer is to whoever wrote the configuration.
+fn what(layer: &str, kind: &str) -> String {
+    if kind == "recurrent_layer_group" {
+        format!("recurrent group '{layer}' can be described, but")
+    } else {
+        format!("layer '{layer}' of type '{kind}'")
+    }
 }
 
 /// Why a batch could not be computed.

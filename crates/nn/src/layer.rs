@@ -340,6 +340,13 @@ impl Build<'_> {
         Ok(ParameterIndex(index))
     }
 
+    /// How many values the parameter on the edge of an input has; 0 if there is none.
+    pub fn input_parameter_size(&self, input: usize) -> usize {
+        let name = self.config.inputs[input].input_parameter_name.as_deref();
+        let spec = self.specs.iter().find(|spec| Some(&*spec.name) == name);
+        spec.map_or(0, |spec| spec.size())
+    }
+
     /// The parameter on the edge of an input, with so many values.
     pub fn input_parameter(
         &mut self,

@@ -287,6 +287,18 @@ impl Network {
         Some(LayerView::new(&self.outputs[node], self.samples))
     }
 
+    /// The outputs of all layers in the batch that went forward last, in execution order. A layer that is computed
+    /// together with the one above it has none.
+    pub fn outputs(&self) -> impl Iterator<Item = (&str, LayerView<'_>)> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(|(index, node)| self.names.get(&node.name) == Some(index))
+            .map(|(index, node)| {
+                let view = LayerView::new(&self.outputs[index], self.samples);
+                (node.name.as_str(), view)
+            })
+    }
+
     /// What layers do to the parameters that they keep themselves (moving averages of batch normalisation), in
     /// execution order, according to the batch that went forward last.
     pub fn assigned(&self) -> Vec<Assigned<'_>> {

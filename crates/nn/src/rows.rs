@@ -53,8 +53,15 @@ impl RowSet {
     }
 }
 
-/// The distinct rows, ascending.
+/// The distinct rows, ascending: by a set of bits where that is smaller than the rows themselves, else by sorting.
 pub fn distinct_rows(rows: &[u32]) -> Vec<u32> {
+    let limit = rows.iter().max().map_or(0, |&row| row as usize + 1);
+    if limit / 32 <= rows.len() {
+        let mut set = RowSet::default();
+        if set.collect(rows, limit).is_ok() {
+            return set.ids;
+        }
+    }
     let mut rows = rows.to_vec();
     rows.sort_unstable();
     rows.dedup();
@@ -80,6 +87,10 @@ mod tests {
         for rows in [vec![200, 3, 3, 64, 63, 127], vec![5], vec![], vec![299, 0]] {
             set.collect(&rows, 300).unwrap();
             assert_eq!(set.ids(), distinct_rows(&rows));
+            assert!(
+                set.ids().is_sorted_by(|a, b| a < b)
+                    && rows.iter().all(|row| set.ids().contains(row))
+            );
             for (place, &id) in set.ids().iter().enumerate() {
                 assert_eq!(set.place(id), place as u32);
             }

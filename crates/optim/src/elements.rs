@@ -1,9 +1,9 @@
 //! The element-wise pieces that the methods share, and the way their loops are run.
 //!
-//! Each method is a [`Kernel`]: a plain loop over slices of equal length. [`run`] compiles that loop for the vector
-//! units that the machine has (through `pulp`) and for the two questions that would cost every element something:
-//! is there a momentum, is there a regulariser behind the update. No kernel uses fused multiply-add, so all
-//! variants give the same bytes.
+//! Each method is a [`Kernel`]: what happens to one value. [`run`] makes the loop over pieces of a parameter, compiled
+//! for the vector units that the machine has (through `pulp`) and for the two questions that would cost every element
+//! something: is there a momentum, is there a regulariser behind the update. No kernel uses fused multiply-add, so
+//! all variants give the same bytes.
 
 /// A piece of a parameter with its state and gradient; all slices but `own` and `momentum` are equally long.
 pub(crate) struct Piece<'a> {
@@ -49,12 +49,26 @@ impl Tail {
         g + self.l2 * w
     }
 
+    /// A value moved by the method's step factor `r`, with its momentum and regulariser.
+    #[inline(always)]
+    pub fn moved<const MOMENTUM: bool, const REGULAR: bool>(
+        &self,
+        r: f32,
+        g: f32,
+        w: f32,
+        momentum: &mut f32,
+    ) -> f32 {
+        let change = self.change::<MOMENTUM>(r, g, w, momentum);
+        self.regularized::<REGULAR>(w + change, r)
+    }
+
     /// The change of a value with the method's step factor `r`, its momentum included.
     #[inline(always)]
-    pub fn change<const MOMENTUM: bool>(&self, old: f32, r: f32, g: f32, w: f32) -> f32 {
+    pub fn change<const MOMENTUM: bool>(&self, r: f32, g: f32, w: f32, momentum: &mut f32) -> f32 {
         let down = self.method_rate * r * self.decayed(g, w);
         if MOMENTUM {
-            self.momentum * old - down
+            *momentum = self.momentum * *momentum - down;
+            *momentum
         } else {
             -down
         }
@@ -82,23 +96,118 @@ pub(crate) fn shrunk(w: f32, by: f32) -> f32 {
     }
 }
 
-/// A method's loop.
-pub(crate) trait Kernel: Copy {
-    /// Updates a piece. Implementations are `#[inline(always)]` so that they compile for the caller's vector unit.
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>);
+/// A method's formula, with `SLOTS` numbers of its own a value.
+pub(crate) trait Kernel<const SLOTS: usize>: Copy {
+    /// The new value for `w` under the clipped gradient `g`; slots and momentum change in place. Implementations are
+    /// `#[inline(always)]` so that they compile for the caller's vector unit.
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; SLOTS],
+        momentum: &mut f32,
+    ) -> f32;
 }
 
-/// Runs a kernel on the machine's vector unit.
-pub(crate) fn run<K: Kernel>(kernel: K, tail: &Tail, piece: Piece<'_>) {
-    let momentum = !piece.momentum.is_empty();
-    let regular = tail.after_l1 != 0.0 || tail.after_l2 != 0.0;
-    let arch = pulp::Arch::new();
-    match (momentum, regular) {
-        (false, false) => arch.dispatch(|| kernel.run::<false, false>(tail, piece)),
-        (false, true) => arch.dispatch(|| kernel.run::<false, true>(tail, piece)),
-        (true, false) => arch.dispatch(|| kernel.run::<true, false>(tail, piece)),
-        (true, true) => arch.dispatch(|| kernel.run::<true, true>(tail, piece)),
+/// Updates a piece, value by value.
+#[inline(always)]
+fn update<const SLOTS: usize, const MOMENTUM: bool, const REGULAR: bool>(
+    kernel: impl Kernel<SLOTS>,
+    tail: &Tail,
+    piece: Piece<'_>,
+) {
+    let n = piece.value.len();
+    let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
+    let mut rest = &mut piece.own[..SLOTS * n];
+    let slots: [&mut [f32]; SLOTS] = std::array::from_fn(
+        #[inline(always)]
+        |_| {
+            let (slot, behind) = std::mem::take(&mut rest).split_at_mut(n);
+            rest = behind;
+            slot
+        },
+    );
+    let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
+    for i in 0..n {
+        let mut own = [0.0; SLOTS];
+        for s in 0..SLOTS {
+            own[s] = slots[s][i];
+        }
+        let mut carried = if MOMENTUM { momentum[i] } else { 0.0 };
+        let g = tail.clip(grad[i]);
+        value[i] = kernel.element::<MOMENTUM, REGULAR>(tail, value[i], g, &mut own, &mut carried);
+        for s in 0..SLOTS {
+            slots[s][i] = own[s];
+        }
+        if MOMENTUM {
+            momentum[i] = carried;
+        }
     }
+}
+
+/// What a step updates: one piece, or one piece for each of many rows.
+pub(crate) trait Pieces {
+    /// Whether the pieces have a momentum.
+    fn has_momentum(&self) -> bool;
+
+    /// Calls `f` with each piece, and whether no gradient has reached it before. Implementations are
+    /// `#[inline(always)]`: the loop over many small pieces must not leave the vector unit's code.
+    fn each(self, f: impl FnMut(bool, Piece<'_>));
+}
+
+/// A single piece.
+pub(crate) struct One<'a> {
+    pub first: bool,
+    pub piece: Piece<'a>,
+}
+
+impl Pieces for One<'_> {
+    fn has_momentum(&self) -> bool {
+        !self.piece.momentum.is_empty()
+    }
+
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+        f(self.first, self.piece);
+    }
+}
+
+/// Runs a kernel, made for untouched and for touched pieces, on the machine's vector unit.
+pub(crate) fn run<const SLOTS: usize, K: Kernel<SLOTS>>(
+    kernel: impl Fn(bool) -> K,
+    tail: &Tail,
+    pieces: impl Pieces,
+) {
+    match (
+        pieces.has_momentum(),
+        tail.after_l1 != 0.0 || tail.after_l2 != 0.0,
+    ) {
+        (false, false) => dispatch::<SLOTS, K, false, false>(kernel, tail, pieces),
+        (false, true) => dispatch::<SLOTS, K, false, true>(kernel, tail, pieces),
+        (true, false) => dispatch::<SLOTS, K, true, false>(kernel, tail, pieces),
+        (true, true) => dispatch::<SLOTS, K, true, true>(kernel, tail, pieces),
+    }
+}
+
+fn dispatch<const SLOTS: usize, K: Kernel<SLOTS>, const MOMENTUM: bool, const REGULAR: bool>(
+    kernel: impl Fn(bool) -> K,
+    tail: &Tail,
+    pieces: impl Pieces,
+) {
+    let kernels = [kernel(false), kernel(true)];
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            pieces.each(
+                #[inline(always)]
+                |first, piece| {
+                    let kernel = kernels[usize::from(first)];
+                    update::<SLOTS, MOMENTUM, REGULAR>(kernel, tail, piece);
+                },
+            );
+        },
+    );
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub use average::Average;
 pub use init::{Distribution, Initial};
 pub use method::Method;
 pub use progress::{Progress, Step};
+pub use rows::Rows;
 pub use rule::Rule;
 pub use schedule::Schedule;
 pub use settings::{ParameterSettings, Settings, SettingsError};

@@ -20,11 +20,13 @@
 //! first touch as v1 does (`a = g^2`), where the dense rule does so at the first step only. Adam and Adamax by row
 //! are lazy: rows that are touched in every step agree bit for bit with the dense rule, others keep their moments.
 //!
+//! Where a step without a gradient changes nothing ([`Rule::is_still`]) there is nothing to catch up, and the mark stays.
+//!
 //! A row's mark is a `u32`: 0 for a new row (its value counts from step 0, whenever it is made), else the number of
 //! the last step it includes, modulo 2^31, and in the highest bit whether a gradient has ever reached it.
 
 use crate::average::{self, Missed};
-use crate::elements::shrunk;
+use crate::elements::{Piece, Pieces, shrunk};
 use crate::progress::Idle;
 use crate::rule::Rule;
 
@@ -55,16 +57,103 @@ fn missed(mark: u32, through: u64) -> u64 {
     }
 }
 
-/// Brings a row to the step that `idle` names.
-pub(crate) fn catch_up(rule: &Rule, idle: &Idle, row: &mut [f32], last: &mut u32) {
-    let steps = missed(*last, idle.through);
-    if steps == 0 {
-        return;
+/// The rows of a table that one step touches, as the caller stores them.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    /// All values of the table, row after row.
+    pub values: &'a mut [f32],
+    /// The slots of all rows: for each row slot after slot.
+    pub state: &'a mut [f32],
+    /// The rows' marks.
+    pub last: &'a mut [u32],
+    /// Values a row.
+    pub dim: usize,
+}
+
+impl Rows<'_> {
+    /// A row's value and slots.
+    #[inline(always)]
+    pub(crate) fn get(&mut self, id: u32, slots: usize) -> (&mut [f32], &mut [f32]) {
+        let (at, dim, width) = (id as usize, self.dim, slots * self.dim);
+        (
+            &mut self.values[at * dim..][..dim],
+            &mut self.state[at * width..][..width],
+        )
     }
+
+    /// Brings these rows to the step that `idle` names.
+    pub(crate) fn catch_up(&mut self, rule: &Rule, idle: &Idle, ids: &[u32]) {
+        let slots = rule.slots();
+        for &id in ids {
+            let mut last = self.last[id as usize];
+            let (value, state) = self.get(id, slots);
+            catch_up(rule, idle, value, state, &mut last);
+            self.last[id as usize] = last;
+        }
+    }
+}
+
+/// The pieces of rows that a step touches.
+pub(crate) struct Touched<'a, 'b> {
+    pub rows: &'a mut Rows<'b>,
+    pub ids: &'a [u32],
+    pub grad: &'a [f32],
+    pub slots: usize,
+    /// Where the method's own slots end in a row's state, and where the momentum does.
+    pub own: usize,
+    pub sums: usize,
+}
+
+impl Pieces for Touched<'_, '_> {
+    fn has_momentum(&self) -> bool {
+        self.sums > self.own
+    }
+
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+        let dim = self.rows.dim;
+        for (&id, grad) in self.ids.iter().zip(self.grad.chunks_exact(dim)) {
+            let first = !touched(self.rows.last[id as usize]);
+            let (value, state) = self.rows.get(id, self.slots);
+            let (own, rest) = state.split_at_mut(self.own);
+            let momentum = &mut rest[..self.sums - self.own];
+            f(
+                first,
+                Piece {
+                    value,
+                    own,
+                    momentum,
+                    grad,
+                },
+            );
+        }
+    }
+}
+
+/// Brings a row, given as its value and its slots, to the step that `idle` names.
+#[inline]
+pub(crate) fn catch_up(
+    rule: &Rule,
+    idle: &Idle,
+    value: &mut [f32],
+    state: &mut [f32],
+    last: &mut u32,
+) {
+    let steps = missed(*last, idle.through);
+    if steps != 0 && !(rule.is_still() && same_fold(idle.through - steps, idle.through)) {
+        *last = low(idle.through) | (*last & TOUCHED);
+        miss(rule, idle, steps, value, state);
+    }
+}
+
+/// Whether AdaGrad moves no sum between two steps.
+fn same_fold(from: u64, through: u64) -> bool {
+    from / average::FOLD == through / average::FOLD
+}
+
+fn miss(rule: &Rule, idle: &Idle, steps: u64, value: &mut [f32], state: &mut [f32]) {
     let from = idle.through - steps;
-    *last = low(idle.through) | (*last & TOUCHED);
-    let dim = row.len() / (1 + rule.slots());
-    let (value, state) = row.split_at_mut(dim);
+    let dim = value.len();
     let (own, rest) = state.split_at_mut(rule.method.slots() * dim);
     let (momentum, sums) = rest.split_at_mut(rule.momentum_slots() * dim);
     let gap = Gap {
@@ -184,6 +273,93 @@ mod tests {
         let again = row.clone();
         rule.catch_up(&progress, &mut row, &mut last);
         assert_eq!(row, again, "a row is caught up once");
+    }
+
+    #[test]
+    fn many_rows_at_once_are_the_rows_one_by_one() {
+        use crate::{Average, Method, Schedule};
+        let (rho, epsilon) = (0.9, 1e-6);
+        let methods = [
+            Method::Momentum,
+            Method::SparseMomentum,
+            Method::AdaGrad { epsilon },
+            Method::AdaDelta { rho, epsilon },
+            Method::RmsProp { rho, epsilon },
+            Method::DecayedAdaGrad { rho, epsilon },
+            Method::Adam {
+                beta1: 0.9,
+                beta2: 0.999,
+                epsilon,
+            },
+            Method::AdaMax {
+                beta1: 0.9,
+                beta2: 0.999,
+            },
+        ];
+        let averages = [
+            None,
+            Some(Average {
+                window: 0.5,
+                max_window: Some(100),
+            }),
+        ];
+        for method in methods {
+            for (momentum, l1, l2, average) in
+                [(0.0, 0.0, 0.0, averages[0]), (0.9, 1e-3, 1e-2, averages[1])]
+            {
+                let rule = Rule {
+                    method,
+                    momentum,
+                    l1,
+                    l2,
+                    average,
+                    schedule: Schedule::Constant,
+                    ..Rule::sgd(0.1)
+                };
+                together_is_one_by_one(&rule);
+            }
+        }
+    }
+
+    fn together_is_one_by_one(rule: &Rule) {
+        let (count, dim) = (9usize, 3);
+        let width = rule.slots() * dim;
+        let start: Vec<f32> = (0..count * dim).map(|i| i as f32 * 0.1 - 1.0).collect();
+        let (mut values, mut state, mut last) =
+            (start.clone(), vec![0.0; count * width], vec![0; count]);
+        let mut single: Vec<(Vec<f32>, u32)> = start
+            .chunks(dim)
+            .map(|value| ([value, &vec![0.0; width]].concat(), 0))
+            .collect();
+        let mut progress = crate::Progress::default();
+        for number in 1..=40usize {
+            let ids: Vec<u32> = (0..count as u32)
+                .filter(|id| number.is_multiple_of(*id as usize + 1))
+                .collect();
+            let grad: Vec<f32> = (0..ids.len() * dim)
+                .map(|i| ((i * 7 + number * 3) % 11) as f32 - 5.0)
+                .collect();
+            let step = rule.begin(&mut progress, 4);
+            let rows = Rows {
+                values: &mut values,
+                state: &mut state,
+                last: &mut last,
+                dim,
+            };
+            rule.update_rows(&step, rows, &ids, &grad);
+            for (id, grad) in ids.iter().zip(grad.chunks(dim)) {
+                let (row, mark) = &mut single[*id as usize];
+                rule.update_row(&step, row, mark, grad);
+            }
+        }
+        for (id, (row, mark)) in single.iter().enumerate() {
+            let together = [
+                &values[id * dim..(id + 1) * dim],
+                &state[id * width..(id + 1) * width],
+            ];
+            assert_eq!(*row, together.concat(), "row {id} under {rule:?}");
+            assert_eq!(*mark, last[id]);
+        }
     }
 
     #[test]

@@ -10,10 +10,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::average::{self, Average};
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, One, Piece, Pieces, Tail};
 use crate::method::Method;
 use crate::progress::{Idle, Progress, Step};
-use crate::rows;
+use crate::rows::{self, Rows, Touched};
 use crate::schedule::Schedule;
 
 /// All that decides how one parameter changes.
@@ -65,6 +65,14 @@ impl Rule {
 
     pub(crate) fn momentum_slots(&self) -> usize {
         usize::from(self.method.has_momentum() && self.momentum != 0.0)
+    }
+
+    /// Whether a row that no gradient reaches keeps its values: there is no momentum, decay or average. AdaGrad's
+    /// sums still move between its two slots; [`Rule::update_row`] makes up for that.
+    #[inline]
+    pub fn is_still(&self) -> bool {
+        let decays = (self.l1 != 0.0 || self.l2 != 0.0) && !self.method.ignores_decay();
+        self.method.rests() && self.momentum_slots() == 0 && self.average.is_none() && !decays
     }
 
     /// Tells a parameter that pass number `pass` (from 0) begins; schedules by pass use it.
@@ -126,8 +134,8 @@ impl Rule {
     pub fn update_row(&self, step: &Step, row: &mut [f32], last: &mut u32, grad: &[f32]) {
         let dim = grad.len();
         self.check(dim, row.len().saturating_sub(dim), dim);
-        rows::catch_up(self, &step.before, row, last);
         let (value, state) = row.split_at_mut(dim);
+        rows::catch_up(self, &step.before, value, state, last);
         let first = !rows::touched(*last);
         self.apply(step, self.row_tail(step), first, value, state, grad);
         self.method.fold(step, dim, state);
@@ -148,7 +156,54 @@ impl Rule {
             0,
             "a row is a value and its slots"
         );
-        rows::catch_up(self, &Idle::of(progress), row, last);
+        let (value, state) = row.split_at_mut(row.len() / (1 + self.slots()));
+        rows::catch_up(self, &Idle::of(progress), value, state, last);
+    }
+
+    /// [`Rule::update_row`] for many rows of a table, with what they share done once.
+    ///
+    /// `grad` holds the gradients of `ids`, one after the other; an id may occur once.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths of the table's slices or of `grad` do not fit its `dim`, or an id is outside the table.
+    pub fn update_rows(&self, step: &Step, mut rows: Rows<'_>, ids: &[u32], grad: &[f32]) {
+        self.check(rows.values.len(), rows.state.len(), rows.values.len());
+        assert_eq!(grad.len(), ids.len() * rows.dim, "a gradient for every row");
+        rows.catch_up(self, &step.before, ids);
+        self.apply_rows(step, &mut rows, ids, grad);
+        for &id in ids {
+            rows.last[id as usize] = rows::mark(step.number);
+        }
+    }
+
+    /// [`Rule::catch_up`] for many rows of a table.
+    pub fn catch_up_rows(&self, progress: &Progress, mut rows: Rows<'_>, ids: &[u32]) {
+        rows.catch_up(self, &Idle::of(progress), ids);
+    }
+
+    fn apply_rows(&self, step: &Step, rows: &mut Rows<'_>, ids: &[u32], grad: &[f32]) {
+        let own = self.method.slots() * rows.dim;
+        let sums = self.sums_at(rows.dim);
+        let pieces = Touched {
+            slots: self.slots(),
+            own,
+            sums,
+            rows,
+            ids,
+            grad,
+        };
+        self.method.apply(&self.row_tail(step), pieces);
+        if self.average.is_none() && !self.method.folds(step) {
+            return;
+        }
+        for &id in ids {
+            let (value, state) = rows.get(id, self.slots());
+            if self.average.is_some() {
+                average::add(step.average, value, &mut state[sums..]);
+            }
+            self.method.fold(step, value.len(), state);
+        }
     }
 
     /// Writes the averaged values into `out`: what testing and saving show when the rule has an average.
@@ -197,7 +252,7 @@ impl Rule {
             momentum,
             grad,
         };
-        self.method.apply(&tail, first, piece);
+        self.method.apply(&tail, One { first, piece });
         if self.average.is_some() {
             average::add(step.average, value, sums);
         }
@@ -254,36 +309,41 @@ impl Rule {
 }
 
 impl Method {
-    /// Runs the method's loop over a piece.
-    fn apply(&self, tail: &Tail, first: bool, piece: Piece<'_>) {
+    /// Runs the method's loop over pieces.
+    fn apply(&self, tail: &Tail, pieces: impl Pieces) {
         use crate::method as m;
         match *self {
             Method::Momentum | Method::TorchMomentum => {
-                elements::run(m::momentum::Kernel, tail, piece);
+                elements::run(|_| m::momentum::Kernel, tail, pieces);
             }
-            Method::SparseMomentum => elements::run(m::sparse_momentum::Kernel, tail, piece),
+            Method::SparseMomentum => elements::run(|_| m::sparse_momentum::Kernel, tail, pieces),
             Method::AdaGrad { epsilon } => {
-                elements::run(m::adagrad::Kernel::new(epsilon), tail, piece);
+                elements::run(|_| m::adagrad::Kernel::new(epsilon), tail, pieces);
             }
             Method::AdaDelta { rho, epsilon } => {
-                elements::run(m::adadelta::Kernel::new(rho, epsilon), tail, piece);
+                elements::run(|_| m::adadelta::Kernel::new(rho, epsilon), tail, pieces);
             }
             Method::RmsProp { rho, epsilon } => {
-                elements::run(m::rmsprop::Kernel::new(rho, epsilon, first), tail, piece);
+                let kernel = |first| m::rmsprop::Kernel::new(rho, epsilon, first);
+                elements::run(kernel, tail, pieces);
             }
             Method::DecayedAdaGrad { rho, epsilon } => {
-                let kernel = m::decayed_adagrad::Kernel::new(rho, epsilon, first);
-                elements::run(kernel, tail, piece);
+                let kernel = |first| m::decayed_adagrad::Kernel::new(rho, epsilon, first);
+                elements::run(kernel, tail, pieces);
             }
             Method::Adam {
                 beta1,
                 beta2,
                 epsilon,
-            } => elements::run(m::adam::Kernel::new(beta1, beta2, epsilon), tail, piece),
+            } => elements::run(
+                |_| m::adam::Kernel::new(beta1, beta2, epsilon),
+                tail,
+                pieces,
+            ),
             Method::AdaMax { beta1, beta2 } => {
-                elements::run(m::adamax::Kernel::new(beta1, beta2), tail, piece);
+                elements::run(|_| m::adamax::Kernel::new(beta1, beta2), tail, pieces);
             }
-            Method::Add { rate } => m::add::apply(rate, piece),
+            Method::Add { rate } => pieces.each(|_, piece| m::add::apply(rate, piece)),
         }
     }
 }

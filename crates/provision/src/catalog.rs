@@ -9,8 +9,11 @@ pub const DEFAULT_VERSION: &str = "1.34";
 /// Oldest and newest minor version (after the `1.`) that are accepted without asking the account.
 pub const VERSIONS: (u32, u32) = (31, 36);
 
-/// Day of the price list, and what it covers.
-pub const PRICES_AS_OF: &str = "2025-06, list prices of us-east-1, other regions by a factor";
+/// When the list of versions was made.
+pub const VERSIONS_AS_OF: &str = "2026-11";
+
+/// When the price list was made.
+pub const PRICES_AS_OF: &str = "2025-06";
 
 /// A machine type.
 #[derive(Debug, Clone, Copy, PartialEq)]

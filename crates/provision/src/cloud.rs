@@ -37,6 +37,8 @@ pub enum CloudError {
         endpoint: String,
         /// Why.
         reason: String,
+        /// No connection came about: no such host, refused, no route.
+        connecting: bool,
     },
     /// The answer could not be read.
     #[error("{action}: the answer of AWS cannot be read: {reason}")]
@@ -85,6 +87,17 @@ impl CloudError {
                 .iter()
                 .chain(&more)
                 .any(|word| self.code().contains(word))
+    }
+
+    /// Whether the service is not to be found there at all.
+    pub fn is_absent_service(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable {
+                connecting: true,
+                ..
+            }
+        ) || self.code() == "UnknownOperationException"
     }
 
     /// Whether the credentials are no longer good.
@@ -256,10 +269,29 @@ pub trait Cloud: Send + Sync {
     /// Disks that Kubernetes made for claims of this cluster.
     fn volumes(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
     fn delete_volume(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
-    /// ARNs of the load balancers in a VPC that carry no tag of ours.
+    /// Load balancers in a VPC that carry no tag of ours: ARNs, and names of classic ones.
     fn foreign_load_balancers(&self, vpc: &str)
     -> impl Future<Output = Answer<Vec<String>>> + Send;
     fn delete_load_balancer(&self, arn: &str) -> impl Future<Output = Answer<()>> + Send;
+
+    /// Security groups that Kubernetes made and left; the cluster itself must be gone.
+    fn leftover_groups(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    fn delete_group(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
+
+    /// Ids of the file systems that carry the cluster's tag.
+    fn file_systems(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    fn delete_file_system(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
+    /// How many mount targets a file system has.
+    fn mount_targets(&self, file_system: &str) -> impl Future<Output = Answer<usize>> + Send;
+
+    /// Kubernetes versions that EKS offers, with their support status.
+    fn eks_versions(&self) -> impl Future<Output = Answer<Vec<(String, String)>>> + Send;
+    fn eks_cluster_exists(&self, name: &str) -> impl Future<Output = Answer<bool>> + Send;
+    fn role_exists(&self, name: &str) -> impl Future<Output = Answer<bool>> + Send;
+    /// Name of a Route 53 zone, without the dot at its end.
+    fn hosted_zone(&self, id: &str) -> impl Future<Output = Answer<Option<String>>> + Send;
+    /// How many VPCs and elastic addresses the region has.
+    fn network_use(&self) -> impl Future<Output = Answer<(usize, usize)>> + Send;
 
     fn log_groups(&self, prefix: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
     fn delete_log_group(&self, name: &str) -> impl Future<Output = Answer<()>> + Send;
@@ -286,6 +318,8 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = Answer<Vec<u8>>> + Send;
     /// State of a key, such as `PendingDeletion`.
     fn key_state(&self, arn: &str) -> impl Future<Output = Answer<String>> + Send;
+    /// Lets the key go in seven days.
+    fn schedule_key_deletion(&self, arn: &str) -> impl Future<Output = Answer<()>> + Send;
     /// Actions that the caller may not do, of those asked for; `context` holds for every request.
     fn denied_actions(
         &self,

@@ -87,7 +87,10 @@ impl Estimate {
 pub fn estimate(spec: &ClusterSpec) -> Estimate {
     let factor = catalog::region_factor(&spec.region);
     let mut parts = Vec::new();
-    let mut notes = vec![format!("prices as of {}", catalog::PRICES_AS_OF)];
+    let mut notes = vec![format!(
+        "an estimate: list prices of us-east-1 as of {}, before tax and discounts",
+        catalog::PRICES_AS_OF
+    )];
     if factor.is_none() {
         notes.push(format!(
             "no price factor is known for {}; us-east-1 is taken",
@@ -95,6 +98,12 @@ pub fn estimate(spec: &ClusterSpec) -> Estimate {
         ));
     }
     let factor = factor.unwrap_or(1.0);
+    if (factor - 1.0).abs() > f64::EPSILON {
+        notes.push(format!(
+            "prices in {} are taken to be {factor} times those",
+            spec.region
+        ));
+    }
     control_plane(spec, factor, &mut parts, &mut notes);
     workers(spec, factor, &mut parts, &mut notes);
     network(spec, factor, &mut parts);

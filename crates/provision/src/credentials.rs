@@ -70,6 +70,13 @@ pub enum CredentialsError {
     Authority(#[source] rcgen::Error),
 }
 
+/// Days from `now` until a certificate expires; negative when it has.
+pub fn days_left(certificate: &str, now: OffsetDateTime) -> Option<i64> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
+    let end = pem.parse_x509().ok()?.validity().not_after.to_datetime();
+    Some((end - now).whole_days() - i64::from(end < now))
+}
+
 fn making(name: &str) -> impl FnOnce(rcgen::Error) -> CredentialsError {
     let name = name.to_owned();
     move |source| CredentialsError::Make { name, source }
@@ -220,6 +227,16 @@ mod tests {
             assert!(pair.key.starts_with("-----BEGIN PRIVATE KEY-----"));
             assert!(!format!("{pair:?}").contains("PRIVATE"));
         }
+    }
+
+    #[test]
+    fn expiry_is_counted_in_whole_days() {
+        let now = OffsetDateTime::now_utc();
+        let ca = authority(&spec(), now).unwrap().certificate;
+        let left = days_left(&ca, now).unwrap();
+        assert!((CA_DAYS - 2..=CA_DAYS).contains(&left), "{left}");
+        assert!(days_left(&ca, now + Duration::days(CA_DAYS + 2)).unwrap() < 0);
+        assert_eq!(days_left("nonsense", now), None);
     }
 
     #[test]

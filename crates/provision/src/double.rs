@@ -38,6 +38,16 @@ pub(crate) struct Account {
     pub buckets: BTreeMap<String, BTreeSet<String>>,
     pub log_groups: BTreeSet<String>,
     pub retained: BTreeSet<String>,
+    /// Security groups that Kubernetes left.
+    pub groups: BTreeSet<String>,
+    /// File systems that carry the tag, by id, with the number of their mount targets.
+    pub file_systems: BTreeMap<String, usize>,
+    /// Keys that wait for their deletion.
+    pub pending_keys: BTreeSet<String>,
+    /// What exists outside the stacks: EKS clusters and roles by name, buckets of others.
+    pub foreign: BTreeSet<String>,
+    /// Services that the region lacks.
+    pub lacking: BTreeSet<&'static str>,
     /// Every call, in order.
     pub calls: Vec<String>,
     /// Calls from this number on (counted from 0) fail with this, so many times.
@@ -87,6 +97,19 @@ impl Double {
 }
 
 impl Account {
+    /// Refuses like a host that does not exist.
+    fn answers(&self, service: &'static str) -> Answer<()> {
+        if !self.lacking.contains(service) {
+            return Ok(());
+        }
+        Err(CloudError::Unreachable {
+            action: format!("{service}:Describe"),
+            endpoint: format!("https://{service}.us-west-2.amazonaws.com"),
+            reason: "no such host".to_owned(),
+            connecting: true,
+        })
+    }
+
     fn find(&mut self, name: &str) -> Option<&mut FakeStack> {
         self.stacks.values_mut().find(|stack| {
             stack.view.id == name || stack.view.id.starts_with(&format!("arn:{name}/"))
@@ -168,6 +191,12 @@ impl Account {
             .map(|(key, _)| (key.clone(), format!("{name}.{key}")))
             .collect();
         if name.ends_with("-storage") {
+            let given = self.stacks[name].template["Resources"]["MountTarget1"]["Properties"]
+                ["FileSystemId"]
+                .as_str()
+                .map(str::to_owned);
+            let id = given.unwrap_or(format!("{name}.FileSystemId"));
+            self.file_systems.insert(id, 2);
             let interface = |id: &str| Interface {
                 id: id.to_owned(),
                 status: "in-use".to_owned(),
@@ -193,6 +222,12 @@ impl Account {
                         ),
                     ));
                 }
+            }
+            if let Some(group) = self.groups.first() {
+                return Some((
+                    "Vpc",
+                    format!("The vpc has dependencies and cannot be deleted: {group}"),
+                ));
             }
             if let Some(interface) = self.interfaces.first() {
                 return Some((
@@ -230,6 +265,12 @@ impl Account {
             }
         }
         if name.ends_with("-storage") {
+            let resource = &stack.template["Resources"]["FileSystem"];
+            let stays = resource.is_null() || resource["DeletionPolicy"] == "Retain";
+            self.file_systems.retain(|_, count| {
+                *count = 0;
+                stays
+            });
             self.interfaces
                 .retain(|interface| !interface.id.starts_with("eni-efs"));
         }
@@ -239,6 +280,7 @@ impl Account {
                 status: "available".to_owned(),
                 description: "aws-K8S-i-1".to_owned(),
             });
+            self.groups.insert("sg-k8s-elb".to_owned());
             let cluster = name.rsplit_once('-').unwrap().0;
             self.log_groups
                 .insert(format!("/aws/eks/{cluster}/cluster"));
@@ -477,6 +519,92 @@ impl Cloud for Double {
         })
     }
 
+    async fn leftover_groups(&self, _cluster: &str) -> Answer<Vec<String>> {
+        self.call("leftover_groups", |account| {
+            Ok(account.groups.iter().cloned().collect())
+        })
+    }
+
+    async fn delete_group(&self, id: &str) -> Answer<()> {
+        self.call(&format!("delete_group {id}"), |account| {
+            account.groups.remove(id);
+            Ok(())
+        })
+    }
+
+    async fn file_systems(&self, _cluster: &str) -> Answer<Vec<String>> {
+        self.call("file_systems", |account| {
+            account.answers("elasticfilesystem")?;
+            Ok(account.file_systems.keys().cloned().collect())
+        })
+    }
+
+    async fn delete_file_system(&self, id: &str) -> Answer<()> {
+        self.call(&format!("delete_file_system {id}"), |account| {
+            if account.file_systems.get(id).is_some_and(|count| *count > 0) {
+                return Err(refused(
+                    "DeleteFileSystem",
+                    "FileSystemInUse",
+                    "has mount targets",
+                ));
+            }
+            account.file_systems.remove(id);
+            account.retained.retain(|name| !name.contains(".File"));
+            Ok(())
+        })
+    }
+
+    async fn mount_targets(&self, file_system: &str) -> Answer<usize> {
+        self.call("mount_targets", |account| {
+            account
+                .file_systems
+                .get(file_system)
+                .copied()
+                .ok_or(refused("DescribeMountTargets", "FileSystemNotFound", ""))
+        })
+    }
+
+    async fn eks_versions(&self) -> Answer<Vec<(String, String)>> {
+        self.call("eks_versions", |account| {
+            account.answers("eks")?;
+            let all = [
+                ("1.33", "EXTENDED_SUPPORT"),
+                ("1.34", "STANDARD_SUPPORT"),
+                ("1.35", "STANDARD_SUPPORT"),
+            ];
+            Ok(all
+                .map(|(version, status)| (version.to_owned(), status.to_owned()))
+                .to_vec())
+        })
+    }
+
+    async fn eks_cluster_exists(&self, name: &str) -> Answer<bool> {
+        self.call("eks_cluster_exists", |account| {
+            Ok(account.foreign.contains(name))
+        })
+    }
+
+    async fn role_exists(&self, name: &str) -> Answer<bool> {
+        self.call("role_exists", |account| Ok(account.foreign.contains(name)))
+    }
+
+    async fn hosted_zone(&self, id: &str) -> Answer<Option<String>> {
+        self.call("hosted_zone", |_| {
+            Ok((id == "Z1").then(|| "example.com".to_owned()))
+        })
+    }
+
+    async fn network_use(&self) -> Answer<(usize, usize)> {
+        self.call("network_use", |account| {
+            let vpcs = account
+                .stacks
+                .keys()
+                .filter(|name| name.ends_with("-base"))
+                .count();
+            Ok((vpcs + 1 + account.foreign.len(), 0))
+        })
+    }
+
     async fn log_groups(&self, prefix: &str) -> Answer<Vec<String>> {
         self.call("log_groups", |account| {
             Ok(account
@@ -567,8 +695,23 @@ impl Cloud for Double {
         self.call("encrypt", |_| Ok(cipher))
     }
 
-    async fn key_state(&self, _arn: &str) -> Answer<String> {
-        self.call("key_state", |_| Ok("PendingDeletion".to_owned()))
+    async fn key_state(&self, arn: &str) -> Answer<String> {
+        self.call("key_state", |account| {
+            let ours = arn.contains(".Key");
+            let state = match (ours, account.pending_keys.contains(arn)) {
+                (true, false) => "Enabled",
+                (true, true) => "PendingDeletion",
+                (false, _) => "Disabled",
+            };
+            Ok(state.to_owned())
+        })
+    }
+
+    async fn schedule_key_deletion(&self, arn: &str) -> Answer<()> {
+        self.call(&format!("schedule_key_deletion {arn}"), |account| {
+            account.pending_keys.insert(arn.to_owned());
+            Ok(())
+        })
     }
 
     async fn denied_actions(
@@ -591,8 +734,8 @@ impl Cloud for Double {
         })
     }
 
-    async fn quota(&self, _service: &str, _code: &str) -> Answer<Option<f64>> {
-        self.call("quota", |_| Ok(Some(32.0)))
+    async fn quota(&self, _service: &str, code: &str) -> Answer<Option<f64>> {
+        self.call("quota", |_| Ok((code == "L-1216C47A").then_some(32.0)))
     }
 
     async fn tagged(&self, _cluster: &str) -> Answer<Vec<String>> {

@@ -90,6 +90,8 @@ fn variants(mode: Mode) -> Vec<(String, ClusterSpec)> {
     inside.control_plane.allowed_cidrs.clear();
     inside.ssh_key_name = Some("my-key".to_owned());
     inside.tags.insert("team".to_owned(), "ads".to_owned());
+    let (_, mut kept) = case(mode, Capacity::OnDemand, true, false, 2);
+    kept.storage.file_system_id = Some("fs-0123456789abcdef0".to_owned());
     let mut arm = plain(mode);
     arm.workers.instance_types = vec!["m7g.large".to_owned()];
     arm.control_plane.instance_type = "t4g.medium".to_owned();
@@ -97,6 +99,7 @@ fn variants(mode: Mode) -> Vec<(String, ClusterSpec)> {
         (name("public"), public),
         (name("nat-per-zone"), per_zone),
         (name("inside-only"), inside),
+        (name("own-key-kept-files"), kept),
         (name("arm"), arm),
     ]
 }
@@ -126,6 +129,6 @@ mod tests {
         }
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 56);
+        assert_eq!(names.len(), 58);
     }
 }

@@ -84,6 +84,19 @@ pub const HOSTED_ZONE: NameRule = NameRule {
     },
 };
 
+/// EFS file systems.
+pub const FILE_SYSTEM: NameRule = NameRule {
+    what: "file system id",
+    length: (11, 43),
+    form: "fs- and hexadecimal digits, such as fs-0123456789abcdef0",
+    accepts: |name| {
+        name.strip_prefix("fs-").is_some_and(|rest| {
+            rest.bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        })
+    },
+};
+
 /// Tag keys; `aws:` is reserved.
 pub const TAG_KEY: NameRule = NameRule {
     what: "tag key",

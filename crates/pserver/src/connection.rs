@@ -4,6 +4,7 @@ use crate::data;
 use crate::host::{Host, chain};
 use crate::saving;
 use crate::server::Level;
+use crate::service::invalid;
 use std::sync::Arc;
 use wire::channel::{Channel, ChannelError};
 use wire::frame::{FrameError, Kind};
@@ -183,7 +184,7 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
                 let fill = |run: &crate::run::Run| receive_initial(channel, run, &initial);
                 host.open(hello.trainer, (epoch, start), *spec, fill)
             }
-            Command::Save { directory } => saving::save(host, directory.as_ref()),
+            Command::Save { directory, what } => saving::save(host, directory.as_ref(), what),
             Command::Load { directory } => saving::load(host, directory.as_ref()),
             Command::Fail { reason } => {
                 let effect = host
@@ -207,18 +208,22 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
     }
 }
 
-/// Receives the values that trainer 0 brings, one frame for each announced table and port.
+/// Rows that one frame of initial values may have.
+const INITIAL_ROWS: u32 = 1 << 20;
+
+/// Receives the values that trainer 0 brings: one frame for each port of an announced dense table, or rows.
 fn receive_initial(
     channel: &mut Channel,
     run: &crate::run::Run,
     tables: &[wire::TableId],
 ) -> Result<(), Refusal> {
-    let invalid = |text: String| Refusal {
-        code: Code::Invalid,
-        text,
-    };
     let mut values = Vec::new();
     for table in tables {
+        let sparse = run.tables.get(table.index()).is_some_and(|t| t.spec.sparse);
+        if sparse {
+            receive_initial_rows(channel, run, *table)?;
+            continue;
+        }
         for port in 0..run.place.topology.ports as usize {
             let (head, hot) = channel
                 .expect_hot(Kind::Initial)
@@ -241,6 +246,45 @@ fn receive_initial(
         }
     }
     Ok(())
+}
+
+/// Receives the rows of a sparse table that trainer 0 brings, until a frame without rows.
+fn receive_initial_rows(
+    channel: &mut Channel,
+    run: &crate::run::Run,
+    table: wire::TableId,
+) -> Result<(), Refusal> {
+    let broken = |error: ChannelError| invalid(chain(&error));
+    let unfit = || invalid(format!("initial rows of table {table} do not fit"));
+    let cols = run.tables[table.index()].cols();
+    let (mut ids, mut values) = (Vec::new(), Vec::new());
+    loop {
+        let (head, hot) = channel.expect_hot(Kind::Initial).map_err(broken)?;
+        let count = hot.count as usize;
+        let bytes = 4 + cols * head.encoding.bytes();
+        if hot.table != table || head.payload != (count * bytes) as u64 || hot.count > INITIAL_ROWS
+        {
+            return Err(unfit());
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let service = run.services.get(hot.value as usize).ok_or_else(unfit)?;
+        let Some(crate::service::Piece::Sparse(piece)) = service.pieces().get(table.index()) else {
+            return Err(unfit());
+        };
+        ids.resize(count, 0_u32);
+        values.resize(count * cols, 0.0);
+        channel
+            .read_bytes(bytemuck::cast_slice_mut(&mut ids))
+            .map_err(broken)?;
+        channel
+            .read_values(head.encoding, &mut values)
+            .map_err(broken)?;
+        piece
+            .set_values(&run.tables[table.index()], &ids, &values)
+            .map_err(invalid)?;
+    }
 }
 
 /// The error for a frame that a data connection must not carry.

@@ -2,6 +2,7 @@
 
 use crate::host::{Host, chain};
 use crate::run::{OpenError, Place, Run};
+use crate::saving;
 use crate::server::Level;
 use crate::service::Piece;
 use std::sync::{Arc, PoisonError};
@@ -59,6 +60,9 @@ impl Host {
             topology: wanted.topology,
             trainers: self.config.trainers,
         };
+        if let (Start::Fresh, Some(origin)) = (start, spec.origin.clone()) {
+            return saving::open(epoch, spec, place, &origin);
+        }
         let made = match start {
             Start::Fresh => Run::fresh(epoch, spec, place),
             Start::Continue { step, pass } => {

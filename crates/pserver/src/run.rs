@@ -65,12 +65,18 @@ impl Run {
     pub fn fresh(epoch: Epoch, spec: JobSpec, place: Place) -> Result<Self, OpenError> {
         let boundary = Boundary {
             step: Step(0),
-            pass: 0,
+            pass: spec.first_pass,
             batches: vec![0; place.trainers as usize],
         };
-        Self::build(epoch, spec, place, &boundary, |run_table, port, index| {
+        let run = Self::build(epoch, spec, place, &boundary, |run_table, port, index| {
             new_piece(run_table, &place, port, index)
-        })
+        })?;
+        for service in &run.services {
+            for (table, piece) in run.tables.iter().zip(service.pieces()) {
+                piece.change_progress(|p| table.rule.start_pass(p, boundary.pass));
+            }
+        }
+        Ok(run)
     }
 
     /// A run that goes on with the pieces of the last one, which stood at `boundary`.

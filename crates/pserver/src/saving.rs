@@ -1,22 +1,134 @@
-//! Saves and loads sparse tables that no trainer could hold (`--loadsave_parameters_in_pserver`).
+//! Saves and loads on request of trainer 0, beside the model that it writes.
 //!
-//! A file `pserver.NNNN` for each service, NNNN its number; the format is that of snapshots, so that another
-//! number of servers can load them. As in v1 only values count: optimizer state starts anew after a load.
+//! - Rows: sparse tables that no trainer could hold (`--loadsave_parameters_in_pserver`). A file `pserver.NNNN` for
+//!   each service, NNNN its number. As in v1 only values count: optimizer state starts anew after a load.
+//! - State: everything, to go on exactly in another job. A snapshot of its own in the directory that is named.
+//!
+//! The format is that of snapshots, so that another number of servers can load what was saved.
 
 use crate::host::{Host, chain};
-use crate::run::Run;
+use crate::run::{OpenError, Place, Run};
 use crate::service::Piece;
 use crate::snapshot::format::{FormatError, PartReader, Section};
-use crate::snapshot::store::{StoreError, read_file, write_file};
+use crate::snapshot::store::{Manifest, StoreError, read_file, write_file};
+use crate::snapshot::writer::write_blocks;
+use crate::snapshot::{Store, Wanted};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wire::message::{Code, Refusal};
+use wire::message::{Code, Refusal, Saved};
 use wire::recovery::Boundary;
+use wire::spec::Origin;
+use wire::{Epoch, JobSpec};
 
-/// Writes this server's rows of all sparse tables.
-pub(crate) fn save(host: &Host, directory: &Path) -> Result<(), Refusal> {
+/// The name of the job in saved state: any job with the same tables may go on from it.
+const ANY_JOB: &str = "saved";
+
+/// Writes this server's part into a directory that exists.
+pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Refusal> {
     let run = present(host)?;
+    // Made here it would be another directory than the trainer's, on another machine.
+    if !directory.is_dir() {
+        return Err(refused(format!(
+            "there is no directory {}; trainers and servers must share it",
+            directory.display()
+        )));
+    }
+    match what {
+        Saved::Rows => save_rows(&run, directory),
+        Saved::State => save_state(&run, directory).map_err(unable),
+    }
+}
+
+/// Writes values, state and scalars of all tables. The tables must not change meanwhile.
+fn save_state(run: &Run, directory: &Path) -> Result<(), StoreError> {
+    let store = Store::new(directory.to_owned());
+    let (step, pass, _) = run
+        .services
+        .first()
+        .map_or((0, 0, Vec::new()), crate::service::Service::look);
+    let boundary = Boundary {
+        step: wire::Step(step),
+        pass,
+        batches: Vec::new(),
+    };
+    let mut files = Vec::new();
+    for (port, service) in run.services.iter().enumerate() {
+        let progress = service.pieces().iter().map(Piece::progress).collect();
+        let header = run.header(boundary.clone(), progress);
+        let name = (run.place.server, port);
+        let part = store.write_part(boundary.step, name, &header, |writer| {
+            for (table, piece) in service.pieces().iter().enumerate() {
+                match piece {
+                    Piece::Absent => {}
+                    Piece::Dense(piece) => {
+                        write_blocks(writer, table, piece.blocks(), &piece.read())?;
+                    }
+                    Piece::Sparse(piece) => piece.dump(|shard, ids, rows| {
+                        writer.section(&Section::Rows {
+                            table,
+                            shard,
+                            ids,
+                            rows,
+                        })
+                    })?,
+                }
+            }
+            Ok(())
+        })?;
+        files.push(part);
+    }
+    let wanted = run.wanted();
+    store.write_manifest(&Manifest {
+        job: ANY_JOB.to_owned(),
+        shapes: wanted.shapes,
+        boundary,
+        topology: wanted.topology,
+        server: wanted.server,
+        files,
+    })
+}
+
+/// Opens a job from what another one saved.
+pub(crate) fn open(
+    epoch: Epoch,
+    spec: JobSpec,
+    place: Place,
+    origin: &Origin,
+) -> Result<Run, Refusal> {
+    let failed = |error: OpenError| Refusal {
+        code: Code::Invalid,
+        text: chain(&error),
+    };
+    let run = Run::fresh(epoch, spec.clone(), place).map_err(failed)?;
+    let directory = match origin {
+        Origin::Rows(directory) => {
+            load_rows(&run, directory.as_ref())?;
+            return Ok(run);
+        }
+        Origin::State(directory) => Path::new(directory),
+    };
+    let store = Store::new(directory.to_owned());
+    let wanted = Wanted {
+        job: ANY_JOB.to_owned(),
+        ..run.wanted()
+    };
+    let Some(step) = store.list(&wanted).pop() else {
+        return Err(refused(format!(
+            "{} has no complete state of this model's tables",
+            directory.display()
+        )));
+    };
+    let mut take = |reader: &mut PartReader<_>| run.take_part(reader);
+    let boundary = store.restore(step, &wanted, &mut take).map_err(unable)?;
+    let boundary = Boundary {
+        batches: vec![0; place.trainers as usize],
+        ..boundary
+    };
+    Run::resumed(epoch, &run, spec, &boundary).map_err(failed)
+}
+
+fn save_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
     let boundary = run.boundary().unwrap_or(Boundary {
         step: wire::Step(0),
         pass: 0,
@@ -57,7 +169,10 @@ pub(crate) fn save(host: &Host, directory: &Path) -> Result<(), Refusal> {
 /// Replaces this server's rows by those saved in a directory. All files are checked first, so a bad one changes
 /// nothing.
 pub(crate) fn load(host: &Host, directory: &Path) -> Result<(), Refusal> {
-    let run = present(host)?;
+    load_rows(&*present(host)?, directory)
+}
+
+fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
     let files = files(directory)
         .map_err(|cause| refused(format!("list {}: {cause}", directory.display())))?;
     if files.is_empty() {
@@ -67,14 +182,14 @@ pub(crate) fn load(host: &Host, directory: &Path) -> Result<(), Refusal> {
         )));
     }
     for path in &files {
-        read_file(path, &mut |reader| each(&run, reader, |_, _, _, _| Ok(()))).map_err(unable)?;
+        read_file(path, &mut |reader| each(run, reader, |_, _, _, _| Ok(()))).map_err(unable)?;
     }
     (0..run.tables.len())
         .for_each(|table| run.sparse_pieces(table).for_each(|piece| piece.clear()));
     for path in &files {
         read_file(path, &mut |reader| {
-            each(&run, reader, |table, shard, ids, rows| {
-                restore(&run, table, shard, ids, rows)
+            each(run, reader, |table, shard, ids, rows| {
+                restore(run, table, shard, ids, rows)
             })
         })
         .map_err(unable)?;

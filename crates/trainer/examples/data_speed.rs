@@ -107,6 +107,7 @@ fn measure(
         config_directory: None,
         python: PathBuf::from("python3"),
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/python"),
+        python_path: None,
         workers: Some(workers),
     };
     let inputs = [("word", WORDS as usize), ("label", 2)].map(|(name, size)| Input {

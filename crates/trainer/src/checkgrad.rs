@@ -15,8 +15,8 @@ use crate::report::Report;
 /// A parameter passes if the ratio differs from 1 by at most this.
 const TOLERANCE: f64 = 0.01;
 
-/// The part of the cost that rounding to single precision may hide; what a small step is allowed in addition.
-const ROUNDING: f64 = 1e-8;
+/// The part of the cost that rounding to single precision may hide (2⁻²⁴); what a small step is allowed in addition.
+const ROUNDING: f64 = 6e-8;
 
 /// Checks every parameter on one batch; an error names those that fail.
 pub fn check(
@@ -31,49 +31,17 @@ pub fn check(
     network.backward(parameters, &mut gradients, &mut |_, _| {});
     let specs = network.parameters().to_vec();
     let mut bad = Vec::new();
-    for (index, spec) in specs.iter().enumerate() {
-        if spec.is_static {
-            continue;
-        }
+    for (index, spec) in specs.iter().enumerate().filter(|(_, s)| !s.is_static) {
         let gradient = dense(gradients.get(ParameterIndex(index)), spec.size(), spec.cols);
-        let direction = direction(&gradient, index as u64);
-        let slope: f64 = dot(&gradient, &direction);
-        if slope == 0.0 {
+        let line = Line::new(index, &gradient, cost);
+        if line.slope == 0.0 {
             let text = format!("{:<20} no gradient in this batch", spec.name);
             report.line(Level::Warning, "Trainer.cpp:310", &text);
             continue;
         }
-        let tried = steps(eps).map(|eps| {
-            let step = eps * cost.abs().max(f64::MIN_POSITIVE) / slope;
-            let ahead = shifted(network, parameters, batch, index, &direction, step)?;
-            let behind = shifted(network, parameters, batch, index, &direction, -step)?;
-            Ok(Trial {
-                step,
-                ahead,
-                behind,
-                promised: slope * step,
-            })
-        });
-        let tried = tried.collect::<Result<Vec<_>, TrainError>>()?;
-        let Some(trial) = tried.into_iter().min_by(Trial::closer) else {
-            continue;
-        };
-        let ratio = trial.ratio();
-        let allowed = TOLERANCE + ROUNDING * (cost / trial.promised).abs();
-        let wrong = ratio.is_nan() || ratio.abs() > allowed;
-        let text = format!(
-            "{:<20} step={:<12} cost1={:<10} cost2={:<10} true_delta={:<12} analytic_delta={:<12} diff={}{}",
-            spec.name,
-            general(trial.step),
-            general(trial.ahead),
-            general(trial.behind),
-            general(trial.true_delta()),
-            general(trial.promised),
-            general(ratio),
-            if wrong { " ***" } else { "" },
-        );
-        report.line(Level::Info, "Trainer.cpp:315", &text);
-        if wrong {
+        let trial = line.closest(network, parameters, batch, eps)?;
+        report.line(Level::Info, "Trainer.cpp:315", &trial.text(&spec.name));
+        if !trial.agrees() {
             bad.push(spec.name.clone());
         }
     }
@@ -84,12 +52,79 @@ pub fn check(
     }
 }
 
-/// Step sizes to try: where the cost is curved only a small step is true, where it is flat only a large one rises
+/// Parts of `eps` to try: where the cost is curved only a small step is true, where it is flat only a large one rises
 /// above rounding. A wrong gradient disagrees at all of them.
-fn steps(eps: f64) -> impl Iterator<Item = f64> {
-    [1.0, 0.1, 0.01, 0.001]
-        .into_iter()
-        .map(move |part| eps * part)
+const STEPS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
+
+/// The line along which one parameter is moved.
+struct Line {
+    parameter: usize,
+    direction: Vec<f32>,
+    /// How much the cost grows along the direction, if the gradient is right.
+    slope: f64,
+    /// The cost at the start.
+    cost: f64,
+}
+
+impl Line {
+    fn new(parameter: usize, gradient: &[f32], cost: f64) -> Line {
+        let direction = direction(gradient, parameter as u64);
+        Line {
+            parameter,
+            slope: dot(gradient, &direction),
+            direction,
+            cost,
+        }
+    }
+
+    /// The first step at which truth and promise agree, or the one at which they are closest.
+    fn closest(
+        &self,
+        network: &mut Network,
+        parameters: &mut Parameters,
+        batch: &Batch,
+        eps: f64,
+    ) -> Result<Trial, TrainError> {
+        let mut closest: Option<Trial> = None;
+        for part in STEPS {
+            let step = part * eps * self.cost.abs().max(f64::MIN_POSITIVE) / self.slope;
+            let mut at = |step| self.cost_at(network, parameters, batch, step);
+            let trial = Trial {
+                step,
+                ahead: at(step)?,
+                behind: at(-step)?,
+                promised: self.slope * step,
+                cost: self.cost,
+            };
+            if trial.agrees() {
+                return Ok(trial);
+            }
+            closest = Some(match closest {
+                Some(best) if best.ratio().abs() <= trial.ratio().abs() => best,
+                _ => trial,
+            });
+        }
+        Ok(closest.expect("there are steps to try"))
+    }
+
+    /// The cost with the parameter moved along the line; the parameter is as before afterwards.
+    fn cost_at(
+        &self,
+        network: &mut Network,
+        parameters: &mut Parameters,
+        batch: &Batch,
+        step: f64,
+    ) -> Result<f64, TrainError> {
+        let original = parameters.0[self.parameter].clone();
+        if let Values::Full(values) = &mut parameters.0[self.parameter] {
+            for (value, d) in values.iter_mut().zip(&self.direction) {
+                *value = (f64::from(*value) + step * f64::from(*d)) as f32;
+            }
+        }
+        let result = cost(network, parameters, batch);
+        parameters.0[self.parameter] = original;
+        result
+    }
 }
 
 /// What happened with one step size.
@@ -98,6 +133,7 @@ struct Trial {
     ahead: f64,
     behind: f64,
     promised: f64,
+    cost: f64,
 }
 
 impl Trial {
@@ -110,8 +146,22 @@ impl Trial {
         self.true_delta() / self.promised - 1.0
     }
 
-    fn closer(&self, other: &Trial) -> std::cmp::Ordering {
-        self.ratio().abs().total_cmp(&other.ratio().abs())
+    fn agrees(&self) -> bool {
+        let allowed = TOLERANCE + ROUNDING * (self.cost / self.promised).abs();
+        self.ratio().abs() <= allowed
+    }
+
+    fn text(&self, name: &str) -> String {
+        format!(
+            "{name:<20} step={:<12} cost1={:<10} cost2={:<10} true_delta={:<12} analytic_delta={:<12} diff={}{}",
+            general(self.step),
+            general(self.ahead),
+            general(self.behind),
+            general(self.true_delta()),
+            general(self.promised),
+            general(self.ratio()),
+            if self.agrees() { "" } else { " ***" },
+        )
     }
 }
 
@@ -127,26 +177,6 @@ fn cost(network: &mut Network, parameters: &Parameters, batch: &Batch) -> Result
     network
         .forward(parameters, batch, Pass::Train { noise: 1 })
         .map_err(failed)
-}
-
-/// The cost with one parameter moved along a direction; the parameter is as before afterwards.
-fn shifted(
-    network: &mut Network,
-    parameters: &mut Parameters,
-    batch: &Batch,
-    index: usize,
-    direction: &[f32],
-    step: f64,
-) -> Result<f64, TrainError> {
-    let original = parameters.0[index].clone();
-    if let Values::Full(values) = &mut parameters.0[index] {
-        for (value, d) in values.iter_mut().zip(direction) {
-            *value = (f64::from(*value) + step * f64::from(*d)) as f32;
-        }
-    }
-    let result = cost(network, parameters, batch);
-    parameters.0[index] = original;
-    result
 }
 
 fn dense(gradient: &Gradient, size: usize, cols: usize) -> Vec<f32> {
@@ -187,4 +217,45 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
         .zip(b)
         .map(|(x, y)| f64::from(*x) * f64::from(*y))
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(ahead: f64, behind: f64) -> Trial {
+        Trial {
+            step: 0.1,
+            ahead,
+            behind,
+            promised: 0.5,
+            cost: 10.0,
+        }
+    }
+
+    #[test]
+    fn one_part_in_a_hundred_is_allowed_and_marked_beyond() {
+        assert!(trial(10.504, 9.5).agrees());
+        let wrong = trial(10.6, 9.5);
+        assert!(!wrong.agrees() && wrong.text("w").ends_with(" ***"));
+        assert!(!trial(f64::NAN, 9.5).agrees());
+    }
+
+    #[test]
+    fn a_direction_is_never_against_its_gradient() {
+        let gradient = [0.5, -1.0, 0.25, 0.0];
+        for seed in 0..50 {
+            assert!(dot(&gradient, &direction(&gradient, seed)) > 0.0);
+        }
+        assert_eq!(direction(&[0.0; 3], 1), [0.0; 3]);
+    }
+
+    #[test]
+    fn rows_that_a_batch_touched_become_a_whole_gradient() {
+        let rows = Gradient::Rows {
+            ids: vec![0, 2],
+            values: vec![1.0, 2.0, 3.0, 4.0],
+        };
+        assert_eq!(dense(&rows, 6, 2), [1.0, 2.0, 0.0, 0.0, 3.0, 4.0]);
+    }
 }

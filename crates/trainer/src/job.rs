@@ -1,20 +1,22 @@
 //! Puts a trainer together and runs what was asked for: train, test, check gradients, take times.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use config::{DataConfig, ParameterConfig, TrainerConfig};
-use nn::{Evaluators, Gradients, Network, Parameters, Pass};
+use config::{DataConfig, ModelConfig, ParameterConfig, TrainerConfig};
+use nn::{Evaluators, InputSpec, Network, Parameters};
 use wire::Mode;
+use wire::spec::Origin;
 
 use crate::checkgrad;
 use crate::data::{self, Source};
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::loading;
 use crate::log::Level;
 use crate::models;
-use crate::number::general;
-use crate::pass_directory::{self, Extras, STATE};
+use crate::pass_directory::{self, Extras, SERVERS, STATE};
 use crate::predict;
 use crate::report::Report;
 use crate::rules;
@@ -22,10 +24,12 @@ use crate::saving::Saver;
 use crate::settings::{Remote, Settings};
 use crate::state_file;
 use crate::testing::Tester;
+use crate::timing::Timing;
 use crate::train::Trainer;
+use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
 use crate::updater::remote::{JobTables, RemoteUpdater};
-use crate::updater::{Position, Updater};
+use crate::updater::{Position, UpdateError, Updater};
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,29 +66,40 @@ pub fn run(
     })
 }
 
+fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
+    let model = config.model_config.as_ref();
+    model.ok_or(TrainError::Configuration("describes no network"))
+}
+
 fn network(config: &TrainerConfig) -> Result<Network, TrainError> {
-    let model = config
-        .model_config
-        .as_ref()
-        .ok_or(TrainError::Configuration("describes no network"))?;
-    Ok(Network::new(model)?)
+    Ok(Network::new(model(config)?)?)
+}
+
+fn inspector(config: &TrainerConfig, settings: &Settings) -> Result<Inspector, TrainError> {
+    let directory = settings.data.directories.first();
+    let directory = directory.map_or(Path::new(""), PathBuf::as_path);
+    Ok(Inspector::new(
+        model(config)?,
+        settings.reporting,
+        directory,
+    ))
 }
 
 fn test_source(
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
 ) -> Result<Option<Source>, TrainError> {
     let Some(data) = &config.test_data_config else {
         return Ok(None);
     };
-    open(data, config, network, settings, (0, false)).map(Some)
+    open(data, config, inputs, settings, (0, false)).map(Some)
 }
 
 /// The training data of each trainer that this process plays.
 fn train_sources(
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
 ) -> Result<Vec<Source>, TrainError> {
     let data = config
@@ -92,18 +107,32 @@ fn train_sources(
         .as_ref()
         .ok_or(TrainError::Configuration("names no training data"))?;
     (0..settings.data.directories.len())
-        .map(|played| open(data, config, network, settings, (played, true)))
+        .map(|played| open(data, config, inputs, settings, (played, true)))
         .collect()
+}
+
+/// Training and test data. Both are opened at the same time, because each waits for Python to start.
+fn all_sources(
+    config: &TrainerConfig,
+    inputs: &[InputSpec],
+    settings: &Settings,
+) -> Result<(Vec<Source>, Option<Source>), TrainError> {
+    std::thread::scope(|scope| {
+        let test = scope.spawn(|| test_source(config, inputs, settings));
+        let train = train_sources(config, inputs, settings);
+        let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((train?, test?))
+    })
 }
 
 fn open(
     data: &DataConfig,
     config: &TrainerConfig,
-    network: &Network,
+    inputs: &[InputSpec],
     settings: &Settings,
     (played, training): (usize, bool),
 ) -> Result<Source, TrainError> {
-    let inputs = network.inputs().iter().map(|input| data::Input {
+    let inputs = inputs.iter().map(|input| data::Input {
         name: input.name.clone(),
         size: input.size,
     });
@@ -120,16 +149,27 @@ fn open(
         config_directory: settings.config_file.parent().map(Path::to_owned),
         python: files.python.clone(),
         package: files.package.clone(),
+        python_path: files.python_path.clone(),
         workers: files.workers,
     };
     Ok(data::open(data, &inputs, &options)?)
 }
 
-fn evaluators(config: &TrainerConfig) -> Result<Evaluators, TrainError> {
-    let model = config.model_config.as_ref();
-    Ok(Evaluators::new(model.ok_or(TrainError::Configuration(
-        "describes no network",
-    ))?)?)
+fn evaluators(config: &TrainerConfig, inspector: &Inspector) -> Result<Evaluators, TrainError> {
+    let mut evaluators = Evaluators::new(model(config)?)?;
+    inspector.load_dictionaries(&mut evaluators)?;
+    Ok(evaluators)
+}
+
+fn tester(
+    config: &TrainerConfig,
+    settings: &Settings,
+    source: Source,
+    inspector: &Inspector,
+) -> Result<Tester, TrainError> {
+    let file = settings.passes.predict_file.clone();
+    let evaluators = evaluators(config, inspector)?;
+    Ok(Tester::new(source, evaluators, file))
 }
 
 fn save_dir(config: &TrainerConfig, settings: &Settings) -> PathBuf {
@@ -149,16 +189,6 @@ fn starting_values(
         "GradientMachine.cpp:86",
         "Initing parameters..",
     );
-    let mut parameters = loading::draw(
-        parameter_configs(config),
-        network.parameters(),
-        settings.seed,
-    );
-    report.line(
-        Level::Info,
-        "GradientMachine.cpp:93",
-        "Init parameters done.",
-    );
     let passes = &settings.passes;
     let from = match (&passes.init_model_path, passes.start) {
         (Some(path), _) => Some(path.clone()),
@@ -168,6 +198,18 @@ fn starting_values(
             start - 1,
         )?),
     };
+    let by_servers = from.is_none() || settings.remote.as_ref().is_some_and(|r| r.rows_stay);
+    let mut parameters = loading::draw_those(
+        parameter_configs(config),
+        network.parameters(),
+        settings.seed,
+        |spec| settings.remote.is_none() || !spec.by_row || !by_servers || spec.is_static,
+    );
+    report.line(
+        Level::Info,
+        "GradientMachine.cpp:93",
+        "Init parameters done.",
+    );
     if let Some(directory) = &from {
         let text = format!("Loading parameters from {}", directory.display());
         report.line(Level::Info, "ParamUtil.cpp:60", &text);
@@ -187,26 +229,34 @@ fn train(
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let network = network(config)?;
-    let tester = test_source(config, &network, settings)?
-        .map(|source| {
-            Ok::<_, TrainError>(Tester {
-                source,
-                evaluators: evaluators(config)?,
-            })
-        })
+    let inspector = inspector(config, settings)?;
+    let (sources, test_source) = all_sources(config, network.inputs(), settings)?;
+    let tester = test_source
+        .map(|source| tester(config, settings, source, &inspector))
         .transpose()?;
-    let sources = train_sources(config, &network, settings)?;
+    check_unheld(settings, &network, tester.is_some())?;
     let (mut parameters, from) = starting_values(config, &network, settings, report)?;
-    let (updater, start) = match &settings.remote {
-        None => local(config, settings, &network, &mut parameters, from, report)?,
+    let started = match &settings.remote {
+        None => local(config, settings, &network, &mut parameters, from, report),
         Some(remote) => {
-            let loaded = from.is_some().then_some(&parameters);
-            connect(config, (settings, remote), &network, loaded, report)?
+            let saved = from.as_deref().map(|directory| (directory, &parameters));
+            connect(config, (settings, remote), &network, saved, report)
         }
+    };
+    let (updater, start) = match started {
+        Err(TrainError::Update(UpdateError::Remote(error @ wire::Error::Finished))) => {
+            report.line(Level::Info, "Trainer.cpp:110", &error.to_string());
+            return Ok(());
+        }
+        started => started?,
     };
     let mut trainer = Trainer {
         sources,
-        evaluators: (evaluators(config)?, evaluators(config)?),
+        evaluators: (
+            evaluators(config, &inspector)?,
+            evaluators(config, &inspector)?,
+        ),
+        inspector,
         saver: (settings.trainer == 0).then(|| saver(config, settings)),
         updater,
         network,
@@ -216,6 +266,18 @@ fn train(
         waited: Duration::ZERO,
     };
     trainer.run(start, report)
+}
+
+/// A test needs whole tables, and one process that plays several trainers holds one set of values.
+fn check_unheld(settings: &Settings, network: &Network, tests: bool) -> Result<(), TrainError> {
+    let unheld = settings.remote.as_ref().is_some_and(|r| r.rows_stay)
+        && network.parameters().iter().any(|p| p.by_row);
+    if tests && unheld {
+        return Err(TrainError::Configuration(
+            "names test data, but with --loadsave_parameters_in_pserver no trainer holds the tables to test with; leave test_list out",
+        ));
+    }
+    Ok(())
 }
 
 type Started = (Box<dyn Updater>, Position);
@@ -228,6 +290,12 @@ fn local(
     from: Option<PathBuf>,
     report: &mut dyn Report,
 ) -> Result<Started, TrainError> {
+    let meets = config.opt_config.num_batches_per_send_parameter() > 1;
+    if meets && settings.data.directories.len() > 1 {
+        return Err(TrainError::Configuration(
+            "asks for num_batches_per_send_parameter above 1: one process cannot play trainers that have values of their own",
+        ));
+    }
     let mut updater = local_updater(config, network, settings)?;
     // A pass directory of this run continues it exactly; a model from elsewhere is only a starting point.
     if let (Some(directory), None) = (from, &settings.passes.init_model_path) {
@@ -257,23 +325,35 @@ fn connect(
     config: &TrainerConfig,
     (settings, remote): (&Settings, &Remote),
     network: &Network,
-    loaded: Option<&Parameters>,
+    saved: Option<(&Path, &Parameters)>,
     report: &mut dyn Report,
 ) -> Result<Started, TrainError> {
-    if loaded.is_some() {
-        check_loadable(network, report)?;
-    }
     let configs = parameter_configs(config);
-    let rules = rules::rules(&config.opt_config, configs)?;
     let initials: Vec<_> = configs
         .iter()
         .map(|p| rules::initial(p, settings.seed))
         .collect();
+    let origin = saved.and_then(|(directory, _)| origin(directory, settings, remote, network));
+    let exact = matches!(origin, Some(Origin::State(_)));
+    if saved.is_some() && !exact {
+        let text =
+            "the servers start from the saved values; optimizer state and schedules start afresh";
+        report.line(Level::Warning, "Trainer.cpp:130", text);
+    }
+    let mut rules = rules::rules(&config.opt_config, configs)?;
+    let averaged = rules.iter().any(|r| r.average.is_some());
+    let terms = terms(config, remote)?;
+    if let Some(terms) = &terms {
+        check_terms(network, averaged)?;
+        rules.fill(terms.rule());
+    }
     let tables = JobTables {
         specs: network.parameters(),
         rules: &rules,
         initials: &initials,
-        loaded,
+        loaded: saved.map(|(_, values)| values).filter(|_| !exact),
+        origin,
+        first_pass: settings.passes.start,
     };
     let mode = match config.opt_config.algorithm.as_str() {
         "async_sgd" => Mode::Async {
@@ -282,26 +362,70 @@ fn connect(
         _ => Mode::Sync,
     };
     let spec = tables.job_spec(remote.job.clone(), mode, remote.snapshot_every);
-    let averaged = rules.iter().any(|r| r.average.is_some());
     let session = remote.session.clone();
-    let first_pass = settings.passes.start;
+    let specs = network.parameters();
+    if let Some(terms) = terms {
+        let local = local_updater(config, network, settings)?;
+        let (updater, start) = CenterUpdater::connect(session, spec, specs, local, terms)?;
+        let watch = updater.watch();
+        report.waits_for(Box::new(move || watch.waits_for()));
+        return Ok((Box::new(updater), start));
+    }
     let (updater, start) =
-        RemoteUpdater::connect(session, spec, network.parameters(), averaged, first_pass)?;
+        RemoteUpdater::connect(session, spec, specs, averaged, remote.rows_stay)?;
     let watch = updater.watch();
     report.waits_for(Box::new(move || watch.waits_for()));
     Ok((Box::new(updater), start))
 }
 
-/// What a saved model cannot bring back on servers is refused or said.
-fn check_loadable(network: &Network, report: &mut dyn Report) -> Result<(), TrainError> {
+/// What the servers read themselves. A pass directory of this run continues it exactly; a model from elsewhere is only
+/// a starting point.
+fn origin(
+    directory: &Path,
+    settings: &Settings,
+    remote: &Remote,
+    network: &Network,
+) -> Option<Origin> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let state = directory.join(SERVERS);
+    if settings.passes.init_model_path.is_none() && state.is_dir() {
+        return Some(Origin::State(text(&state)));
+    }
+    let by_row = network.parameters().iter().any(|p| p.by_row);
+    (remote.rows_stay && by_row).then(|| Origin::Rows(text(directory)))
+}
+
+/// Whether trainers update by themselves and meet now and then, and how.
+fn terms(config: &TrainerConfig, remote: &Remote) -> Result<Option<Terms>, TrainError> {
+    let settings = &config.opt_config;
+    let every = settings.num_batches_per_send_parameter();
+    if every <= 1 {
+        return Ok(None);
+    }
+    let meeting = Meeting::named(settings.center_parameter_update_method()).ok_or(
+        TrainError::Configuration(
+            "has a center_parameter_update_method that is neither average nor elastic_average",
+        ),
+    )?;
+    Ok(Some(Terms {
+        every: every as u64,
+        meeting,
+        rate: settings.delta_add_rate() / f64::from(remote.session.trainers.max(1)),
+    }))
+}
+
+/// What trainers that update by themselves cannot do.
+fn check_terms(network: &Network, averaged: bool) -> Result<(), TrainError> {
     if network.parameters().iter().any(|p| p.by_row) {
         return Err(TrainError::Configuration(
-            "has parameters with sparse_update, whose saved values cannot be loaded into servers yet; train it locally, or without sparse_update",
+            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which do not go together: every trainer would have to hold the whole table",
         ));
     }
-    let text =
-        "the servers start from the saved values; optimizer state and schedules start afresh";
-    report.line(Level::Warning, "Trainer.cpp:130", text);
+    if averaged {
+        return Err(TrainError::Configuration(
+            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which do not go together: what is saved is the average over trainers",
+        ));
+    }
     Ok(())
 }
 
@@ -356,12 +480,10 @@ fn test(
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
-    let source = test_source(config, &network, settings)?
+    let source = test_source(config, network.inputs(), settings)?
         .ok_or(TrainError::Configuration("names no test data"))?;
-    let mut tester = Tester {
-        source,
-        evaluators: evaluators(config)?,
-    };
+    let mut inspector = inspector(config, settings)?;
+    let mut tester = tester(config, settings, source, &inspector)?;
     for directory in models::to_test(&save_dir(config, settings), &settings.passes)? {
         let directory = directory?;
         let text = format!("Loading parameters from {}", directory.display());
@@ -393,7 +515,7 @@ fn test(
                 &format!("wrote {}", written.display()),
             );
         } else {
-            let meter = tester.run(&mut network, &parameters)?;
+            let meter = tester.run(&mut network, &parameters, &mut inspector, report)?;
             report.line(
                 Level::Info,
                 "Tester.cpp:115",
@@ -421,7 +543,7 @@ fn first_batch(
     network: &Network,
     settings: &Settings,
 ) -> Result<nn::Batch, TrainError> {
-    let mut sources = train_sources(config, network, settings)?;
+    let mut sources = train_sources(config, network.inputs(), settings)?;
     let source = &mut sources[0];
     source.start_pass(0, 0);
     source
@@ -429,59 +551,22 @@ fn first_batch(
         .ok_or(TrainError::Configuration("yields no training samples"))
 }
 
-/// Batches that are run before the clock starts.
-const WARM_UP: u64 = 10;
-
 fn time(
     config: &TrainerConfig,
     settings: &Settings,
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
+    let mut sources = train_sources(config, network.inputs(), settings)?;
     let (mut parameters, _) = starting_values(config, &network, settings, report)?;
     let mut updater = local_updater(config, &network, settings)?;
-    let batch = first_batch(config, &network, settings)?;
-    let mut gradients = Gradients::new(network.parameters());
-    let rounds = settings.passes.test_period.max(1);
-    let mut spent = [0.0; 3];
-    for round in 0..WARM_UP + rounds {
-        let started = Instant::now();
-        let cost = network
-            .forward(&parameters, &batch, Pass::Train { noise: round })
-            .map_err(|source| TrainError::Execute {
-                pass: 0,
-                batch: round,
-                source,
-            })?;
-        let forward = started.elapsed();
-        network.backward(&parameters, &mut gradients, &mut |_, _| {});
-        let backward = started.elapsed();
-        updater.finish_batch(&gradients, batch.samples as u64, cost, &mut parameters)?;
-        let update = started.elapsed();
-        if round >= WARM_UP {
-            for (sum, part) in
-                spent
-                    .iter_mut()
-                    .zip([forward, backward - forward, update - backward])
-            {
-                *sum += part.as_secs_f64();
-            }
-        }
-    }
-    let total: f64 = spent.iter().sum();
-    for (name, seconds) in ["forward", "backward", "update"].iter().zip(spent) {
-        let text = format!(
-            "{name:<10} {} ms a batch",
-            general(1e3 * seconds / rounds as f64)
-        );
-        report.line(Level::Info, "TrainerBenchmark.cpp:60", &text);
-    }
-    let rate = rounds as f64 * batch.samples as f64 / total;
-    let text = format!(
-        "{rounds} batches of {} samples: {} samples/s",
-        batch.samples,
-        general(rate)
-    );
-    report.line(Level::Info, "TrainerBenchmark.cpp:66", &text);
-    Ok(())
+    sources[0].start_pass(0, 0);
+    let timing = Timing {
+        network: &mut network,
+        parameters: &mut parameters,
+        updater: &mut updater,
+        source: &mut sources[0],
+        feeds: settings.passes.feed_data,
+    };
+    timing.run(settings.passes.test_period.max(1), report)
 }

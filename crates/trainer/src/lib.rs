@@ -11,9 +11,10 @@
 //! - [`data`]: samples from data providers and native readers, in an order that only the seed decides.
 //! - [`updater`]: gradients to new values; [`rules`] and [`loading`] say how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
-//! - [`models`], [`testing`], [`predict`], [`checkgrad`]: what else can be done with a model.
+//! - [`models`], [`testing`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`model`]: a finished model seen from outside.
-//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`number`], [`log`]: what a trainer says, in v1's words.
+//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`number`], [`log`]: what a trainer
+//!   says, in v1's words.
 //!
 //! # Invariants
 //!
@@ -24,6 +25,7 @@
 pub mod checkgrad;
 pub mod data;
 pub mod error;
+pub mod inspect;
 pub mod job;
 pub mod loading;
 pub mod log;
@@ -42,6 +44,7 @@ pub mod saving;
 pub mod settings;
 pub mod state_file;
 pub mod testing;
+pub mod timing;
 pub mod train;
 pub mod updater;
 

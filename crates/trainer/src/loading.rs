@@ -15,12 +15,26 @@ use crate::settings::Missing;
 /// Draws all parameters. Each value is a function of seed, name and place, hence the same on every machine and for
 /// every number of threads.
 pub fn draw(configs: &[ParameterConfig], specs: &[ParameterSpec], seed: u64) -> Parameters {
-    let drawn = configs.iter().zip(specs);
-    Parameters(
-        drawn
-            .map(|(config, spec)| Values::Full(draw_one(&rules::initial(config, seed), spec)))
-            .collect(),
-    )
+    draw_those(configs, specs, seed, |_| true)
+}
+
+/// Draws the parameters that this trainer is to hold; of the others it gets rows when it needs them.
+pub fn draw_those(
+    configs: &[ParameterConfig],
+    specs: &[ParameterSpec],
+    seed: u64,
+    held: impl Fn(&ParameterSpec) -> bool,
+) -> Parameters {
+    let drawn = configs.iter().zip(specs).map(|(config, spec)| {
+        if held(spec) {
+            return Values::Full(draw_one(&rules::initial(config, seed), spec));
+        }
+        Values::Rows {
+            ids: Vec::new(),
+            values: Vec::new(),
+        }
+    });
+    Parameters(drawn.collect())
 }
 
 fn draw_one(initial: &Initial, spec: &ParameterSpec) -> Vec<f32> {

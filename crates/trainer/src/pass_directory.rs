@@ -4,6 +4,8 @@
 //! SAVE_DIR/pass-00007/
 //! ├── ___fc_layer_0__.w0 …    parameters, see `parameter_file`
 //! ├── canoe.state             optimizer state, so that training can go on exactly
+//! ├── canoe.servers/          the same of a job with parameter servers, which write it themselves
+//! ├── pserver.0000 …          tables that no trainer holds (--loadsave_parameters_in_pserver)
 //! ├── done                    version text; only complete directories have it
 //! ├── trainer_config.lr.py    a copy of the configuration
 //! └── path.txt                its base name, no line end
@@ -25,6 +27,9 @@ pub const DONE: &str = "done";
 
 /// The file with the optimizer's state.
 pub const STATE: &str = "canoe.state";
+
+/// The directory with the state of parameter servers.
+pub const SERVERS: &str = "canoe.servers";
 
 /// Why a pass directory could not be written or used.
 #[derive(Debug, thiserror::Error)]

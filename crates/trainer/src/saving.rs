@@ -26,14 +26,14 @@ impl Saver {
         self.save_dir.join(pass_directory::name(pass, part))
     }
 
-    /// Writes a whole directory, or nothing.
+    /// Writes a whole directory, or nothing; `beside` adds what others write into it.
     pub fn save(
         &self,
         pass: u32,
         part: Option<u64>,
         specs: &[ParameterSpec],
-        parameters: &Parameters,
-        state: Option<&SavedState<'_>>,
+        (parameters, state): (&Parameters, Option<&SavedState<'_>>),
+        beside: impl FnOnce(&Writer) -> Result<(), TrainError>,
     ) -> Result<PathBuf, TrainError> {
         let writer = Writer::create(&self.save_dir, &pass_directory::name(pass, part))?;
         for (spec, values) in specs.iter().zip(&parameters.0) {
@@ -44,6 +44,7 @@ impl Saver {
         if let Some(state) = state {
             state_file::write(&writer.path(STATE), state)?;
         }
+        beside(&writer)?;
         let path = writer.commit(&self.extras)?;
         if part.is_none() {
             self.remove_replaced(pass);

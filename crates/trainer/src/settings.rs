@@ -1,5 +1,6 @@
 //! What a training run is asked to do, in plain values; the command line fills it from v1's flags.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Settings of one trainer.
@@ -36,6 +37,8 @@ pub struct Remote {
     pub staleness: u32,
     /// Batches between recovery snapshots; 0 for none.
     pub snapshot_every: u64,
+    /// Tables that are updated by row are drawn, loaded and saved by the servers; no trainer ever holds one whole.
+    pub rows_stay: bool,
 }
 
 /// Passes, saving and loading.
@@ -69,6 +72,10 @@ pub struct Passes {
     pub model_list: Option<PathBuf>,
     /// `--job=test`: write the outputs of every sample here instead of measuring them.
     pub predict_output_dir: Option<PathBuf>,
+    /// Write what evaluators of ranks (areas under the curve, orders of pairs) saw of the last test here.
+    pub predict_file: Option<PathBuf>,
+    /// `--job=time`: take a new batch every round.
+    pub feed_data: bool,
 }
 
 /// What to do about a parameter without a file.
@@ -82,7 +89,7 @@ pub enum Missing {
     Zero,
 }
 
-/// Progress lines and statistics; 0 turns each off.
+/// Progress lines and statistics; 0 turns a period off.
 #[derive(Debug, Clone, Copy)]
 pub struct Reporting {
     /// A progress line every so many batches.
@@ -91,6 +98,12 @@ pub struct Reporting {
     pub dot_period: u64,
     /// Parameter statistics every so many batches.
     pub parameter_period: u64,
+    /// Statistics of every layer's output, every batch.
+    pub layer_statistics: bool,
+    /// Tell which parameters' gradients are clipped.
+    pub clipping: bool,
+    /// Tell which layers' gradients are clipped.
+    pub error_clipping: bool,
 }
 
 /// How data providers run.
@@ -103,6 +116,8 @@ pub struct DataSettings {
     pub python: PathBuf,
     /// The directory that holds our `paddle` Python package.
     pub package: PathBuf,
+    /// The `PYTHONPATH` of providers; by default that of this process.
+    pub python_path: Option<OsString>,
     /// Provider processes; without it as many as there are cores.
     pub workers: Option<usize>,
 }

@@ -1,10 +1,15 @@
 //! A run over the test data with given parameters.
 
+use std::fs;
+use std::path::PathBuf;
+
 use nn::{Evaluators, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::meter::Meter;
+use crate::report::Report;
 
 /// Test data and what is measured on it.
 pub struct Tester {
@@ -12,29 +17,63 @@ pub struct Tester {
     pub source: Source,
     /// Evaluators of the last test.
     pub evaluators: Evaluators,
+    /// Where the predictions of the last test go, if anywhere.
+    pub predict_file: Option<PathBuf>,
 }
 
 impl Tester {
+    /// Tests with these evaluators, whose predictions go to a file if one is named.
+    pub fn new(
+        source: Source,
+        mut evaluators: Evaluators,
+        predict_file: Option<PathBuf>,
+    ) -> Tester {
+        if predict_file.is_some() {
+            evaluators.keep_predictions();
+        }
+        Tester {
+            source,
+            evaluators,
+            predict_file,
+        }
+    }
+
     /// Runs over all test data; afterwards `evaluators` hold the results.
     pub fn run(
         &mut self,
         network: &mut Network,
         parameters: &Parameters,
+        inspector: &mut Inspector,
+        report: &mut dyn Report,
     ) -> Result<Meter, TrainError> {
         let mut meter = Meter::default();
         let mut batch = 0;
         self.evaluators.reset();
         self.source.start_pass(0, 0);
         while let Some(data) = self.source.next_batch()? {
+            let failed = |source| TrainError::Test { batch, source };
             let cost = network
                 .forward(parameters, &data, Pass::Test)
-                .map_err(|source| TrainError::Test { batch, source })?;
-            self.evaluators
-                .accumulate(network)
-                .map_err(|source| TrainError::Test { batch, source })?;
+                .map_err(failed)?;
+            inspector.forward(network, report);
+            self.evaluators.accumulate(network).map_err(failed)?;
+            inspector.evaluated(&mut self.evaluators, report)?;
             meter.add(cost, data.samples as u64);
             batch += 1;
         }
+        self.write_predictions()?;
         Ok(meter)
+    }
+
+    fn write_predictions(&self) -> Result<(), TrainError> {
+        let Some(path) = &self.predict_file else {
+            return Ok(());
+        };
+        let lines = self.evaluators.predictions().into_iter();
+        let text: String = lines.map(|line| line + "\n").collect();
+        fs::write(path, text).map_err(|source| TrainError::Write {
+            path: path.clone(),
+            source,
+        })
     }
 }

@@ -15,10 +15,12 @@ use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
+use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
 use crate::parameter_statistics;
 use crate::parameter_stats;
+use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{Event, Progress, Report};
 use crate::saving::Saver;
 use crate::settings::Settings;
@@ -39,6 +41,8 @@ pub struct Trainer<'a> {
     pub tester: Option<Tester>,
     /// Evaluators over the pass, and since the last line.
     pub evaluators: (Evaluators, Evaluators),
+    /// Tells about the inside of batches.
+    pub inspector: Inspector,
     /// Writes pass directories; only trainer 0 has one.
     pub saver: Option<Saver>,
     /// What was asked for.
@@ -109,8 +113,13 @@ impl Trainer<'_> {
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
-        while let Some(step) = self.step(start.pass, batch, &mut gradients, total.as_mut())? {
+        let at = |batch| Position {
+            pass: start.pass,
+            batch,
+        };
+        while let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? {
             let applied = total.as_ref().unwrap_or(&gradients);
+            self.inspector.gradients(&self.network, applied, report);
             let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
@@ -126,10 +135,10 @@ impl Trainer<'_> {
     /// Forward and backward of every trainer that still has data; `None` when none has.
     fn step(
         &mut self,
-        pass: u32,
-        batch: u64,
+        at: Position,
         gradients: &mut Gradients,
         mut total: Option<&mut Gradients>,
+        report: &mut dyn Report,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
         for node in 0..self.sources.len() {
@@ -137,8 +146,7 @@ impl Trainer<'_> {
                 continue;
             };
             let trainer = self.settings.trainer + node as u32;
-            let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-            let cost = self.compute(&data, noise, gradients, (pass, batch))?;
+            let cost = self.compute(&data, trainer, gradients, at, report)?;
             // Moving averages belong to the trainer that saves the model.
             if node == 0 {
                 self.network.assign(&mut self.parameters);
@@ -160,10 +168,13 @@ impl Trainer<'_> {
     fn compute(
         &mut self,
         data: &Batch,
-        noise: u64,
+        trainer: u32,
         gradients: &mut Gradients,
-        (pass, batch): (u32, u64),
+        at: Position,
+        report: &mut dyn Report,
     ) -> Result<f64, TrainError> {
+        let Position { pass, batch } = at;
+        let noise = noise_seed(self.settings.seed, trainer, pass, batch);
         let needed = self.network.rows_needed(data);
         let samples = data.samples as u64;
         let begun = Instant::now();
@@ -179,14 +190,19 @@ impl Trainer<'_> {
             .network
             .forward(&self.parameters, data, Pass::Train { noise })
             .map_err(failed)?;
+        self.inspector.forward(&self.network, report);
         let updater = &mut self.updater;
         self.network
             .backward(&self.parameters, gradients, &mut |index, gradient| {
                 updater.gradient_ready(index, gradient);
             });
+        self.inspector.backward(&self.network, report);
         for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
             evaluators.accumulate(&self.network).map_err(failed)?;
         }
+        // Both say the same; it is shown once.
+        self.evaluators.1.take_messages();
+        self.inspector.evaluated(&mut self.evaluators.0, report)?;
         Ok(cost)
     }
 
@@ -268,7 +284,8 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let parameters = readable.as_ref().unwrap_or(&self.parameters);
-        let meter = tester.run(&mut self.network, parameters)?;
+        let inspector = &mut self.inspector;
+        let meter = tester.run(&mut self.network, parameters, inspector, report)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
         let mut progress = figures(pass, batch, &meter, Duration::ZERO);
@@ -288,11 +305,22 @@ impl Trainer<'_> {
         };
         let readable = self.updater.readable(&self.parameters)?;
         let shown = readable.as_ref().unwrap_or(&self.parameters);
-        let state = self.updater.state(&self.parameters);
         let specs = self.network.parameters();
         let text = format!("Saving parameters to {}", saver.path(pass, part).display());
         report.line(Level::Info, "ParamUtil.cpp:110", &text);
-        let path = saver.save(pass, part, specs, shown, state.as_ref())?;
+        let path = match &self.settings.remote {
+            None => {
+                let state = self.updater.state(&self.parameters);
+                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+            }
+            Some(_) => {
+                let updater = &mut self.updater;
+                let whole = part.is_none();
+                saver.save(pass, part, specs, (shown, None), |writer| {
+                    save_on_servers(updater.as_mut(), whole, writer, report)
+                })?
+            }
+        };
         let statistics = part
             .is_none()
             .then(|| parameter_statistics::of(specs, shown));
@@ -304,6 +332,35 @@ impl Trainer<'_> {
             report.event(&Event::Parameters { pass, statistics });
         }
         Ok(())
+    }
+}
+
+/// Has the servers write their share of a pass directory: tables that no trainer holds and, at the end of a pass, all
+/// that is needed to go on. Without the latter the model is still good, so that is no reason to stop.
+fn save_on_servers(
+    updater: &mut dyn Updater,
+    whole: bool,
+    writer: &Writer,
+    report: &mut dyn Report,
+) -> Result<(), TrainError> {
+    updater.save_rows(&writer.path(""))?;
+    if !whole {
+        return Ok(());
+    }
+    let directory = writer.path(SERVERS);
+    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    match updater.save_state(&directory) {
+        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+            // What some of the servers wrote is of no use without the others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
+            report.line(Level::Warning, "ParamUtil.cpp:120", &text);
+            Ok(())
+        }
+        done => Ok(done?),
     }
 }
 

@@ -206,13 +206,15 @@ pub enum Command {
         spec: Box<JobSpec>,
         /// Where the values come from.
         start: Start,
-        /// Dense tables whose values trainer 0 sends.
+        /// Tables whose values trainer 0 sends.
         initial: Vec<TableId>,
     },
-    /// Write this server's part of the sparse tables into a directory that the server sees.
+    /// Write this server's part of the tables into a directory that the server sees.
     Save {
         /// The directory; it exists.
         directory: String,
+        /// Which part.
+        what: Saved,
     },
     /// Replace the sparse tables by what lies in a directory.
     Load {
@@ -226,6 +228,16 @@ pub enum Command {
     },
     /// The trainer is done; answered when all are.
     Leave,
+}
+
+/// What a server writes on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Saved {
+    /// The rows of sparse tables, as files `pserver.NNNN`.
+    Rows,
+    /// All that is needed to go on: values, optimizer state, steps and passes.
+    State,
 }
 
 /// Why a request was refused.

@@ -15,8 +15,22 @@ pub struct JobSpec {
     pub mode: Mode,
     /// A snapshot is taken each time that many steps are complete; 0: never.
     pub snapshot_every: u64,
+    /// Passes that were done before this job: it starts with the pass of this number.
+    pub first_pass: u64,
+    /// What the job starts from, if not from initial values.
+    pub origin: Option<Origin>,
     /// The tables; a [`crate::TableId`] is a position in this list.
     pub tables: Vec<TableSpec>,
+}
+
+/// What a job starts from: a directory that the servers see, written by another one, on whatever number of servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Everything: values, optimizer state, steps and passes. The job goes on exactly.
+    State(String),
+    /// The values of sparse tables.
+    Rows(String),
 }
 
 /// How gradients of several trainers meet.
@@ -49,7 +63,7 @@ pub struct TableSpec {
     pub rule: String,
     /// `optim::init::Initial` as JSON: the values of rows that nobody has set.
     pub initial: String,
-    /// Values that trainer 0 brings for a dense table (a loaded model); not part of the message.
+    /// Values that trainer 0 brings (a loaded model); not part of the message.
     #[serde(skip)]
     pub values: Option<Arc<[f32]>>,
 }

@@ -61,6 +61,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         };
         say(level, text);
     };
+    if security::is_finished(&flags)? {
+        log(pserver::Level::Info, "the job has finished already");
+        return Ok(Exit::Success);
+    }
     let server = Arc::new(Server::start(config(&flags)?, Arc::new(log))?);
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
         let id = flags.int("server_id");
@@ -75,6 +79,9 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let record = begin_record(&flags, args, &server)?;
     end_on_signals(&server)?;
     let outcome = server.wait();
+    if outcome == Outcome::Finished {
+        security::mark_finished(&flags)?;
+    }
     drop(record);
     server.linger(LINGER);
     server.shutdown();
@@ -116,7 +123,6 @@ fn config(flags: &Flags) -> anyhow::Result<Config> {
         u32::try_from(value).map_err(|_| anyhow::anyhow!("--{name}={value}: it cannot be negative"))
     };
     let snapshots = PathBuf::from(flags.text("snapshot_dir"));
-    let own = snapshots.join(format!("server_{:04}", count("server_id")?));
     Ok(Config {
         addresses: nics::addresses(flags.text("nics"))?,
         port: u16::try_from(flags.int("port")).context("--port: 0 to 65535 is expected")?,
@@ -125,7 +131,7 @@ fn config(flags: &Flags) -> anyhow::Result<Config> {
         trainers: count("num_gradient_servers")?,
         token: security::token()?,
         tls: security::server_tls(flags)?,
-        snapshots: (!snapshots.as_os_str().is_empty()).then_some(own),
+        snapshots: (!snapshots.as_os_str().is_empty()).then_some(snapshots),
         silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
         stall: Duration::from_secs(3600),
         log_period: u64::from(count("log_period_server")?),

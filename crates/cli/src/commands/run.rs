@@ -44,6 +44,27 @@ pub struct RunArgs {
     /// Batches between recovery snapshots.
     #[arg(long, visible_alias = "snapshot_period")]
     snapshot_period: Option<u64>,
+    /// How many parameter servers, if not one a node.
+    #[arg(long)]
+    servers: Option<u32>,
+    /// Go on behind the passes that are done: the first pass to run.
+    #[arg(long, visible_alias = "start_pass")]
+    start_pass: Option<u32>,
+    /// A model to start from.
+    #[arg(long, visible_alias = "init_model_path")]
+    init_model_path: Option<PathBuf>,
+    /// How numbers travel: f32, f16 or bf16.
+    #[arg(long, visible_alias = "wire_precision")]
+    wire_precision: Option<String>,
+    /// Authority that signed the certificates of servers and trainers (PEM); turns on TLS.
+    #[arg(long, visible_alias = "tls_ca", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
+    /// Certificate of servers and trainers (PEM).
+    #[arg(long, visible_alias = "tls_cert", requires_all = ["tls_ca", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM).
+    #[arg(long, visible_alias = "tls_key", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Seconds after which a silent process counts as lost.
     #[arg(long, visible_alias = "peer_timeout")]
     peer_timeout: Option<f64>,
@@ -75,7 +96,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
         config: layout.config.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let wishes = wishes(args, &output);
+    let wishes = wishes(args, &output)?;
     let passes = wishes.num_passes;
     let program = std::env::current_exe().context("find this program")?;
     let token = local::token::generate().context("make a job token")?;
@@ -153,33 +174,50 @@ fn serve_page(
     web::serve(listener, Arc::new(Site::of_output(output, job)), access)
 }
 
-fn wishes(args: RunArgs, output: &Path) -> Wishes {
-    let snapshots = args
-        .snapshot_period
-        .map(|period| format!("--snapshot_period={period}"));
+fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
+    let flag = |name: &str, value: String| format!("--{name}={value}");
+    let path = |name: &str, path: &Option<PathBuf>| -> anyhow::Result<Option<String>> {
+        let absolute = path.as_ref().map(std::path::absolute).transpose();
+        let absolute = absolute.with_context(|| format!("--{name}"))?;
+        Ok(absolute.map(|path| flag(name, path.display().to_string())))
+    };
     let timeout = args
         .peer_timeout
-        .map(|seconds| format!("--peer_timeout={seconds}"));
-    let record = format!("--record_dir={}", output.display());
-    Wishes {
-        pserver_flags: timeout
-            .clone()
-            .into_iter()
-            .chain([record.clone()])
-            .collect(),
+        .map(|seconds| flag("peer_timeout", seconds.to_string()));
+    let both: Vec<String> = [
+        Some(flag("record_dir", output.display().to_string())),
+        timeout,
+        path("tls_ca", &args.tls_ca)?,
+        path("tls_cert", &args.tls_cert)?,
+        path("tls_key", &args.tls_key)?,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let trainers = [
+        args.snapshot_period
+            .map(|period| flag("snapshot_period", period.to_string())),
+        args.start_pass
+            .map(|pass| flag("start_pass", pass.to_string())),
+        path("init_model_path", &args.init_model_path)?,
+        args.wire_precision
+            .map(|precision| flag("wire_precision", precision)),
+    ];
+    Ok(Wishes {
         nodes: args.nodes,
+        servers: args.servers.unwrap_or(args.nodes),
         ports_num: args.ports,
         ports_num_for_sparse: args.sparse_ports,
         num_passes: args.passes,
         trainer_flags: args
             .trainer_flags
             .into_iter()
-            .chain(snapshots)
-            .chain(timeout)
-            .chain([record])
+            .chain(trainers.into_iter().flatten())
+            .chain(both.iter().cloned())
             .collect(),
+        pserver_flags: both,
         ..Wishes::default()
-    }
+    })
 }
 
 /// How often a trainer's progress is told where there is no terminal.

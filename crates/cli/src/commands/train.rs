@@ -1,5 +1,6 @@
 //! `canoe train`: one trainer, with v1's flags.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::observer::Observer;
 use crate::record::{self, Folder};
+use crate::security;
 use crate::simulation::Stage;
 use crate::status_page;
 use crate::v1_flags::{COMMON, TRAIN};
@@ -47,6 +49,14 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         console.line(Level::Warning, "Flags.cpp:1", &warning);
     }
     let job = job(&flags)?;
+    if !flags.bool("local") && security::is_finished(&flags)? {
+        console.line(
+            Level::Info,
+            "Trainer.cpp:110",
+            "the job has finished already",
+        );
+        return Ok(Exit::Success);
+    }
     let save_dir = save_dir(&flags)?;
     let stage = stage(&flags)?;
     let (config_file, directories) = match &stage {
@@ -57,6 +67,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let evaluated = config::evaluate(&config::EvaluateOptions {
         args: config_args(&flags),
         python: Some(python.clone()),
+        python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
     let evaluated = match evaluated {
@@ -139,6 +150,23 @@ fn describe(folder: &Folder, config: &config::TrainerConfig, file: &Path) -> any
 
 fn working_directory() -> anyhow::Result<PathBuf> {
     std::env::current_dir().context("find the working directory")
+}
+
+/// What `--python_path` makes of `PYTHONPATH`: its directories come first. Without the flag nothing is changed.
+fn python_path(flags: &Flags) -> Option<OsString> {
+    let more = flags.text("python_path");
+    if more.is_empty() {
+        return None;
+    }
+    let inherited = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty());
+    let parts = [Some(OsString::from(more)), inherited];
+    Some(
+        parts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(OsStr::new(":")),
+    )
 }
 
 /// `--save_dir`, absolute, because a simulation works elsewhere.
@@ -229,11 +257,15 @@ fn settings(
             log_period: natural(flags, "log_period")?,
             dot_period: natural(flags, "dot_period")?,
             parameter_period: natural(flags, "show_parameter_stats_period")?,
+            layer_statistics: flags.bool("show_layer_stat"),
+            clipping: flags.bool("log_clipping"),
+            error_clipping: flags.bool("log_error_clipping"),
         },
         data: DataSettings {
             directories,
             python,
             package: config::python::package_dir()?.to_owned(),
+            python_path: python_path(flags),
             workers: Some(natural(flags, "data_workers")? as usize).filter(|n| *n > 0),
         },
         remote: if flags.bool("local") {
@@ -245,15 +277,15 @@ fn settings(
 }
 
 fn remote(flags: &Flags) -> anyhow::Result<Remote> {
-    let token = crate::security::token()?;
-    let job = crate::security::run_name(&token);
+    let token = security::token()?;
+    let job = security::run_name(&token);
     let session = wire::Config {
         servers: servers(flags)?,
         ports: positive(flags, "ports_num")? as u32,
         sparse_ports: natural(flags, "ports_num_for_sparse")? as u32,
         trainer: TrainerId(natural(flags, "trainer_id")? as u32),
         trainers: positive(flags, "num_gradient_servers")? as u32,
-        tls: crate::security::client_tls(flags)?,
+        tls: security::client_tls(flags)?,
         encoding: match flags.text("wire_precision") {
             "f32" => Encoding::F32,
             "f16" => Encoding::F16,
@@ -272,6 +304,7 @@ fn remote(flags: &Flags) -> anyhow::Result<Remote> {
         job,
         staleness: natural(flags, "async_staleness")? as u32,
         snapshot_every: natural(flags, "snapshot_period")?,
+        rows_stay: flags.bool("loadsave_parameters_in_pserver"),
     })
 }
 
@@ -333,6 +366,8 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         test_wait: flags.bool("test_wait"),
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
+        predict_file: path("predict_file"),
+        feed_data: flags.bool("feed_data"),
     })
 }
 

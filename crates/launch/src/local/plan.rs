@@ -19,8 +19,10 @@ pub const COMMENT: &str = "paddle_process_by_paddle";
 /// What the user can say about a local run.
 #[derive(Debug, Clone)]
 pub struct Wishes {
-    /// How many nodes.
+    /// How many nodes, each with a trainer.
     pub nodes: u32,
+    /// How many parameter servers; usually one a node.
+    pub servers: u32,
     /// Dense ports of each server; at least 1.
     pub ports_num: u16,
     /// Sparse ports of each server.
@@ -41,6 +43,7 @@ impl Default for Wishes {
     fn default() -> Self {
         Self {
             nodes: 1,
+            servers: 1,
             ports_num: 1,
             ports_num_for_sparse: 1,
             num_passes: None,
@@ -123,6 +126,9 @@ impl Plan {
         if wishes.nodes == 0 {
             return Err(PlanError::Zero { flag: "nodes" });
         }
+        if wishes.servers == 0 {
+            return Err(PlanError::Zero { flag: "servers" });
+        }
         if wishes.ports_num == 0 {
             return Err(PlanError::Zero { flag: "ports_num" });
         }
@@ -146,11 +152,9 @@ impl Plan {
 
     /// Every process: servers first, each role in the order of ids.
     pub fn processes(&self) -> Vec<ProcessId> {
-        let nodes = 0..self.wishes.nodes;
-        nodes
-            .clone()
+        (0..self.wishes.servers)
             .map(ProcessId::pserver)
-            .chain(nodes.map(ProcessId::trainer))
+            .chain((0..self.wishes.nodes).map(ProcessId::trainer))
             .collect()
     }
 
@@ -209,7 +213,7 @@ impl Plan {
             format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
             "--nics=lo".to_owned(),
             format!("--num_gradient_servers={}", wishes.nodes),
-            format!("--pservers={}", server_list(ports)),
+            format!("--pservers={}", self.server_list(ports)),
             format!("--server_id={node}"),
             format!("--snapshot_dir={}", self.snapshots().display()),
             format!("--comment={COMMENT}"),
@@ -235,7 +239,7 @@ impl Plan {
         args.extend([
             "--local=0".to_owned(),
             "--nics=lo".to_owned(),
-            format!("--pservers={}", server_list(ports)),
+            format!("--pservers={}", self.server_list(ports)),
             format!("--ports_num={}", wishes.ports_num),
             format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
             format!("--num_gradient_servers={}", wishes.nodes),
@@ -246,14 +250,15 @@ impl Plan {
         ]);
         args
     }
-}
 
-fn server_list(ports: &[NodePorts]) -> String {
-    let servers: Vec<String> = ports
-        .iter()
-        .map(|ports| format!("127.0.0.1:{}", ports.data))
-        .collect();
-    servers.join(",")
+    fn server_list(&self, ports: &[NodePorts]) -> String {
+        let servers: Vec<String> = ports
+            .iter()
+            .take(self.wishes.servers as usize)
+            .map(|ports| format!("127.0.0.1:{}", ports.data))
+            .collect();
+        servers.join(",")
+    }
 }
 
 /// Flags that a user must not pass on, with what to say instead.
@@ -347,6 +352,7 @@ mod tests {
     fn command_lines_are_those_of_v1() {
         let wishes = Wishes {
             nodes: 2,
+            servers: 2,
             ports_num: 2,
             num_passes: Some(10),
             trainer_flags: vec![
@@ -387,6 +393,7 @@ mod tests {
     fn the_token_is_in_the_environment_and_in_no_argument() {
         let plan = plan(Wishes {
             nodes: 2,
+            servers: 2,
             ..Wishes::default()
         })
         .unwrap();
@@ -401,6 +408,7 @@ mod tests {
     fn flat_data_are_split_by_the_same_binary() {
         let wishes = Wishes {
             nodes: 3,
+            servers: 3,
             ..Wishes::default()
         };
         let flat = layout(Data::Flat("/job/data".into()));
@@ -415,6 +423,7 @@ mod tests {
         assert!(
             plan(Wishes {
                 nodes: 0,
+                servers: 0,
                 ..Wishes::default()
             })
             .unwrap_err()

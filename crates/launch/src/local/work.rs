@@ -101,6 +101,10 @@ impl LocalWork {
             fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
             workdir::prepare(&plan.work_dir(node), &plan.layout.config_dir, shard)?;
         }
+        for node in plan.wishes.nodes..plan.wishes.servers {
+            let path = plan.work_dir(node);
+            fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
+        }
         if !plan.wishes.resume {
             forget_snapshots(&plan.snapshots())?;
         }
@@ -109,7 +113,7 @@ impl LocalWork {
             ports: Vec::new(),
             held: Vec::new(),
         };
-        for _ in 0..work.plan.wishes.nodes {
+        for _ in 0..work.plan.wishes.nodes.max(work.plan.wishes.servers) {
             let (server, server_ports) = work.reserve_server().map_err(PrepareError::Ports)?;
             let trainer = Reservation::new(1).map_err(PrepareError::Ports)?;
             work.ports.push(NodePorts {

@@ -14,6 +14,8 @@ const BINS: u32 = (1 << 24) - 1;
 pub struct Auc {
     name: String,
     bins: BTreeMap<u32, (f64, f64)>,
+    /// Prediction and label of every row, if somebody wants them.
+    rows: Option<Vec<(f32, u32)>>,
 }
 
 impl Auc {
@@ -22,6 +24,7 @@ impl Auc {
         Self {
             name: config.name.clone(),
             bins: BTreeMap::new(),
+            rows: None,
         }
     }
 
@@ -54,8 +57,11 @@ impl Evaluator for Auc {
                 .bins
                 .entry((f64::from(value) * f64::from(BINS)) as u32)
                 .or_default();
-            let weight = weight(inputs, 2, row)?;
-            if id(inputs, 1, row)? == 0 {
+            let (label, weight) = (id(inputs, 1, row)?, weight(inputs, 2, row)?);
+            if let Some(rows) = &mut self.rows {
+                rows.push((value, label));
+            }
+            if label == 0 {
                 bin.1 += weight;
             } else {
                 bin.0 += weight;
@@ -89,5 +95,16 @@ impl Evaluator for Auc {
 
     fn reset(&mut self) {
         self.bins.clear();
+        self.rows.iter_mut().for_each(Vec::clear);
+    }
+
+    fn keep_predictions(&mut self) {
+        self.rows.get_or_insert_default();
+    }
+
+    fn predictions(&self) -> Vec<String> {
+        let rows = self.rows.iter().flatten();
+        rows.map(|(value, label)| format!("{} {label}", number(f64::from(*value))))
+            .collect()
     }
 }

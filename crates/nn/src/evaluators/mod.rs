@@ -13,7 +13,7 @@ mod precision_recall;
 mod printers;
 mod sum;
 
-use config::{EvaluatorConfig, ModelConfig};
+use config::{EvaluatorConfig, LayerConfig, ModelConfig};
 
 use crate::error::{BuildError, ExecuteError, LayerError};
 use crate::network::{LayerView, Network};
@@ -48,6 +48,14 @@ pub trait Evaluator: Send {
 
     /// The words of its dictionary file.
     fn set_dictionary(&mut self, _words: &[String]) {}
+
+    /// From now on remembers what [`Evaluator::predictions`] answers.
+    fn keep_predictions(&mut self) {}
+
+    /// A line for each row since it was reset: prediction, label and what else tells rows apart.
+    fn predictions(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The evaluators of a model.
@@ -64,9 +72,11 @@ struct Entry {
 impl Evaluators {
     /// Builds the evaluators that a model describes.
     pub fn new(model: &ModelConfig) -> Result<Self, BuildError> {
+        let validations: Vec<_> = model.layers.iter().filter_map(of_validation).collect();
         let entries = model
             .evaluators
             .iter()
+            .chain(&validations)
             .map(|config| Entry::new(config, model))
             .collect::<Result<_, _>>()?;
         Ok(Self { entries })
@@ -147,6 +157,19 @@ impl Evaluators {
         }
     }
 
+    /// From now on the evaluators that can (areas under the curve, orders of pairs) remember their predictions.
+    pub fn keep_predictions(&mut self) {
+        for entry in &mut self.entries {
+            entry.evaluator.keep_predictions();
+        }
+    }
+
+    /// The predictions since the last reset, a line each, one evaluator after another.
+    pub fn predictions(&self) -> Vec<String> {
+        let entries = self.entries.iter();
+        entries.flat_map(|e| e.evaluator.predictions()).collect()
+    }
+
     /// All that was added up, one list for each evaluator.
     pub fn state(&self) -> Vec<Vec<f64>> {
         self.entries
@@ -166,6 +189,22 @@ impl Evaluators {
     pub fn merge(&mut self, other: &Evaluators) {
         self.absorb(&other.state());
     }
+}
+
+/// The evaluator that a validation layer stands for: v1 had both ways to say the same.
+pub fn of_validation(layer: &LayerConfig) -> Option<EvaluatorConfig> {
+    let kind = match layer.r#type.as_str() {
+        "auc-validation" => "last-column-auc",
+        "pnpair-validation" => "pnpair",
+        _ => return None,
+    };
+    let inputs = layer.inputs.iter();
+    Some(EvaluatorConfig {
+        name: layer.name.clone(),
+        r#type: kind.to_owned(),
+        input_layers: inputs.map(|i| i.input_layer_name.clone()).collect(),
+        ..EvaluatorConfig::default()
+    })
 }
 
 impl Entry {

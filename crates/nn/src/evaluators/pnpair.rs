@@ -90,4 +90,10 @@ impl Evaluator for PairOrder {
     fn reset(&mut self) {
         self.rows.clear();
     }
+
+    fn predictions(&self) -> Vec<String> {
+        let rows = self.rows.iter();
+        rows.map(|[query, score, label, _]| format!("{} {label} {query}", number(*score)))
+            .collect()
+    }
 }

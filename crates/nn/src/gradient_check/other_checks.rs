@@ -244,3 +244,14 @@ fn layers_that_cannot_be_executed_say_so() {
         "layer 'y' of type 'warp_drive' cannot be executed yet"
     );
 }
+
+#[test]
+fn a_data_layer_that_no_sample_reaches_is_named() {
+    let mut model = Model::new().data("x", 2).fc("y", &["x"], 2, "").0;
+    model.input_layer_names.clear();
+    let error = Network::new(&model).err().unwrap().to_string();
+    assert!(
+        error.contains("'y' reads data layer 'x', which is not among the inputs"),
+        "{error}"
+    );
+}

@@ -1,4 +1,6 @@
 //! Parametric relu (`prelu`): `y = x` where `x > 0`, else `w x`, with one learned `w` for `partial_sum` columns.
+//!
+//! v1's configurations do not keep `partial_sum`: then the number of slopes tells how many columns share one.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
@@ -16,7 +18,11 @@ pub struct ParametricRelu {
 /// Builds `prelu`.
 pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
-    let (size, share) = (build.size(), build.config.partial_sum() as usize);
+    let size = build.size();
+    let share = match build.config.partial_sum() as usize {
+        0 => size / build.input_parameter_size(0).max(1),
+        given => given,
+    };
     build.expect(
         size == build.input_sizes[0] && share > 0 && size.is_multiple_of(share),
         || {

@@ -8,6 +8,7 @@ use super::fuse::{Group, groups};
 use super::{InputSpec, Network, Node, Options, Work};
 use crate::domain::Joints;
 use crate::error::BuildError;
+use crate::evaluators;
 use crate::layer::{Build, Edge, Layer, Reads};
 use crate::layers;
 use crate::layers::data::DataLayer;
@@ -69,6 +70,10 @@ impl Builder<'_> {
         if config.r#type == "data" {
             return self.data(config);
         }
+        if evaluators::of_validation(config).is_some() {
+            // It only measures.
+            return Ok(());
+        }
         let sources = self.sources(config)?;
         let factory = layers::factory(&config.r#type).ok_or_else(|| BuildError::UnknownType {
             layer: config.name.clone(),
@@ -110,19 +115,24 @@ impl Builder<'_> {
     /// The nodes that a layer reads.
     fn sources(&self, config: &LayerConfig) -> Result<Vec<usize>, BuildError> {
         let source = |name: &String| {
-            self.names
-                .get(name)
-                .copied()
-                .ok_or_else(|| BuildError::UnknownInput {
-                    layer: config.name.clone(),
-                    input: name.clone(),
-                })
+            let known = self.names.get(name).copied();
+            known.ok_or_else(|| self.unknown_input(config, name))
         };
         config
             .inputs
             .iter()
             .map(|input| source(&input.input_layer_name))
             .collect()
+    }
+
+    fn unknown_input(&self, config: &LayerConfig, input: &str) -> BuildError {
+        let (layer, input) = (config.name.clone(), input.to_owned());
+        let is_data = |l: &LayerConfig| l.name == input && l.r#type == "data";
+        if self.model.layers.iter().any(is_data) {
+            BuildError::UnfedInput { layer, input }
+        } else {
+            BuildError::UnknownInput { layer, input }
+        }
     }
 
     fn build<'a>(&'a self, config: &'a LayerConfig, sources: &[usize]) -> Build<'a> {

@@ -1,7 +1,7 @@
 //! Projections and operators: the terms that a mixed layer adds up.
 //!
 //! A projection is a function of one input, an operator of several. Each is a small file with its formula; a new one
-//! needs a line in [`projection`] or [`operator`] and a case in the gradient check.
+//! needs a line in [`PROJECTIONS`] or [`OPERATORS`] and a case in the gradient check.
 
 mod context;
 mod convolution;
@@ -65,44 +65,114 @@ pub fn projection(
     input: usize,
     config: &ProjectionConfig,
 ) -> Result<Box<dyn Projection>, BuildError> {
-    let (from, to) = (build.input_sizes[input], config.output_size as usize);
+    let from = build.input_sizes[input];
     build.expect(config.input_size as usize == from, || {
         format!(
             "projection of input {input} reads {} columns, the input has {from}",
             config.input_size
         )
     })?;
-    Ok(match config.r#type.as_str() {
-        "fc" => Box::new(full_matrix::FullMatrix::new(
-            build.input_parameter(input, from * to)?,
-            from,
-            to,
-            false,
-        )),
-        "trans_fc" => Box::new(full_matrix::FullMatrix::new(
-            build.input_parameter(input, from * to)?,
-            from,
-            to,
-            true,
-        )),
-        "table" => Box::new(table::TableLookup::new(
-            build.input_parameter(input, from * to)?,
-            from,
-        )),
-        "identity" => Box::new(identity::Identity::new(0)),
-        "identity_offset" => {
-            let offset = config.offset() as usize;
-            build.expect(offset + to <= from, || {
-                format!("columns {offset} to {} of {from} do not exist", offset + to)
-            })?;
-            Box::new(identity::Identity::new(offset))
-        }
-        "dot_mul" => Box::new(dot_mul::DotMul::new(build.input_parameter(input, from)?)),
-        "scaling" => Box::new(scaling::Scaling::new(build.input_parameter(input, 1)?)),
-        "context" => Box::new(ContextWindow::new(build, input, config)?),
-        "conv" | "convt" => Box::new(convolution::ConvProjection::new(build, input, config)?),
-        other => return Err(build.error(format!("projection '{other}' cannot be executed yet"))),
-    })
+    let known = PROJECTIONS.iter().find(|(kind, _)| *kind == config.r#type);
+    match known {
+        Some((_, make)) => make(build, input, config),
+        None => Err(build.error(format!(
+            "projection '{}' cannot be executed yet",
+            config.r#type
+        ))),
+    }
+}
+
+/// Builds one type of projection.
+type MakeProjection =
+    fn(&mut Build<'_>, usize, &ProjectionConfig) -> Result<Box<dyn Projection>, BuildError>;
+
+/// Every type of projection that can be executed.
+pub const PROJECTIONS: &[(&str, MakeProjection)] = &[
+    ("context", |build, input, config| {
+        Ok(Box::new(ContextWindow::new(build, input, config)?))
+    }),
+    ("conv", convolution),
+    ("convt", convolution),
+    ("dot_mul", |build, input, config| {
+        let weights = build.input_parameter(input, config.input_size as usize)?;
+        Ok(Box::new(dot_mul::DotMul::new(weights)))
+    }),
+    ("fc", |build, input, config| {
+        full_matrix(build, input, config, false)
+    }),
+    ("identity", |_, _, _| {
+        Ok(Box::new(identity::Identity::new(0)))
+    }),
+    ("identity_offset", identity_offset),
+    ("scaling", |build, input, _| {
+        let factor = build.input_parameter(input, 1)?;
+        Ok(Box::new(scaling::Scaling::new(factor)))
+    }),
+    ("table", |build, input, config| {
+        let (from, to) = (config.input_size as usize, config.output_size as usize);
+        let rows = build.input_parameter(input, from * to)?;
+        Ok(Box::new(table::TableLookup::new(rows, from)))
+    }),
+    ("trans_fc", |build, input, config| {
+        full_matrix(build, input, config, true)
+    }),
+];
+
+fn convolution(
+    build: &mut Build<'_>,
+    input: usize,
+    config: &ProjectionConfig,
+) -> Result<Box<dyn Projection>, BuildError> {
+    let projection = convolution::ConvProjection::new(build, input, config)?;
+    Ok(Box::new(projection))
+}
+
+fn full_matrix(
+    build: &mut Build<'_>,
+    input: usize,
+    config: &ProjectionConfig,
+    transposed: bool,
+) -> Result<Box<dyn Projection>, BuildError> {
+    let (from, to) = (config.input_size as usize, config.output_size as usize);
+    let weights = build.input_parameter(input, from * to)?;
+    let matrix = full_matrix::FullMatrix::new(weights, from, to, transposed);
+    Ok(Box::new(matrix))
+}
+
+fn identity_offset(
+    build: &mut Build<'_>,
+    _input: usize,
+    config: &ProjectionConfig,
+) -> Result<Box<dyn Projection>, BuildError> {
+    let (from, to) = (config.input_size as usize, config.output_size as usize);
+    let offset = config.offset() as usize;
+    build.expect(offset + to <= from, || {
+        format!("columns {offset} to {} of {from} do not exist", offset + to)
+    })?;
+    Ok(Box::new(identity::Identity::new(offset)))
+}
+
+/// Every type of operator that can be executed.
+pub const OPERATORS: &[(&str, MakeOperator)] = &[
+    ("conv", conv_operator),
+    ("convt", conv_operator),
+    ("dot_mul", |build, config| {
+        build.expect(config.input_indices.len() == 2, || {
+            "dot_mul needs two inputs".to_owned()
+        })?;
+        let scale = config.dotmul_scale() as f32;
+        Ok(Box::new(dot_mul_operator::DotMulOperator::new(scale)))
+    }),
+];
+
+/// Builds one type of operator.
+type MakeOperator = fn(&mut Build<'_>, &OperatorConfig) -> Result<Box<dyn Operator>, BuildError>;
+
+fn conv_operator(
+    build: &mut Build<'_>,
+    config: &OperatorConfig,
+) -> Result<Box<dyn Operator>, BuildError> {
+    Ok(Box::new(convolution::ConvOperator::new(build, config)?))
 }
 
 /// Builds an operator.
@@ -116,16 +186,12 @@ pub fn operator(
             format!("operator reads input {input}, which does not exist")
         })?;
     }
-    match config.r#type.as_str() {
-        "dot_mul" => {
-            build.expect(config.input_indices.len() == 2, || {
-                "dot_mul needs two inputs".to_owned()
-            })?;
-            Ok(Box::new(dot_mul_operator::DotMulOperator::new(
-                config.dotmul_scale() as f32,
-            )))
-        }
-        "conv" | "convt" => Ok(Box::new(convolution::ConvOperator::new(build, config)?)),
-        other => Err(build.error(format!("operator '{other}' cannot be executed yet"))),
+    let known = OPERATORS.iter().find(|(kind, _)| *kind == config.r#type);
+    match known {
+        Some((_, make)) => make(build, config),
+        None => Err(build.error(format!(
+            "operator '{}' cannot be executed yet",
+            config.r#type
+        ))),
     }
 }

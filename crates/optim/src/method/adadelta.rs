@@ -12,7 +12,7 @@
 //! steps, which is the dense result to rounding while there is no momentum.
 //! Reference: Zeiler, arXiv 1212.5701; there `lr` is 1.
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The step factor.
 #[inline(always)]
@@ -37,28 +37,22 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let (squares, changes) = piece.own.split_at_mut(n);
-        let (squares, changes) = (&mut squares[..n], &mut changes[..n]);
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let (w, g) = (value[i], tail.clip(grad[i]));
-            let square = self.rho * squares[i] + self.rest * (g * g);
-            squares[i] = square;
-            let r = factor(square, changes[i], self.epsilon);
-            let moved = g * r;
-            changes[i] = self.rho * changes[i] + self.rest * (moved * moved);
-            let before = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(before, r, g, w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = tail.regularized::<REGULAR>(w + change, r);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 2],
+        momentum: &mut f32,
+    ) -> f32 {
+        let [squares, changes] = own;
+        *squares = self.rho * *squares + self.rest * (g * g);
+        let r = factor(*squares, *changes, self.epsilon);
+        let moved = g * r;
+        *changes = self.rho * *changes + self.rest * (moved * moved);
+        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
     }
 }
 

@@ -13,7 +13,7 @@
 //! Deviation from v1: the schedule applies. Reference: Duchi, Hazan, Singer 2011.
 
 use crate::average;
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The step factor.
 #[inline(always)]
@@ -40,25 +40,20 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let (old, sum) = piece.own.split_at_mut(n);
-        let (old, sum) = (&mut old[..n], &mut sum[..n]);
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let (w, g) = (value[i], tail.clip(grad[i]));
-            sum[i] += g * g;
-            let r = factor(old[i], sum[i], self.epsilon);
-            let before = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(before, r, g, w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = tail.regularized::<REGULAR>(w + change, r);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 2],
+        momentum: &mut f32,
+    ) -> f32 {
+        let [old, sum] = own;
+        *sum += g * g;
+        let r = factor(*old, *sum, self.epsilon);
+        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
     }
 }
 

@@ -13,7 +13,7 @@
 //! and by row; missed steps of a row decay with `w /= 1 + lr*l2*n`. L1 shrinks by `lr*l1` behind the update.
 //! Reference: Kingma, Ba, arXiv 1412.6980. Example: the first step moves a value by almost exactly `lr`.
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The bias correction on the rate in step number `step`.
 pub(crate) fn correction(beta1: f64, beta2: f64, step: u64) -> f64 {
@@ -42,23 +42,22 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let (first, second) = piece.own.split_at_mut(n);
-        let (first, second) = (&mut first[..n], &mut second[..n]);
-        for i in 0..n {
-            let w = value[i];
-            let g = tail.decayed(tail.clip(grad[i]), w);
-            let m = self.beta1 * first[i] + self.rest1 * g;
-            let v = self.beta2 * second[i] + self.rest2 * (g * g);
-            first[i] = m;
-            second[i] = v;
-            let moved = w - (m * tail.method_rate) / (v.sqrt() + self.epsilon);
-            value[i] = tail.regularized::<REGULAR>(moved, 1.0);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 2],
+        _momentum: &mut f32,
+    ) -> f32 {
+        let [first, second] = own;
+        let g = tail.decayed(g, w);
+        *first = self.beta1 * *first + self.rest1 * g;
+        *second = self.beta2 * *second + self.rest2 * (g * g);
+        let moved = w - (*first * tail.method_rate) / (second.sqrt() + self.epsilon);
+        tail.regularized::<REGULAR>(moved, 1.0)
     }
 }
 

@@ -10,7 +10,7 @@
 //! State: `m`, `u`. By row and decay: as Adam. Deviations from v1: schedule, L2 and L1 apply, and a value whose
 //! gradient has always been zero stays (v1 computed 0/0, there is no epsilon).
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The bias correction on the rate in step number `step`.
 pub(crate) fn correction(beta1: f64, step: u64) -> f64 {
@@ -34,24 +34,23 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let (first, norm) = piece.own.split_at_mut(n);
-        let (first, norm) = (&mut first[..n], &mut norm[..n]);
-        for i in 0..n {
-            let w = value[i];
-            let g = tail.decayed(tail.clip(grad[i]), w);
-            let m = self.beta1 * first[i] + self.rest1 * g;
-            let (kept, new) = (self.beta2 * norm[i], g.abs());
-            let u = if kept > new { kept } else { new };
-            first[i] = m;
-            norm[i] = u;
-            let ratio = if u == 0.0 { 0.0 } else { m / u };
-            value[i] = tail.regularized::<REGULAR>(w - tail.method_rate * ratio, 1.0);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 2],
+        _momentum: &mut f32,
+    ) -> f32 {
+        let [first, norm] = own;
+        let g = tail.decayed(g, w);
+        *first = self.beta1 * *first + self.rest1 * g;
+        let (kept, new) = (self.beta2 * *norm, g.abs());
+        *norm = if kept > new { kept } else { new };
+        let ratio = if *norm == 0.0 { 0.0 } else { *first / *norm };
+        tail.regularized::<REGULAR>(w - tail.method_rate * ratio, 1.0)
     }
 }
 

@@ -10,7 +10,7 @@
 //! State: `a`, and `mom` if `mu` is not zero. By row, as v1: the first step is the row's first touch, and `a` decays
 //! by `rho^n` for missed steps. (What others call RMSProp.)
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The step factor.
 #[inline(always)]
@@ -35,25 +35,20 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<1> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let squares = &mut piece.own[..n];
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let (w, g) = (value[i], tail.clip(grad[i]));
-            let square = self.rho * squares[i] + self.new_square * (g * g);
-            squares[i] = square;
-            let r = factor(square, self.epsilon);
-            let before = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(before, r, g, w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = tail.regularized::<REGULAR>(w + change, r);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 1],
+        momentum: &mut f32,
+    ) -> f32 {
+        let [squares] = own;
+        *squares = self.rho * *squares + self.new_square * (g * g);
+        let r = factor(*squares, self.epsilon);
+        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
     }
 }
 

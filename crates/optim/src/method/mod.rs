@@ -158,6 +158,19 @@ impl Method {
         }
     }
 
+    /// Whether nothing but AdaGrad's regular move happens to the slots of a row that no gradient reaches.
+    pub(crate) fn rests(&self) -> bool {
+        matches!(
+            self,
+            Self::Momentum
+                | Self::TorchMomentum
+                | Self::AdaGrad { .. }
+                | Self::Adam { .. }
+                | Self::AdaMax { .. }
+                | Self::Add { .. }
+        )
+    }
+
     /// What the method's slots do in steps that did not touch the row.
     pub(crate) fn idle(&self, gap: &Gap, own: &mut [f32], dim: usize) {
         match *self {
@@ -174,9 +187,14 @@ impl Method {
         }
     }
 
+    /// Whether this step ends with AdaGrad's sum moving into its long-term buffer.
+    pub(crate) fn folds(&self, step: &Step) -> bool {
+        matches!(self, Self::AdaGrad { .. }) && step.number.is_multiple_of(average::FOLD)
+    }
+
     /// Moves AdaGrad's sum into its long-term buffer when its time has come.
     pub(crate) fn fold(&self, step: &Step, dim: usize, state: &mut [f32]) {
-        if matches!(self, Self::AdaGrad { .. }) && step.number.is_multiple_of(average::FOLD) {
+        if self.folds(step) {
             adagrad::fold(&mut state[..2 * dim], dim);
         }
     }

@@ -8,26 +8,22 @@
 //! State: `mom`, only if `mu` is not zero. By row: the momentum of missed steps is caught up (v1 stopped it); L2 acts
 //! behind the update. Example: `w = 1`, `mu = 0.9`, `lr = 0.1`, `g = 1` twice gives 0.9, then 0.71.
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel;
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<0> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let w = value[i];
-            let old = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(old, 1.0, tail.clip(grad[i]), w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = tail.regularized::<REGULAR>(w + change, 1.0);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        _own: &mut [f32; 0],
+        momentum: &mut f32,
+    ) -> f32 {
+        tail.moved::<MOMENTUM, REGULAR>(1.0, g, w, momentum)
     }
 }
 

@@ -13,7 +13,7 @@
 //! errors, which can be negative, when gradients are large and steady.
 //! Reference: Graves, arXiv 1308.0850, equations 38 to 45.
 
-use crate::elements::{self, Piece, Tail};
+use crate::elements::{self, Tail};
 
 /// The step factor.
 #[inline(always)]
@@ -44,28 +44,21 @@ impl Kernel {
     }
 }
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let (squares, means) = piece.own.split_at_mut(n);
-        let (squares, means) = (&mut squares[..n], &mut means[..n]);
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let (w, g) = (value[i], tail.clip(grad[i]));
-            let square = self.rho * squares[i] + self.new_square * (g * g);
-            let mean = self.rho * means[i] + self.rest * g;
-            squares[i] = square;
-            means[i] = mean;
-            let r = factor(square, mean, self.epsilon);
-            let before = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(before, r, g, w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = tail.regularized::<REGULAR>(w + change, r);
-        }
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        own: &mut [f32; 2],
+        momentum: &mut f32,
+    ) -> f32 {
+        let [squares, mean] = own;
+        *squares = self.rho * *squares + self.new_square * (g * g);
+        *mean = self.rho * *mean + self.rest * g;
+        let r = factor(*squares, *mean, self.epsilon);
+        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
     }
 }
 

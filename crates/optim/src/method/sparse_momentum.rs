@@ -20,7 +20,7 @@
 //! Deviations: v1's `beta` shrinks, so its L2 makes values grow by `1 + l2*lr` a step; ours makes them shrink by it
 //! (`beta *= 1 + l2*lr`). Missed steps decay with the rate of the last completed step; v1 used each step's own.
 
-use crate::elements::{self, Piece, Tail, shrunk};
+use crate::elements::{self, Tail, shrunk};
 
 /// What a value keeps of itself in a step; `decay` is rate times L2.
 pub(crate) fn kept(decay: f64) -> f64 {
@@ -30,26 +30,22 @@ pub(crate) fn kept(decay: f64) -> f64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel;
 
-impl elements::Kernel for Kernel {
+impl elements::Kernel<0> for Kernel {
     #[inline(always)]
-    fn run<const MOMENTUM: bool, const REGULAR: bool>(self, tail: &Tail, piece: Piece<'_>) {
-        let n = piece.value.len();
-        let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-        let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
-        for i in 0..n {
-            let w = value[i];
-            let old = if MOMENTUM { momentum[i] } else { 0.0 };
-            let change = tail.change::<MOMENTUM>(old, 1.0, tail.clip(grad[i]), w);
-            if MOMENTUM {
-                momentum[i] = change;
-            }
-            value[i] = if REGULAR {
-                let decayed = w / (1.0 + tail.rate * tail.after_l2);
-                shrunk(decayed + change, tail.rate * tail.after_l1)
-            } else {
-                w + change
-            };
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(
+        self,
+        tail: &Tail,
+        w: f32,
+        g: f32,
+        _own: &mut [f32; 0],
+        momentum: &mut f32,
+    ) -> f32 {
+        let change = tail.change::<MOMENTUM>(1.0, g, w, momentum);
+        if !REGULAR {
+            return w + change;
         }
+        let decayed = w / (1.0 + tail.rate * tail.after_l2);
+        shrunk(decayed + change, tail.rate * tail.after_l1)
     }
 }
 

@@ -20,6 +20,7 @@ pub async fn own_address() -> Result<Ipv4Addr, CloudError> {
         action: "own address".to_owned(),
         endpoint: PAGE.to_owned(),
         reason,
+        connecting: false,
     };
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector()?);
     let uri = PAGE

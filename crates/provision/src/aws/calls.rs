@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::client::Aws;
 use super::pages::{change, event, params, stack_view, strings};
-use super::query::{BALANCING, CLOUDFORMATION, EC2, STS, encode, entries, field, find, read};
+use super::query::{
+    BALANCING, CLASSIC_BALANCING, CLOUDFORMATION, EC2, STS, encode, entries, field, find, read,
+};
 use crate::cloud::{
     Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, StackView, TemplateSource,
 };
@@ -260,13 +262,56 @@ impl Cloud for Aws {
     }
 
     async fn delete_load_balancer(&self, arn: &str) -> Answer<()> {
-        self.query(
-            BALANCING,
-            "DeleteLoadBalancer",
-            &params(&[("LoadBalancerArn", arn)]),
-        )
-        .await
-        .map(drop)
+        let (service, key) = if arn.starts_with("arn:") {
+            (BALANCING, "LoadBalancerArn")
+        } else {
+            (CLASSIC_BALANCING, "LoadBalancerName")
+        };
+        self.query(service, "DeleteLoadBalancer", &params(&[(key, arn)]))
+            .await
+            .map(drop)
+    }
+
+    async fn leftover_groups(&self, cluster: &str) -> Answer<Vec<String>> {
+        self.find_leftover_groups(cluster).await
+    }
+
+    async fn delete_group(&self, id: &str) -> Answer<()> {
+        self.query(EC2, "DeleteSecurityGroup", &params(&[("GroupId", id)]))
+            .await
+            .map(drop)
+    }
+
+    async fn file_systems(&self, cluster: &str) -> Answer<Vec<String>> {
+        self.find_file_systems(cluster).await
+    }
+
+    async fn delete_file_system(&self, id: &str) -> Answer<()> {
+        self.remove_file_system(id).await
+    }
+
+    async fn mount_targets(&self, file_system: &str) -> Answer<usize> {
+        self.count_mount_targets(file_system).await
+    }
+
+    async fn eks_versions(&self) -> Answer<Vec<(String, String)>> {
+        self.offered_versions().await
+    }
+
+    async fn eks_cluster_exists(&self, name: &str) -> Answer<bool> {
+        self.has_eks_cluster(name).await
+    }
+
+    async fn role_exists(&self, name: &str) -> Answer<bool> {
+        self.has_role(name).await
+    }
+
+    async fn hosted_zone(&self, id: &str) -> Answer<Option<String>> {
+        self.zone_name(id).await
+    }
+
+    async fn network_use(&self) -> Answer<(usize, usize)> {
+        self.count_network().await
     }
 
     async fn log_groups(&self, prefix: &str) -> Answer<Vec<String>> {
@@ -338,6 +383,10 @@ impl Cloud for Aws {
             .as_str()
             .unwrap_or_default()
             .to_owned())
+    }
+
+    async fn schedule_key_deletion(&self, arn: &str) -> Answer<()> {
+        self.let_key_go(arn).await
     }
 
     async fn denied_actions(

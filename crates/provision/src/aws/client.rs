@@ -7,6 +7,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::ProvideCredentials as _;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
+use aws_types::service_config::ServiceConfigKey;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request};
@@ -24,6 +25,8 @@ const MAX_ANSWER: usize = 16 << 20;
 const TRY: Duration = Duration::from_secs(60);
 /// Tries before giving up on something temporary.
 const TRIES: u32 = 6;
+/// Tries when not even a connection comes about: a wrong region or address stays wrong.
+const CONNECT_TRIES: u32 = 3;
 
 /// A signed-request client for one region.
 pub struct Aws {
@@ -95,9 +98,24 @@ impl Aws {
             .map_err(|error| CloudError::Credentials(chain(&error)))
     }
 
+    /// `AWS_ENDPOINT_URL_EKS` and the like (or the profile's `services`), else `AWS_ENDPOINT_URL`.
+    fn given_endpoint(&self, service: &str) -> Option<String> {
+        let key = ServiceConfigKey::builder()
+            .service_id(service_id(service))
+            .env("AWS_ENDPOINT_URL")
+            .profile("endpoint_url")
+            .build()
+            .ok()?;
+        let own = self
+            .config
+            .service_config()
+            .and_then(|load| load.load_config(key));
+        own.or_else(|| self.config.endpoint_url().map(str::to_owned))
+    }
+
     /// Where a service is reached.
     pub(super) fn endpoint(&self, service: &str) -> String {
-        if let Some(url) = self.config.endpoint_url() {
+        if let Some(url) = self.given_endpoint(service) {
             return url.trim_end_matches('/').to_owned();
         }
         let suffix = if self.region.starts_with("cn-") {
@@ -106,14 +124,14 @@ impl Aws {
             "amazonaws.com"
         };
         match service {
-            "iam" => format!("https://iam.{suffix}"),
+            "iam" | "route53" => format!("https://{service}.{suffix}"),
             other => format!("https://{other}.{}.{suffix}", self.region),
         }
     }
 
     /// The region that a service's requests are signed for.
     fn signing_region(&self, service: &str) -> &str {
-        if service == "iam" {
+        if ["iam", "route53"].contains(&service) {
             "us-east-1"
         } else {
             &self.region
@@ -125,7 +143,7 @@ impl Aws {
         let mut pause = self.first_pause;
         for attempt in 1.. {
             match self.send_once(&call).await {
-                Err(error) if error.is_temporary() && attempt < TRIES => {
+                Err(error) if error.is_temporary() && attempt < tries(&error) => {
                     // Jitter by the clock's low digits: enough to keep two clients apart.
                     let low = SystemTime::now()
                         .duration_since(SystemTime::UNIX_EPOCH)
@@ -141,10 +159,11 @@ impl Aws {
 
     async fn send_once(&self, call: &Call<'_>) -> Result<Reply, CloudError> {
         let endpoint = self.endpoint(call.service);
-        let unreachable = |reason: String| CloudError::Unreachable {
+        let unreachable = |reason: String, connecting: bool| CloudError::Unreachable {
             action: call.action.to_owned(),
             endpoint: endpoint.clone(),
             reason,
+            connecting,
         };
         let request = self.signed(call, &endpoint).await?;
         let answer = async {
@@ -152,19 +171,19 @@ impl Aws {
                 .http
                 .request(request)
                 .await
-                .map_err(|error| unreachable(chain(&error)))?;
+                .map_err(|error| unreachable(chain(&error), error.is_connect()))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER);
             let bytes = body
                 .collect()
                 .await
-                .map_err(|error| unreachable(error.to_string()))?
+                .map_err(|error| unreachable(error.to_string(), false))?
                 .to_bytes();
             Ok((status, bytes))
         };
         let (status, body) = timeout(TRY, answer)
             .await
-            .map_err(|_| unreachable("no answer within a minute".to_owned()))??;
+            .map_err(|_| unreachable("no answer within a minute".to_owned(), false))??;
         if status.is_success() {
             return Ok(Reply { body });
         }
@@ -221,6 +240,28 @@ impl Aws {
             .map_err(|error| unreadable(error.to_string()))?;
         instructions.apply_to_request_http1x(&mut request);
         Ok(request)
+    }
+}
+
+fn tries(error: &CloudError) -> u32 {
+    match error {
+        CloudError::Unreachable {
+            connecting: true, ..
+        } => CONNECT_TRIES,
+        _ => TRIES,
+    }
+}
+
+/// The name by which AWS tools know a service's own settings, of its signing name.
+fn service_id(service: &str) -> &str {
+    match service {
+        "elasticfilesystem" => "EFS",
+        "elasticloadbalancing" => "Elastic Load Balancing v2",
+        "logs" => "CloudWatch Logs",
+        "servicequotas" => "Service Quotas",
+        "tagging" => "Resource Groups Tagging API",
+        "route53" => "Route 53",
+        other => other,
     }
 }
 

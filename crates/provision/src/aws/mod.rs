@@ -4,11 +4,13 @@
 //! the SDK crates cost minutes of build time (see `docs/aws.md` for the measurement). Credentials are
 //! another matter: profiles, SSO, roles and instance metadata work as users expect only with
 //! `aws-config`, so that is used. The protocols are four: form in and XML out (CloudFormation, EC2,
-//! IAM, STS, load balancers), JSON (KMS, logs, tags, quotas), and REST for S3.
+//! IAM, STS, load balancers), JSON (KMS, logs, tags, quotas), paths with JSON (EKS, EFS) and paths with
+//! XML (S3, Route 53).
 
 pub mod address;
 mod calls;
 mod client;
+mod inspect;
 mod pages;
 mod query;
 mod rest;

@@ -40,7 +40,7 @@ impl Aws {
             let mut asked = asked.to_vec();
             if !token.is_empty() {
                 asked.push((
-                    if service.0 == "iam" {
+                    if ["iam", "elasticloadbalancing"].contains(&service.0) {
                         "Marker"
                     } else {
                         "NextToken"
@@ -51,7 +51,7 @@ impl Aws {
             }
             let xml = self.query(service, action, &asked).await?;
             let (mut page, next) = read(action, &xml, |root| {
-                let next = ["NextToken", "nextToken", "Marker"]
+                let next = ["NextToken", "nextToken", "NextMarker", "Marker"]
                     .iter()
                     .find_map(|name| find(root, name)?.text());
                 (reader(root), next.unwrap_or_default().to_owned())
@@ -74,7 +74,7 @@ impl Aws {
                     .collect()
             })
             .await?;
-        let mut foreign = Vec::new();
+        let mut foreign = self.find_classic_load_balancers(vpc).await?;
         for arn in found {
             let xml = self
                 .query(

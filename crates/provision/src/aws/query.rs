@@ -15,6 +15,7 @@ pub(super) const CLOUDFORMATION: Service = Service("cloudformation", "2010-05-15
 pub(super) const EC2: Service = Service("ec2", "2016-11-15");
 pub(super) const IAM: Service = Service("iam", "2010-05-08");
 pub(super) const STS: Service = Service("sts", "2011-06-15");
+pub(super) const CLASSIC_BALANCING: Service = Service("elasticloadbalancing", "2012-06-01");
 pub(super) const BALANCING: Service = Service("elasticloadbalancing", "2015-12-01");
 
 /// Percent-encodes as a form value.

@@ -2,9 +2,10 @@
 
 use tokio::time::sleep;
 
+use super::nodes::Kubectl;
 use super::stack::{Review, apply};
 use super::up::states;
-use super::{CommandError, Pace, Sink, Talk, follow};
+use super::{CommandError, Pace, Sink, Talk, follow, workload};
 use crate::cloud::{Cloud, StackView};
 use crate::lifecycle::events::first_cause;
 use crate::lifecycle::leftovers::{self, Leftover, Remains};
@@ -14,12 +15,16 @@ use crate::spec::{ClusterSpec, Mode};
 use crate::template::{Layer, Render, render};
 
 /// How to go about it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DownOptions {
     /// The file system and its key stay.
     pub keep_data: bool,
     /// Ask once, before anything is removed.
     pub ask: bool,
+    /// Go on although jobs are running.
+    pub force: bool,
+    /// The way to the cluster: to see whether jobs run, and to let Kubernetes remove what it made.
+    pub kubectl: Option<Kubectl>,
     /// Waiting.
     pub pace: Pace,
 }
@@ -41,6 +46,13 @@ pub async fn down(
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
     let mut inventory = look(cloud, spec).await?;
+    let kubectl = options
+        .kubectl
+        .as_ref()
+        .filter(|_| matches!(inventory.state(Layer::Cluster), StackState::Ready(_)));
+    if let Some(kubectl) = kubectl.filter(|_| !options.force) {
+        workload::refuse_while_jobs_run(kubectl, sink).await?;
+    }
     let lines = plan(&inventory, options.keep_data, &spec.name);
     sink.talk(Talk::Step(format!(
         "{} thing(s) of cluster {} will go",
@@ -54,6 +66,9 @@ pub async fn down(
         return Err(CommandError::Declined);
     }
     let kept_ids = kept_ids(cloud, spec, options.keep_data).await?;
+    if let Some(kubectl) = kubectl {
+        workload::release_load_balancers(kubectl, sink).await;
+    }
     let mut wishes = Wishes {
         keep_data: options.keep_data,
         data_kept: false,
@@ -71,7 +86,7 @@ pub async fn down(
         wishes.data_kept |= step == DownStep::KeepData;
         inventory = look(cloud, spec).await?;
     }
-    sweep(cloud, spec, &kept_ids, sink).await
+    sweep(cloud, spec, &kept_ids, options.keep_data, sink).await
 }
 
 /// AWS releases some things slowly (interfaces, groups); a few more tries are normal.
@@ -83,7 +98,7 @@ async fn retry_or_fail(
 ) -> Result<(), CommandError> {
     let retry = match &error {
         CommandError::Stack { .. } => true,
-        CommandError::Cloud { source } => !source.is_expired() && !source.is_denied(),
+        CommandError::Cloud(error) => !error.is_expired() && !error.is_denied(),
         _ => false,
     };
     if !retry || attempts >= pace.delete_attempts {
@@ -125,6 +140,26 @@ async fn act(
                     "network interface {id}, left by the cluster"
                 )));
                 gone(cloud.delete_interface(id).await)?;
+            }
+        }
+        DownStep::RemoveGroups(ids) => {
+            for id in ids {
+                sink.talk(Talk::Step(format!(
+                    "security group {id}, made by Kubernetes"
+                )));
+                gone(cloud.delete_group(id).await)?;
+            }
+        }
+        DownStep::RemoveFileSystems(ids) => {
+            for id in ids {
+                sink.talk(Talk::Step(format!("file system {id}")));
+                gone(cloud.delete_file_system(id).await)?;
+            }
+        }
+        DownStep::RemoveKeys(arns) => {
+            for arn in arns {
+                sink.talk(Talk::Step(format!("key {arn}")));
+                gone(cloud.schedule_key_deletion(arn).await)?;
             }
         }
         DownStep::KeepData => keep_data(cloud, spec, pace, sink).await?,
@@ -234,6 +269,19 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
         inventory.interfaces = cloud.interfaces(vpc).await?;
     }
     inventory.volumes = cloud.volumes(&spec.name).await?;
+    inventory.file_systems = cloud.file_systems(&spec.name).await?;
+    inventory.given_file_system = spec.storage.file_system_id.clone();
+    if inventory.given_file_system.is_none() {
+        let storage = cloud.stack(&Layer::Storage.stack_name(&spec.name)).await?;
+        inventory.stack_file_system =
+            storage.and_then(|view| view.outputs.get("FileSystemId").cloned());
+    }
+    if inventory.state(Layer::Cluster) == &StackState::Absent {
+        inventory.groups = cloud.leftover_groups(&spec.name).await?;
+    }
+    if inventory.stacks.is_empty() {
+        inventory.keys = enabled_keys(cloud, &cloud.tagged(&spec.name).await?).await?;
+    }
     let account = cloud.caller().await?.account;
     let bucket = crate::policy::bucket_name(spec, &account);
     if cloud.bucket_exists(&bucket).await? {
@@ -245,6 +293,23 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
             .await?;
     }
     Ok(inventory)
+}
+
+/// Keys among `arns` that are not on their way out.
+async fn enabled_keys(cloud: &impl Cloud, arns: &[String]) -> Result<Vec<String>, CommandError> {
+    let mut keys = Vec::new();
+    for arn in arns.iter().filter(|arn| is_key(arn)) {
+        match cloud.key_state(arn).await {
+            Ok(state) if state != "PendingDeletion" => keys.push(arn.clone()),
+            Err(error) if !error.is_missing() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(keys)
+}
+
+fn is_key(arn: &str) -> bool {
+    arn.contains(":kms:")
 }
 
 /// Ids of what stays on purpose.
@@ -262,6 +327,7 @@ async fn kept_ids(
         let storage = cloud.stack(&Layer::Storage.stack_name(&spec.name)).await?;
         ids.extend(output(base, "KeyArn"));
         ids.extend(output(storage, "FileSystemId"));
+        ids.extend(cloud.file_systems(&spec.name).await?);
     }
     Ok(ids)
 }
@@ -271,12 +337,14 @@ async fn sweep(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     kept: &[String],
+    keep_data: bool,
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
     let found = cloud.tagged(&spec.name).await?;
     let mut present = Vec::new();
+    let mut kept = kept.to_vec();
     for arn in found {
-        if arn.contains(":kms:")
+        if is_key(&arn)
             && cloud
                 .key_state(&arn)
                 .await
@@ -287,9 +355,12 @@ async fn sweep(
             )));
             continue;
         }
+        if keep_data && is_key(&arn) {
+            kept.push(arn.clone());
+        }
         present.push(arn);
     }
-    let (kept, left) = leftovers::sort(&present, kept);
+    let (kept, left) = leftovers::sort(&present, &kept);
     for remains in &kept {
         sink.talk(Talk::Detail(format!(
             "kept: {} {}",

@@ -10,6 +10,9 @@ use crate::cloud::{Cloud, StackView};
 use crate::lifecycle::events::{StackEvent, usual_seconds};
 use crate::lifecycle::next::StackState;
 
+/// So long nothing is said; then the slowest resource is named again, so that it does not look hung.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// Events that were there before: they belong to an earlier life of the stack.
 pub async fn seen_events(cloud: &impl Cloud, stack: &str) -> BTreeSet<String> {
     let events = cloud.stack_events(stack).await.unwrap_or_default();
@@ -43,6 +46,8 @@ pub async fn settle(
 ) -> Result<Outcome, CommandError> {
     let begin = Instant::now();
     let mut told: Vec<StackEvent> = Vec::new();
+    let mut spoke = begin;
+    let mut pause = pace.poll / 20;
     loop {
         // Status first: events that arrive after it are picked up by the next look, or by this one.
         let view = cloud.stack(id).await?;
@@ -50,6 +55,13 @@ pub async fn settle(
             if seen.insert(event.id.clone()) {
                 sink.talk(progress(name, &event, begin.elapsed()));
                 told.push(event);
+                spoke = Instant::now();
+            }
+        }
+        if spoke.elapsed() >= SILENCE {
+            spoke = Instant::now();
+            if let Some(event) = slowest(&told) {
+                sink.talk(progress(name, event, begin.elapsed()));
             }
         }
         let status = view
@@ -70,8 +82,23 @@ pub async fn settle(
                 minutes,
             });
         }
-        sleep(pace.poll).await;
+        // Quick looks first: many stacks are done in a moment, and nobody likes to wait for nothing.
+        sleep(pause).await;
+        pause = (pause * 2).min(pace.poll);
     }
+}
+
+/// The first resource that AWS has begun with and not ended.
+fn slowest(told: &[StackEvent]) -> Option<&StackEvent> {
+    let busy = |event: &&StackEvent| {
+        let last = told.iter().rfind(|other| other.resource == event.resource);
+        last.is_some_and(|last| last.id == event.id) && event.status.ends_with("_IN_PROGRESS")
+    };
+    let resources = told.iter().filter(busy);
+    resources
+        .clone()
+        .find(|event| event.kind != "AWS::CloudFormation::Stack")
+        .or_else(|| resources.clone().next())
 }
 
 fn progress(stack: &str, event: &StackEvent, elapsed: Duration) -> Talk {
@@ -82,5 +109,35 @@ fn progress(stack: &str, event: &StackEvent, elapsed: Duration) -> Talk {
         status: event.status.clone(),
         elapsed,
         usual: Duration::from_secs(u64::from(usual_seconds(&event.kind))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_is_the_first_that_has_not_ended() {
+        let event = |id: &str, resource: &str, kind: &str, status: &str| StackEvent {
+            id: id.to_owned(),
+            time: String::new(),
+            resource: resource.to_owned(),
+            kind: kind.to_owned(),
+            status: status.to_owned(),
+            reason: String::new(),
+        };
+        let stack = event(
+            "1",
+            "demo",
+            "AWS::CloudFormation::Stack",
+            "CREATE_IN_PROGRESS",
+        );
+        let role = event("2", "Role", "AWS::IAM::Role", "CREATE_IN_PROGRESS");
+        let done = event("3", "Role", "AWS::IAM::Role", "CREATE_COMPLETE");
+        let cluster = event("4", "Cluster", "AWS::EKS::Cluster", "CREATE_IN_PROGRESS");
+        let told = [stack.clone(), role, done, cluster];
+        assert_eq!(slowest(&told).unwrap().resource, "Cluster");
+        assert_eq!(slowest(&told[..3]).unwrap().resource, "demo");
+        assert!(slowest(&[]).is_none());
     }
 }

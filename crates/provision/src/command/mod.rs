@@ -11,6 +11,7 @@ pub mod stack;
 pub mod status;
 pub mod up;
 pub mod validate;
+pub mod workload;
 
 use std::time::Duration;
 
@@ -77,13 +78,9 @@ impl Default for Pace {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// A call failed.
-    #[error("{source}; {}", .source.advice())]
-    Cloud {
-        /// Cause.
-        #[from]
-        source: CloudError,
-    },
+    /// A call failed. AWS's words and the way out make one sentence, so there is no cause below it.
+    #[error("{0}; {advice}", advice = .0.advice())]
+    Cloud(CloudError),
     /// A stack failed.
     #[error("stack {stack} failed: {}; {leftover}", cause_words(.cause.as_ref()))]
     Stack {
@@ -121,6 +118,12 @@ pub enum CommandError {
     /// Something that costs money is left.
     #[error("{} thing(s) of the cluster are still there; run `canoe cluster down` again or remove them by hand", .0.len())]
     Leftovers(Vec<String>),
+}
+
+impl From<CloudError> for CommandError {
+    fn from(error: CloudError) -> Self {
+        Self::Cloud(error)
+    }
 }
 
 fn cause_words(cause: Option<&Cause>) -> String {

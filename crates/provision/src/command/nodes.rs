@@ -1,4 +1,5 @@
-//! The last steps of `up`: wait until the nodes are Ready, then install the volume.
+//! The conversation with the cluster itself: wait until the nodes are Ready, install the volume, list
+//! and remove objects.
 //!
 //! Through `kubectl`, which users of a cluster have, and which understands every kind of kubeconfig.
 
@@ -67,6 +68,7 @@ impl Kubectl {
         let child = Command::new(&self.program)
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
+            .arg("--request-timeout=20s")
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -95,6 +97,28 @@ impl Kubectl {
         let bytes = self.run(&["get", "nodes", "-o", "json"]).await?;
         let list = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Ok(count_ready(&list))
+    }
+
+    /// Every object of a kind, in every namespace, as a list.
+    pub async fn list(&self, kind: &str) -> Result<Value, KubectlError> {
+        let bytes = self
+            .run(&["get", kind, "--all-namespaces", "-o", "json"])
+            .await?;
+        Ok(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Removes an object, and waits a little until it has gone.
+    pub async fn delete(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), KubectlError> {
+        let arguments = ["delete", kind, name, "--namespace", namespace];
+        let wait = ["--ignore-not-found", "--timeout=50s"];
+        self.run(&[&arguments[..], &wait[..]].concat())
+            .await
+            .map(drop)
     }
 
     /// Applies a manifest.

@@ -54,12 +54,22 @@ async fn run_up(
 }
 
 async fn run_down(cloud: &Double, keep_data: bool) -> Result<down::DownReport, CommandError> {
+    run_down_of(cloud, &spec(), keep_data).await
+}
+
+async fn run_down_of(
+    cloud: &Double,
+    spec: &ClusterSpec,
+    keep_data: bool,
+) -> Result<down::DownReport, CommandError> {
     let options = DownOptions {
         keep_data,
         ask: false,
+        force: false,
+        kubectl: None,
         pace: PACE,
     };
-    down(cloud, &spec(), options, &mut Recorder::default()).await
+    down(cloud, spec, options, &mut Recorder::default()).await
 }
 
 fn lost() -> CloudError {
@@ -67,6 +77,7 @@ fn lost() -> CloudError {
         action: "any".to_owned(),
         endpoint: "https://aws".to_owned(),
         reason: "connection reset".to_owned(),
+        connecting: false,
     }
 }
 
@@ -135,6 +146,7 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
                 "delete_stack demo-cluster",
                 "delete_volume vol-1",
                 "delete_interface eni-k8s",
+                "delete_group sg-k8s-elb",
                 "delete_stack demo-storage",
                 "delete_stack demo-base",
                 "delete_log_group /aws/eks/demo/cluster",
@@ -156,7 +168,27 @@ async fn data_and_key_stay_when_asked_to() {
         cloud.with(|account| account.retained.iter().cloned().collect::<Vec<_>>()),
         ["demo-base.Key", "demo-storage.FileSystem"]
     );
-    assert_eq!(report.kept.len(), 1, "{:?}", report.kept);
+    let what: Vec<&str> = report.kept.iter().map(|remains| remains.what).collect();
+    assert_eq!(what, ["file system", "key"], "{:?}", report.kept);
+    // The next cluster uses both, and its `down` without the wish to keep takes them away.
+    let key = report.kept[1].arn.clone();
+    let mut again = spec();
+    again.storage.file_system_id = Some("demo-storage.FileSystemId".to_owned());
+    again.kms_key_arn = Some(key.clone());
+    let up = run_up(&cloud, &again, &AssetFolder::new(place.path()))
+        .await
+        .unwrap();
+    assert_eq!(up.file_system, "demo-storage.FileSystemId");
+    run_down_of(&cloud, &again, false).await.unwrap();
+    assert!(names(&cloud).is_empty());
+    cloud.with(|account| {
+        assert!(
+            account.file_systems.is_empty(),
+            "{:?}",
+            account.file_systems
+        );
+        assert!(account.pending_keys.contains(&key));
+    });
 }
 
 /// Sets a fault `call` calls ahead, runs the command, and says whether the fault was met.
@@ -321,6 +353,8 @@ async fn nothing_happens_without_consent() {
     let options = DownOptions {
         keep_data: false,
         ask: true,
+        force: false,
+        kubectl: None,
         pace: PACE,
     };
     let mut no = Recorder::default();
@@ -395,17 +429,25 @@ async fn self_managed_assets_are_encrypted_once_and_never_sent_in_the_clear() {
 async fn validate_names_what_is_missing() {
     let cloud = Double::default();
     let mut spec = spec();
+    let checks = online(&cloud, &spec).await;
     assert!(
-        online(&cloud, &spec)
-            .await
-            .iter()
-            .all(|check| check.verdict == Verdict::Pass)
+        checks.iter().all(|check| check.verdict == Verdict::Pass),
+        "{checks:?}"
     );
-    cloud.with(|account| account.slowness = 7);
+    cloud.with(|account| {
+        account.slowness = 7;
+        account
+            .foreign
+            .extend(["demo", "a", "b", "c", "d"].map(str::to_owned));
+        account.lacking.extend(["eks", "elasticfilesystem"]);
+    });
     spec.zones = vec!["us-west-2a".to_owned(), "us-west-2c".to_owned()];
     spec.workers.count = 17;
     spec.ssh_key_name = Some("other".to_owned());
     spec.kms_key_arn = Some("arn:aws:kms:us-west-2:123456789012:key/1".to_owned());
+    spec.storage.file_system_id = Some("fs-0123456789abcdef0".to_owned());
+    spec.dns.external_name = Some("paddle.example.org".to_owned());
+    spec.dns.hosted_zone_id = Some("Z1".to_owned());
     let failed: Vec<(&str, String)> = online(&cloud, &spec)
         .await
         .into_iter()
@@ -417,14 +459,27 @@ async fn validate_names_what_is_missing() {
         what,
         [
             "permissions",
+            "EKS",
+            "EFS",
             "zones",
             "instance types",
-            "quotas",
+            "vCPU quota",
+            "network quota",
+            "names",
             "key pair",
-            "KMS key"
+            "KMS key",
+            "file system",
+            "hosted zone",
         ]
     );
     assert!(failed[0].1.contains("eks:CreateCluster"));
+    let text = |what: &str| &failed.iter().find(|(name, _)| *name == what).unwrap().1;
+    assert!(text("EKS").contains("does not have it") && text("EKS").contains("self-managed"));
+    assert!(text("EFS").contains("choose another region"));
+    assert!(text("names").contains("EKS cluster demo exists"));
+    assert!(text("hosted zone").contains("cannot hold paddle.example.org"));
+    assert!(text("file system").contains("does not exist"));
+    assert!(text("network quota").contains("7 VPCs"));
     cloud.with(|account| account.fault = Some((0, u32::MAX, lost())));
     let checks = online(&cloud, &spec).await;
     assert_eq!((checks.len(), checks[0].verdict), (1, Verdict::Fail));

@@ -1,10 +1,11 @@
 //! What `down` does next, given what is still there.
 //!
 //! The order is AWS's: whatever Kubernetes made outside the stacks goes first (load balancers hold
-//! subnets and groups), then the cluster, then the interfaces and disks that it leaves behind, then
-//! storage, then the network, then the bucket and the logs. The key goes with the base stack, last of
-//! all, and never when the data stay. Each step is decided from what is seen, so an interrupted run
-//! goes on where it was.
+//! subnets and groups), then the cluster, then the interfaces, disks and groups that it leaves behind,
+//! then storage, then the network, then the bucket and the logs. A file system that an earlier
+//! `down --keep-data` left goes when its mount targets have gone. The key goes last of all, and never
+//! when the data stay. Each step is decided from what is seen, so an interrupted run goes on where it
+//! was.
 
 use serde::Serialize;
 
@@ -33,6 +34,16 @@ pub struct Inventory {
     pub volumes: Vec<String>,
     /// Interfaces in the VPC.
     pub interfaces: Vec<Interface>,
+    /// Security groups that Kubernetes made; looked for when the cluster has gone.
+    pub groups: Vec<String>,
+    /// File systems that carry the cluster's tag, the storage stack's own included.
+    pub file_systems: Vec<String>,
+    /// The one that the storage stack owns.
+    pub stack_file_system: Option<String>,
+    /// The one that the cluster file names.
+    pub given_file_system: Option<String>,
+    /// Keys that carry the cluster's tag; looked for when every stack has gone.
+    pub keys: Vec<String>,
     /// The bucket for large templates, if it exists.
     pub bucket: Option<String>,
     /// Log groups that came back after the stack had gone.
@@ -59,6 +70,12 @@ pub enum DownStep {
     RemoveVolumes(Vec<String>),
     /// Remove these unused interfaces.
     RemoveInterfaces(Vec<String>),
+    /// Remove these security groups.
+    RemoveGroups(Vec<String>),
+    /// Remove these file systems, which no stack owns.
+    RemoveFileSystems(Vec<String>),
+    /// Schedule these keys for deletion, which no stack owns.
+    RemoveKeys(Vec<String>),
     /// Tell storage and base to leave file system and key behind.
     KeepData,
     /// Delete a stack.
@@ -71,9 +88,12 @@ pub enum DownStep {
     Done,
 }
 
-fn state(inventory: &Inventory, layer: Layer) -> &StackState {
-    let found = inventory.stacks.iter().find(|(other, _)| *other == layer);
-    found.map_or(&StackState::Absent, |(_, state)| state)
+impl Inventory {
+    /// State of a stack.
+    pub fn state(&self, layer: Layer) -> &StackState {
+        let found = self.stacks.iter().find(|(other, _)| *other == layer);
+        found.map_or(&StackState::Absent, |(_, state)| state)
+    }
 }
 
 /// The next step.
@@ -92,7 +112,7 @@ pub fn next(inventory: &Inventory, wishes: Wishes) -> DownStep {
     if wishes.keep_data && !wishes.data_kept && can_keep(inventory) {
         return DownStep::KeepData;
     }
-    if *state(inventory, Layer::Cluster) != StackState::Absent {
+    if *inventory.state(Layer::Cluster) != StackState::Absent {
         return DownStep::DeleteStack(Layer::Cluster);
     }
     if !inventory.volumes.is_empty() {
@@ -102,10 +122,17 @@ pub fn next(inventory: &Inventory, wishes: Wishes) -> DownStep {
     if !idle.is_empty() {
         return DownStep::RemoveInterfaces(idle);
     }
-    for layer in [Layer::Storage, Layer::Base] {
-        if *state(inventory, layer) != StackState::Absent {
-            return DownStep::DeleteStack(layer);
-        }
+    if !inventory.groups.is_empty() {
+        return DownStep::RemoveGroups(inventory.groups.clone());
+    }
+    if *inventory.state(Layer::Storage) != StackState::Absent {
+        return DownStep::DeleteStack(Layer::Storage);
+    }
+    if !wishes.keep_data && !inventory.file_systems.is_empty() {
+        return DownStep::RemoveFileSystems(inventory.file_systems.clone());
+    }
+    if *inventory.state(Layer::Base) != StackState::Absent {
+        return DownStep::DeleteStack(Layer::Base);
     }
     if let Some(bucket) = &inventory.bucket {
         return DownStep::RemoveBucket(bucket.clone());
@@ -113,12 +140,15 @@ pub fn next(inventory: &Inventory, wishes: Wishes) -> DownStep {
     if !inventory.log_groups.is_empty() {
         return DownStep::RemoveLogGroups(inventory.log_groups.clone());
     }
+    if !wishes.keep_data && !inventory.keys.is_empty() {
+        return DownStep::RemoveKeys(inventory.keys.clone());
+    }
     DownStep::Done
 }
 
 /// Whether there is a file system to keep: only a stack that can be updated can be told.
 fn can_keep(inventory: &Inventory) -> bool {
-    matches!(state(inventory, Layer::Storage), StackState::Ready(_))
+    matches!(inventory.state(Layer::Storage), StackState::Ready(_))
 }
 
 fn idle_interfaces(inventory: &Inventory) -> Vec<String> {
@@ -136,13 +166,16 @@ pub fn plan(inventory: &Inventory, keep_data: bool, name: &str) -> Vec<String> {
         lines.push(format!("load balancer {balancer}, made by Kubernetes"));
     }
     for layer in Layer::ALL.into_iter().rev() {
-        if *state(inventory, layer) == StackState::Absent {
+        if *inventory.state(layer) == StackState::Absent {
             continue;
         }
         let stack = layer.stack_name(name);
         lines.push(match layer {
             Layer::Cluster => {
                 format!("stack {stack}: control plane, workers and their disks, roles, logs")
+            }
+            Layer::Storage if inventory.given_file_system.is_some() => {
+                format!("stack {stack}: mount targets and access point")
             }
             Layer::Storage if keep_data => {
                 format!("stack {stack}: mount targets (the file system STAYS, and costs)")
@@ -156,6 +189,12 @@ pub fn plan(inventory: &Inventory, keep_data: bool, name: &str) -> Vec<String> {
             }
         });
     }
+    lines.extend(file_system_lines(inventory, keep_data));
+    for key in inventory.keys.iter().filter(|_| !keep_data) {
+        lines.push(format!(
+            "key {key}, kept earlier: scheduled for deletion in 7 days"
+        ));
+    }
     for volume in &inventory.volumes {
         lines.push(format!("disk {volume}, made by Kubernetes, with its data"));
     }
@@ -168,6 +207,27 @@ pub fn plan(inventory: &Inventory, keep_data: bool, name: &str) -> Vec<String> {
             .iter()
             .map(|group| format!("log group {group}")),
     );
+    lines
+}
+
+/// What becomes of file systems that the storage stack does not own.
+fn file_system_lines(inventory: &Inventory, keep_data: bool) -> Vec<String> {
+    let own = inventory.stack_file_system.as_ref();
+    let loose = inventory.file_systems.iter().filter(|id| own != Some(id));
+    let mut lines: Vec<String> = loose
+        .map(|id| {
+            if keep_data {
+                format!("file system {id} STAYS, and costs")
+            } else {
+                format!("file system {id}, kept earlier, WITH ALL ITS DATA")
+            }
+        })
+        .collect();
+    if let Some(id) = &inventory.given_file_system
+        && !inventory.file_systems.contains(id)
+    {
+        lines.push(format!("file system {id} is yours and stays"));
+    }
     lines
 }
 
@@ -193,6 +253,11 @@ mod tests {
                     description: "EFS mount".to_owned(),
                 },
             ],
+            groups: Vec::new(),
+            file_systems: vec!["fs-1".to_owned()],
+            stack_file_system: Some("fs-1".to_owned()),
+            given_file_system: None,
+            keys: Vec::new(),
             bucket: Some("canoe-demo".to_owned()),
             log_groups: vec!["/aws/eks/demo/cluster".to_owned()],
         }
@@ -206,7 +271,20 @@ mod tests {
             DownStep::RemoveInterfaces(ids) => {
                 inventory.interfaces.retain(|i| !ids.contains(&i.id))
             }
-            DownStep::DeleteStack(layer) => inventory.stacks.retain(|(other, _)| other != layer),
+            DownStep::DeleteStack(layer) => {
+                inventory.stacks.retain(|(other, _)| other != layer);
+                match layer {
+                    Layer::Cluster => inventory.groups.push("sg-k8s".to_owned()),
+                    Layer::Storage => {
+                        let own = inventory.stack_file_system.take();
+                        inventory.file_systems.retain(|id| Some(id) != own.as_ref());
+                    }
+                    Layer::Base => {}
+                }
+            }
+            DownStep::RemoveGroups(_) => inventory.groups.clear(),
+            DownStep::RemoveFileSystems(_) => inventory.file_systems.clear(),
+            DownStep::RemoveKeys(_) => inventory.keys.clear(),
             DownStep::RemoveBucket(_) => inventory.bucket = None,
             DownStep::RemoveLogGroups(_) => inventory.log_groups.clear(),
             DownStep::KeepData | DownStep::Wait(_) | DownStep::Done => {}
@@ -232,6 +310,7 @@ mod tests {
                 DownStep::DeleteStack(Layer::Cluster),
                 DownStep::RemoveVolumes(vec!["vol-1".to_owned()]),
                 DownStep::RemoveInterfaces(vec!["eni-1".to_owned()]),
+                DownStep::RemoveGroups(vec!["sg-k8s".to_owned()]),
                 DownStep::DeleteStack(Layer::Storage),
                 DownStep::DeleteStack(Layer::Base),
                 DownStep::RemoveBucket("canoe-demo".to_owned()),
@@ -283,6 +362,53 @@ mod tests {
             text.contains("STAYS") && !text.contains("ALL ITS DATA"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_file_system_that_was_kept_goes_after_its_mount_targets_and_before_its_key() {
+        let mut inventory = full();
+        inventory.load_balancers.clear();
+        inventory.stack_file_system = None;
+        inventory.given_file_system = Some("fs-1".to_owned());
+        inventory
+            .stacks
+            .retain(|(layer, _)| *layer == Layer::Storage);
+        inventory.volumes.clear();
+        inventory.interfaces.clear();
+        let text = plan(&inventory, false, "demo").join("\n");
+        assert!(
+            text.contains("mount targets and access point")
+                && text.contains("fs-1, kept earlier, WITH ALL ITS DATA"),
+            "{text}"
+        );
+        assert!(
+            plan(&inventory, true, "demo")
+                .join("\n")
+                .contains("fs-1 STAYS")
+        );
+        let wishes = Wishes::default();
+        assert_eq!(
+            next(&inventory, wishes),
+            DownStep::DeleteStack(Layer::Storage)
+        );
+        inventory.stacks.clear();
+        let files = DownStep::RemoveFileSystems(vec!["fs-1".to_owned()]);
+        assert_eq!(next(&inventory, wishes), files);
+        inventory.file_systems.clear();
+        inventory.bucket = None;
+        inventory.log_groups.clear();
+        inventory.keys = vec!["k".to_owned()];
+        assert_eq!(
+            next(&inventory, wishes),
+            DownStep::RemoveKeys(vec!["k".to_owned()])
+        );
+        let keep = Wishes {
+            keep_data: true,
+            data_kept: true,
+        };
+        assert_eq!(next(&inventory, keep), DownStep::Done);
+        let text = plan(&inventory, false, "demo").join("\n");
+        assert!(text.contains("fs-1 is yours and stays"), "{text}");
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub fn plan(spec: &ClusterSpec, running: &str, wanted: &str) -> Result<Vec<Strin
     }
     if to > catalog::VERSIONS.1 {
         return Err(format!(
-            "{wanted} is not known; the newest known version is 1.{}",
+            "{wanted} is not known; the newest version on the list of {} is 1.{}",
+            catalog::VERSIONS_AS_OF,
             catalog::VERSIONS.1
         ));
     }

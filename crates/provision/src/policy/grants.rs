@@ -51,7 +51,7 @@ pub(super) fn identity() -> Grant {
             "elasticfilesystem:DescribeFileSystems",
             "elasticfilesystem:DescribeMountTargets",
             "iam:SimulatePrincipalPolicy",
-            "servicequotas:ListServiceQuotas",
+            "servicequotas:GetServiceQuota",
             "sts:GetCallerIdentity",
             "tag:GetResources",
         ],
@@ -99,7 +99,6 @@ pub(super) fn network(spec: &ClusterSpec) -> Vec<Grant> {
                 "ec2:DeleteSecurityGroup",
                 "ec2:DeleteSubnet",
                 "ec2:DeleteTags",
-                "ec2:DeleteVolume",
                 "ec2:DeleteVpc",
                 "ec2:DetachInternetGateway",
                 "ec2:DisassociateRouteTable",
@@ -112,6 +111,14 @@ pub(super) fn network(spec: &ClusterSpec) -> Vec<Grant> {
             condition: tagged(spec),
         },
         Grant {
+            sid: "RemoveWhatKubernetesMade",
+            actions: vec!["ec2:DeleteSecurityGroup", "ec2:DeleteVolume"],
+            resources: vec!["*".to_owned()],
+            condition: Some(json!({"StringEquals": {
+                format!("aws:ResourceTag/kubernetes.io/cluster/{}", spec.name): "owned",
+            }})),
+        },
+        Grant {
             sid: "RemoveInterfacesThatEksLeaves",
             actions: vec!["ec2:DeleteNetworkInterface"],
             resources: vec![format!("arn:aws:ec2:{}:*:network-interface/*", spec.region)],
@@ -122,7 +129,19 @@ pub(super) fn network(spec: &ClusterSpec) -> Vec<Grant> {
 
 pub(super) fn storage(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
     let region = &spec.region;
-    vec![
+    let given = spec.storage.file_system_id.as_ref().map(|id| Grant {
+        sid: "GivenFileSystem",
+        actions: vec![
+            "elasticfilesystem:CreateAccessPoint",
+            "elasticfilesystem:CreateMountTarget",
+            "elasticfilesystem:DeleteMountTarget",
+        ],
+        resources: vec![format!(
+            "arn:aws:elasticfilesystem:{region}:{account}:file-system/{id}"
+        )],
+        condition: None,
+    });
+    let mut all = vec![
         Grant {
             sid: "MakeFileSystem",
             actions: vec!["elasticfilesystem:CreateFileSystem"],
@@ -161,6 +180,7 @@ pub(super) fn storage(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
                 "s3:CreateBucket",
                 "s3:DeleteBucket",
                 "s3:DeleteObject",
+                "s3:GetBucketLocation",
                 "s3:GetObject",
                 "s3:ListBucket",
                 "s3:PutBucketPublicAccessBlock",
@@ -173,7 +193,9 @@ pub(super) fn storage(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
             ],
             condition: None,
         },
-    ]
+    ];
+    all.extend(given);
+    all
 }
 
 pub(super) fn keys(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
@@ -186,12 +208,19 @@ pub(super) fn keys(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
         "kms:GenerateDataKeyWithoutPlaintext",
     ];
     if let Some(arn) = &spec.kms_key_arn {
-        return vec![Grant {
+        let kept = Grant {
+            sid: "RemoveKeptKey",
+            actions: vec!["kms:ScheduleKeyDeletion"],
+            resources: vec![format!("arn:aws:kms:{region}:{account}:key/*")],
+            condition: tagged(spec),
+        };
+        let used = Grant {
             sid: "UseOwnKey",
             actions,
             resources: vec![arn.clone()],
             condition: None,
-        }];
+        };
+        return vec![used, kept];
     }
     actions.extend([
         "kms:EnableKeyRotation",

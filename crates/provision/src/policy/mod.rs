@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use grants::{eks, identity, keys, network, roles, self_managed, stacks, storage};
 
+use crate::names::BUCKET;
 use crate::spec::{ClusterSpec, Mode};
 use crate::template::CLUSTER_TAG;
 
@@ -106,6 +107,10 @@ pub fn simulation_context(spec: &ClusterSpec) -> Vec<(String, String)> {
         ("aws:RequestedRegion".to_owned(), spec.region.clone()),
         (format!("aws:ResourceTag/{CLUSTER_TAG}"), spec.name.clone()),
         (
+            format!("aws:ResourceTag/kubernetes.io/cluster/{}", spec.name),
+            "owned".to_owned(),
+        ),
+        (
             "iam:PassedToService".to_owned(),
             "ec2.amazonaws.com".to_owned(),
         ),
@@ -149,11 +154,17 @@ fn grants(spec: &ClusterSpec, account: &str) -> Vec<Grant> {
 
 /// Name of the bucket that is made only when a template is too large to be sent.
 pub fn bucket_name(spec: &ClusterSpec, account: &str) -> String {
-    format!(
-        "canoe-{}-{account}-{}",
+    let rest = format!(
+        "{}-{account}-{}",
         spec.name.to_ascii_lowercase(),
         spec.region.replace('-', "")
-    )
+    );
+    let full = format!("canoe-{rest}");
+    if full.len() <= BUCKET.length.1 {
+        full
+    } else {
+        format!("c-{rest}") // a long name in a region with a long one
+    }
 }
 
 #[cfg(test)]
@@ -220,10 +231,13 @@ mod tests {
 
     #[test]
     fn the_bucket_name_is_one() {
-        let spec = ClusterSpec::new("Paddle-Cluster", "us-west-2");
-        assert_eq!(
-            crate::names::BUCKET.complaint(&bucket_name(&spec, "123456789012")),
-            None
-        );
+        for (name, region) in [
+            ("Paddle-Cluster".to_owned(), "us-west-2"),
+            ("x".repeat(32), "ap-northeast-1"),
+            ("x".repeat(32), "us-gov-west-1"),
+        ] {
+            let bucket = bucket_name(&ClusterSpec::new(&name, region), "123456789012");
+            assert_eq!(BUCKET.complaint(&bucket), None);
+        }
     }
 }

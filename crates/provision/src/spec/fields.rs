@@ -242,6 +242,13 @@ pub const FIELDS: &[Field] = &[
         "Daily backups by AWS Backup (billed).",
     ),
     field(
+        "storage.fileSystemId",
+        Kind::Text,
+        false,
+        "fs-0123456789abcdef0",
+        "Use this file system instead of making one; `down --keep-data` writes it here.\nIt must be in this region and have no mount targets yet.",
+    ),
+    field(
         "sshKeyName",
         Kind::Text,
         false,
@@ -378,6 +385,7 @@ mod tests {
         spec.ssh_key_name = Some("key".to_owned());
         spec.kms_key_arn = Some("arn".to_owned());
         spec.control_plane.extra_zone = Some("us-west-2b".to_owned());
+        spec.storage.file_system_id = Some("fs-1".to_owned());
         spec.dns.external_name = Some("a.example.com".to_owned());
         spec.dns.hosted_zone_id = Some("Z1".to_owned());
         spec

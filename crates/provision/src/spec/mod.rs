@@ -173,6 +173,9 @@ pub struct Storage {
     pub directory: String,
     /// Daily backups.
     pub backup: bool,
+    /// A file system that is there already, such as one that `down --keep-data` left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system_id: Option<String>,
 }
 
 /// A name for the API server.
@@ -241,6 +244,7 @@ impl Default for Storage {
             uid: 10001,
             directory: "/canoe".to_owned(),
             backup: false,
+            file_system_id: None,
         }
     }
 }

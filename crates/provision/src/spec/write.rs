@@ -51,6 +51,41 @@ pub fn with_workers(text: &str, count: u32) -> Option<String> {
     Some(lines.join("\n"))
 }
 
+/// The file `text` with `path` (such as `storage.fileSystemId`) set; everything else stays.
+///
+/// Replaces the key's line, or its commented line, or adds one. `None` when the file is written in a
+/// way that leaves no line for it (a section on one line).
+pub fn with_text(text: &str, path: &str, value: &str) -> Option<String> {
+    let (section, key) = path.split_once('.').unwrap_or(("", path));
+    let indent = if section.is_empty() { "" } else { "  " };
+    let new = format!("{indent}{key}: {}", scalar(value));
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let commented = |line: &String| {
+        line.starts_with(indent)
+            && line
+                .trim_start()
+                .strip_prefix("# ")
+                .is_some_and(|rest| rest.starts_with(&format!("{key}: ")))
+    };
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let before = crate::yaml::parse(text).ok()?;
+    let set = before.value.pointer(&pointer).and(before.line(path));
+    let header = |line: &String| line.trim_end() == format!("{section}:");
+    if let Some(line) = set {
+        *lines.get_mut(line.checked_sub(1)?)? = new;
+    } else if let Some(at) = lines.iter().position(commented) {
+        lines[at] = new;
+    } else if section.is_empty() {
+        lines.push(new + "\n");
+    } else {
+        let at = lines.iter().position(header)?;
+        lines.insert(at + 1, new);
+    }
+    let edited = lines.join("\n");
+    let read = crate::yaml::parse(&edited).ok()?.value;
+    (read.pointer(&pointer)? == value).then_some(edited)
+}
+
 fn entry(out: &mut String, field: &Field, key: &str, indent: &str, value: Option<&Value>) {
     if indent.is_empty() {
         out.push('\n');
@@ -128,6 +163,44 @@ mod tests {
             "workers: {count: 12, max: 4} # c\r\n"
         );
         assert_eq!(with_workers("workers: 3\n", 4), None);
+    }
+
+    #[test]
+    fn setting_a_text_edits_its_line_and_nothing_else() {
+        let text = write(&ClusterSpec::new("demo", "us-west-2"));
+        let kept = with_text(&text, "storage.fileSystemId", "fs-0123456789abcdef0").unwrap();
+        let spec = read(&kept).unwrap().0;
+        assert_eq!(
+            spec.storage.file_system_id.as_deref(),
+            Some("fs-0123456789abcdef0")
+        );
+        assert_eq!(kept.lines().count(), text.lines().count());
+        let again = with_text(&kept, "storage.fileSystemId", "fs-1").unwrap();
+        assert!(
+            again.contains("  fileSystemId: fs-1\n") && !again.contains("fs-0123456789abcdef0")
+        );
+        let arn = "arn:aws:kms:us-west-2:123456789012:key/1";
+        assert_eq!(
+            read(&with_text(&kept, "kmsKeyArn", arn).unwrap())
+                .unwrap()
+                .0
+                .kms_key_arn
+                .as_deref(),
+            Some(arn)
+        );
+        let bare = "storage:\n  uid: 5\n";
+        assert_eq!(
+            with_text(bare, "storage.fileSystemId", "fs-1").unwrap(),
+            "storage:\n  fileSystemId: fs-1\n  uid: 5\n"
+        );
+        assert_eq!(
+            with_text(bare, "kmsKeyArn", "k").unwrap(),
+            "storage:\n  uid: 5\n\nkmsKeyArn: k\n"
+        );
+        assert_eq!(
+            with_text("storage: {uid: 5}\n", "storage.fileSystemId", "fs-1"),
+            None
+        );
     }
 
     #[test]

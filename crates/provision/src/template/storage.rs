@@ -3,6 +3,8 @@
 //! One mount target in every zone that has workers, in the private subnet, with the group that lets
 //! in NFS from workers only. The access point pins user and directory, so a pod cannot be root on the
 //! volume whatever it claims. Where the CSI driver mounts (EKS) connections without TLS are denied.
+//! A file system that is there already (`storage.fileSystemId`) keeps its own settings and is not
+//! part of the stack, so removing the stack leaves it.
 
 use serde_json::{Value, json};
 
@@ -11,25 +13,26 @@ use crate::spec::{ClusterSpec, Mode, Throughput};
 
 pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
     let mut out = Builder::default();
-    file_system(spec, &mut out, keep_data);
+    let file_system = match &spec.storage.file_system_id {
+        Some(id) => json!(id),
+        None => {
+            make_file_system(spec, &mut out, keep_data);
+            reference("FileSystem")
+        }
+    };
     for number in 1..=spec.zones.len() {
         out.resource(
             &format!("MountTarget{number}"),
             "AWS::EFS::MountTarget",
             json!({
-                "FileSystemId": reference("FileSystem"),
+                "FileSystemId": file_system,
                 "SubnetId": import(spec, &format!("PrivateSubnet{number}")),
                 "SecurityGroups": [import(spec, "StorageSecurityGroup")],
             }),
         );
     }
-    access_point(spec, &mut out);
-    out.export(
-        spec,
-        "FileSystemId",
-        "The shared file system",
-        reference("FileSystem"),
-    );
+    access_point(spec, &mut out, &file_system);
+    out.export(spec, "FileSystemId", "The shared file system", file_system);
     out.export(
         spec,
         "AccessPointId",
@@ -39,7 +42,7 @@ pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
     out.finish(&format!("Canoe cluster {}: shared file system", spec.name))
 }
 
-fn file_system(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
+fn make_file_system(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
     let storage = &spec.storage;
     let mut properties = json!({
         "Encrypted": storage.encrypted,
@@ -98,13 +101,13 @@ fn file_system_policy(spec: &ClusterSpec) -> Value {
     json!({"Version": "2012-10-17", "Statement": statements})
 }
 
-fn access_point(spec: &ClusterSpec, out: &mut Builder) {
+fn access_point(spec: &ClusterSpec, out: &mut Builder, file_system: &Value) {
     let id = spec.storage.uid.to_string();
     out.resource(
         "AccessPoint",
         "AWS::EFS::AccessPoint",
         json!({
-            "FileSystemId": reference("FileSystem"),
+            "FileSystemId": file_system,
             "PosixUser": {"Uid": id, "Gid": id},
             "RootDirectory": {
                 "Path": spec.storage.directory,

@@ -69,6 +69,8 @@ impl Rig {
             job: "bench".to_owned(),
             mode: Mode::Sync,
             snapshot_every: 0,
+            first_pass: 0,
+            origin: None,
             tables,
         };
         Ok(Self {

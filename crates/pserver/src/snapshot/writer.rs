@@ -234,7 +234,8 @@ fn write_part(store: &Store, job: &Job) -> Result<PartFile, StoreError> {
     })
 }
 
-fn write_blocks<W: std::io::Write>(
+/// Writes the blocks of a dense piece.
+pub(crate) fn write_blocks<W: std::io::Write>(
     writer: &mut super::format::PartWriter<W>,
     table: usize,
     blocks: &[wire::shard::Block],

@@ -4,20 +4,22 @@
 //! pushes of several trainers are merged like sorted lists: every row gets one update with the sum in trainer
 //! order. A pull remembers the slots it found for the push that follows it.
 //!
-//! - [`shard`]: index and slab of one shard.
+//! - [`region`]: the memory of rows.
+//! - [`shard`]: the index of one shard.
 //! - `merge`: several trainers' rows of one shard.
 
 mod merge;
+pub mod region;
 pub mod shard;
 
 use crate::table::Table;
 use merge::Source;
 use optim::{Progress, Step};
+use region::Region;
 use shard::Shard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
-use wire::prefetch;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
 
 /// Numbers that are gathered before they are sent, so that they stay in the cache.
@@ -28,11 +30,11 @@ const PIECE: usize = 49_152;
 pub struct SparsePiece {
     table_hash: u64,
     rows: u64,
-    stride: usize,
     service: u32,
     services: u32,
     /// Shards of this service: number `s` at `s / services`.
     shards: Vec<Mutex<Shard>>,
+    region: Region,
     heat: Vec<AtomicU64>,
     progress: RwLock<Progress>,
     generation: AtomicU64,
@@ -41,6 +43,7 @@ pub struct SparsePiece {
 /// Rows of one request, with the slots they were found in.
 #[derive(Debug, Default)]
 pub struct Found {
+    /// Of the piece when the slots were found: they are void in another.
     generation: u64,
     ids: Vec<u32>,
     hashes: Vec<u64>,
@@ -91,7 +94,7 @@ impl SparsePiece {
         Self {
             table_hash: table.spec.hash(),
             rows: table.spec.rows,
-            stride: table.cols() * (1 + table.slots) + 1,
+            region: Region::new(table.spec.rows, table.cols() * (1 + table.slots)),
             service,
             services,
             shards: (0..count).map(|_| Mutex::default()).collect(),
@@ -103,14 +106,14 @@ impl SparsePiece {
 
     /// Numbers in a stored row: mark, values, state.
     pub fn stride(&self) -> usize {
-        self.stride
+        1 + self.region.numbers()
     }
 
     /// Touched rows and the bytes they take.
     pub fn size(&self) -> (u64, u64) {
         let sizes = self.shards.iter().map(|shard| {
             let shard = lock(shard);
-            (shard.count() as u64, shard.bytes() as u64)
+            (shard.count() as u64, shard.bytes(&self.region) as u64)
         });
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
@@ -211,22 +214,28 @@ impl SparsePiece {
         found.slots.clear();
         found.generation = self.generation.load(Ordering::Acquire);
         let progress = self.progress();
+        // Rows that do not change while nobody touches them need not be looked at twice, nor written.
+        let still = table.rule.is_still();
         for run in &found.runs {
             let mut shard = self.enter(run);
-            self.locate(
-                table,
-                &mut shard,
-                run,
-                &found.ids,
-                &found.hashes,
-                &mut found.slots,
-            );
+            shard.prefetch_all(&found.hashes[run.start..run.end]);
+            out.reserve((run.end - run.start) * cols);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                self.region.prefetch(slot, cols);
+                if !still {
+                    self.region.prefetch_mark(slot);
+                }
+                found.slots.push(slot);
+            }
             for slot in &found.slots[run.start..run.end] {
-                let (mark, row) = shard.touch(*slot, self.stride).split_at_mut(1);
-                let mut last = mark[0].to_bits();
-                table.rule.catch_up(&progress, row, &mut last);
-                mark[0] = f32::from_bits(last);
-                out.extend_from_slice(&row[..cols]);
+                if still {
+                    append(out, &shard.row(*slot, &self.region).numbers[..cols]);
+                    continue;
+                }
+                let (mark, row) = shard.touch(*slot, &self.region);
+                table.rule.catch_up(&progress, row, mark);
+                append(out, &row[..cols]);
             }
             drop(shard);
             if out.len() >= PIECE {
@@ -243,16 +252,16 @@ impl SparsePiece {
         out.clear();
         out.reserve(found.ids.len() * cols);
         let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
-        let mut copy = vec![0.0; self.stride - 1];
+        let mut copy = vec![0.0; self.region.numbers()];
         for run in &found.runs {
             let shard = self.enter(run);
             for at in run.start..run.end {
                 let mut last = 0;
                 match shard.find(found.ids[at], found.hashes[at]) {
                     Some(slot) => {
-                        let row = shard.row(slot, self.stride);
-                        copy.copy_from_slice(&row[1..]);
-                        last = row[0].to_bits();
+                        let row = shard.row(slot, &self.region);
+                        copy.copy_from_slice(row.numbers);
+                        last = row.mark;
                     }
                     None => {
                         copy.fill(0.0);
@@ -285,46 +294,27 @@ impl SparsePiece {
         found.generation = generation;
         for run in &found.runs {
             let mut shard = self.enter(run);
-            self.locate(
-                table,
-                &mut shard,
-                run,
-                &found.ids,
-                &found.hashes,
-                &mut found.slots,
-            );
+            shard.prefetch_all(&found.hashes[run.start..run.end]);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                found.slots.push(slot);
+            }
         }
     }
 
-    /// Two passes: first all index lines are asked for, then the rows are found (or made) and asked for.
-    fn locate(
-        &self,
-        table: &Table,
-        shard: &mut Shard,
-        run: &Run,
-        ids: &[u32],
-        hashes: &[u64],
-        slots: &mut Vec<u32>,
-    ) {
-        for hash in &hashes[run.start..run.end] {
-            shard.prefetch_index(*hash);
-        }
-        for at in run.start..run.end {
-            let slot = match shard.find(ids[at], hashes[at]) {
-                Some(slot) => slot,
-                None => self.make(table, shard, ids[at]),
-            };
-            prefetch::slice(&shard.row(slot, self.stride)[..1 + table.cols()]);
-            slots.push(slot);
+    /// The slot of a row, which is made if it is not there.
+    #[inline(always)]
+    fn locate(&self, table: &Table, shard: &mut Shard, (id, hash): (u32, u64)) -> u32 {
+        match shard.find(id, hash) {
+            Some(slot) => slot,
+            None => self.make(table, shard, id),
         }
     }
 
     fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
-        let slot = shard.insert(id, self.stride, |id| row_hash(self.table_hash, id));
-        let row = shard.touch(slot, self.stride);
-        table
-            .initial
-            .fill(u64::from(id), &mut row[1..1 + table.cols()]);
+        let slot = shard.insert(id, &self.region, |id| row_hash(self.table_hash, id));
+        let (_, row) = shard.touch(slot, &self.region);
+        table.initial.fill(u64::from(id), &mut row[..table.cols()]);
         slot
     }
 
@@ -348,14 +338,19 @@ impl SparsePiece {
             let Some(lowest) = heads.map(|run| run.shard).min() else {
                 return;
             };
+            let mut shard = lock(&self.shards[lowest]);
+            let generation = self.generation.load(Ordering::Acquire);
             sources.clear();
             for (push, at) in pushes.iter().zip(&mut next) {
                 if let Some(run) = push.found.runs.get(*at).filter(|run| run.shard == lowest) {
-                    sources.push(source(push, run, table.cols()));
                     *at += 1;
+                    // Rows that were replaced by a load in between have nothing to do with this gradient.
+                    if push.found.generation == generation {
+                        sources.push(source(push, run, table.cols()));
+                    }
                 }
             }
-            self.apply_shard(table, &step, lowest, &mut sources, &mut sum);
+            self.apply_shard(table, &step, &mut shard, &mut sources, &mut sum);
         }
     }
 
@@ -363,20 +358,21 @@ impl SparsePiece {
         &self,
         table: &Table,
         step: &Step,
-        at: usize,
+        shard: &mut Shard,
         sources: &mut [Source<'_>],
         sum: &mut [f32],
     ) {
-        let mut shard = lock(&self.shards[at]);
-        for slot in sources.iter().flat_map(|source| source.slots) {
-            prefetch::slice(shard.row(*slot, self.stride));
+        let region = &self.region;
+        for source in sources.iter() {
+            for slot in source.slots {
+                region.prefetch(*slot, region.numbers());
+                region.prefetch_mark(*slot);
+            }
+            wire::prefetch::slice(source.gradients);
         }
-        let stride = self.stride;
         let mut update = |slot: u32, gradient: &[f32]| {
-            let (mark, row) = shard.touch(slot, stride).split_at_mut(1);
-            let mut last = mark[0].to_bits();
-            table.rule.update_row(step, row, &mut last, gradient);
-            mark[0] = f32::from_bits(last);
+            let (mark, row) = shard.touch(slot, region);
+            table.rule.update_row(step, row, mark, gradient);
         };
         merge::each(sources, sum, &mut update);
     }
@@ -400,7 +396,7 @@ impl SparsePiece {
         let mut outcome = Ok(());
         for (at, shard) in self.shards.iter().enumerate() {
             // After an error the rest is still released, or rows would be copied aside for ever.
-            let wanted = lock(shard).release(self.stride, &mut ids, &mut rows);
+            let wanted = lock(shard).release(&self.region, &mut ids, &mut rows);
             if wanted && !ids.is_empty() && outcome.is_ok() {
                 outcome = each(at as u32 * self.services + self.service, &ids, &rows);
             }
@@ -415,7 +411,7 @@ impl SparsePiece {
     ) -> Result<(), E> {
         let (mut ids, mut rows) = (Vec::new(), Vec::new());
         for (at, shard) in self.shards.iter().enumerate() {
-            lock(shard).dump(self.stride, &mut ids, &mut rows);
+            lock(shard).dump(&self.region, &mut ids, &mut rows);
             if !ids.is_empty() {
                 each(at as u32 * self.services + self.service, &ids, &rows)?;
             }
@@ -425,10 +421,14 @@ impl SparsePiece {
 
     /// Forgets all rows; slots of earlier pulls are void.
     pub fn clear(&self) {
+        let mut shards: Vec<_> = self.shards.iter().map(lock).collect();
         self.generation.fetch_add(1, Ordering::AcqRel);
-        self.shards
-            .iter()
-            .for_each(|shard| *lock(shard) = Shard::default());
+        shards
+            .iter_mut()
+            .for_each(|shard| **shard = Shard::default());
+        // SAFETY: rows are used under the lock of their shard, all of which are held here, and a slot only after a
+        // look at the generation under that lock.
+        unsafe { self.region.reset() };
     }
 
     /// Whether the logical shard lies on this service.
@@ -436,10 +436,29 @@ impl SparsePiece {
         service_of(shard, self.services) == self.service
     }
 
+    /// Gives rows these values and no state. Ids as in a request; see [`SparsePiece::group`].
+    pub fn set_values(&self, table: &Table, ids: &[u32], values: &[f32]) -> Result<(), String> {
+        let mut found = Found::default();
+        found.ids.extend_from_slice(ids);
+        self.group(&mut found)?;
+        let cols = table.cols();
+        for run in &found.runs {
+            let mut shard = lock(&self.shards[run.shard]);
+            for at in run.start..run.end {
+                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                let (mark, row) = shard.touch(slot, &self.region);
+                *mark = 0;
+                row.fill(0.0);
+                row[..cols].copy_from_slice(&values[at * cols..(at + 1) * cols]);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts saved rows into an empty shard of this service. Refuses ids that do not belong there or come twice.
     pub fn restore(&self, shard: u32, ids: &[u32], rows: &[f32]) -> Result<(), String> {
         let mut target = lock(&self.shards[(shard / self.services) as usize]);
-        for (id, row) in ids.iter().zip(rows.chunks_exact(self.stride)) {
+        for (id, row) in ids.iter().zip(rows.chunks_exact(self.stride())) {
             let hash = row_hash(self.table_hash, *id);
             if shard_of_hash(hash) != shard || u64::from(*id) >= self.rows {
                 return Err(format!("row {id} does not belong to shard {shard}"));
@@ -447,10 +466,22 @@ impl SparsePiece {
             if target.find(*id, hash).is_some() {
                 return Err(format!("row {id} comes twice"));
             }
-            let slot = target.insert(*id, self.stride, |id| row_hash(self.table_hash, id));
-            target.touch(slot, self.stride).copy_from_slice(row);
+            let slot = target.insert(*id, &self.region, |id| row_hash(self.table_hash, id));
+            let (mark, numbers) = target.touch(slot, &self.region);
+            *mark = row[0].to_bits();
+            numbers.copy_from_slice(&row[1..]);
         }
         Ok(())
+    }
+}
+
+/// Appends a row, a cache line at a time: a call for each row would cost more than its copy.
+#[inline(always)]
+fn append(out: &mut Vec<f32>, row: &[f32]) {
+    let (lines, rest) = row.as_chunks::<16>();
+    lines.iter().for_each(|line| out.extend_from_slice(line));
+    if !rest.is_empty() {
+        out.extend_from_slice(rest);
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Job {
     pub passes: u64,
     pub tables: Vec<(TableSpec, Rule, Initial)>,
     pub snapshot_every: u64,
+    pub origin: Option<wire::spec::Origin>,
     pub mode: Mode,
     pub encoding: Encoding,
     pub local_sockets: bool,
@@ -100,6 +101,7 @@ impl Job {
                 table("emb", 5000, 4, true, adagrad()),
             ],
             snapshot_every: 0,
+            origin: None,
             mode: Mode::Sync,
             encoding: Encoding::F32,
             local_sockets: false,
@@ -112,6 +114,8 @@ impl Job {
             job: self.name.clone(),
             mode: self.mode,
             snapshot_every: self.snapshot_every,
+            first_pass: 0,
+            origin: self.origin.clone(),
             tables: self
                 .tables
                 .iter()

@@ -26,6 +26,7 @@ mod stop;
 mod table;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use config::DataConfig;
@@ -66,6 +67,8 @@ pub struct Options {
     pub python: PathBuf,
     /// The directory that holds our `paddle` Python package.
     pub package: PathBuf,
+    /// The `PYTHONPATH` of providers; by default ours.
+    pub python_path: Option<OsString>,
     /// Provider processes; without it as many as processors, and never more than files.
     pub workers: Option<usize>,
 }

@@ -91,6 +91,7 @@ impl Provider {
             python: Python {
                 program: options.python.clone(),
                 package: options.package.clone(),
+                search_path: options.python_path.clone(),
                 directory: options.directory.clone(),
             },
             setup: setup(config, &list, inputs, options),

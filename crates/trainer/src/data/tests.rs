@@ -40,6 +40,7 @@ impl Job {
             config_directory: None,
             python: PathBuf::from("python3"),
             package,
+            python_path: None,
             workers: None,
         };
         Self {

@@ -3,6 +3,7 @@
 //! A thread reads the frames of the process into a bounded channel; when that is full the pipe fills up and the
 //! process waits. Dropping a worker kills its process and joins the thread.
 
+use std::ffi::OsString;
 use std::io::{BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -24,6 +25,8 @@ pub struct Python {
     pub program: PathBuf,
     /// The directory that holds our `paddle` package.
     pub package: PathBuf,
+    /// The process's `PYTHONPATH`; by default ours.
+    pub search_path: Option<OsString>,
     /// The job's directory, in which the process runs.
     pub directory: PathBuf,
 }
@@ -140,6 +143,9 @@ fn command(python: &Python) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
+    if let Some(path) = &python.search_path {
+        command.env("PYTHONPATH", path);
+    }
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;

@@ -5,7 +5,7 @@
 //! updated by row keeps, beside its values, the state of each row and the step that touched it last.
 
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
-use optim::{Progress, Rule};
+use optim::{Progress, Rows, Rule};
 use rayon::prelude::*;
 
 use super::{UpdateError, Updater};
@@ -28,7 +28,6 @@ struct Table {
     progress: Progress,
     state: Vec<f32>,
     last: Vec<u32>,
-    row: Vec<f32>,
 }
 
 impl LocalUpdater {
@@ -62,7 +61,6 @@ impl Table {
         Table {
             state: vec![0.0; rule.slots() * values],
             last: vec![0; if spec.by_row { spec.rows } else { 0 }],
-            row: Vec::new(),
             progress: Progress::default(),
             spec: spec.clone(),
             rule,
@@ -99,42 +97,27 @@ impl Table {
                 ids,
                 values: gradient,
             } => {
-                let dim = self.spec.cols;
-                for (id, gradient) in ids.iter().zip(gradient.chunks_exact(dim)) {
-                    self.with_row(*id as usize, values, |rule, row, last| {
-                        rule.update_row(&step, row, last, gradient);
-                    });
-                }
+                let (rule, rows) = self.rows(values);
+                rule.update_rows(&step, rows, ids, gradient);
             }
         }
     }
 
-    /// Hands out a row as `optim` wants it, the value and its slots in one piece, and stores it back.
-    fn with_row(
-        &mut self,
-        id: usize,
-        values: &mut [f32],
-        change: impl FnOnce(&Rule, &mut [f32], &mut u32),
-    ) {
-        let dim = self.spec.cols;
-        let value = &mut values[id * dim..(id + 1) * dim];
-        let width = self.rule.slots() * dim;
-        let state = &mut self.state[id * width..(id + 1) * width];
-        self.row.clear();
-        self.row.extend_from_slice(value);
-        self.row.extend_from_slice(state);
-        change(&self.rule, &mut self.row, &mut self.last[id]);
-        value.copy_from_slice(&self.row[..dim]);
-        state.copy_from_slice(&self.row[dim..]);
+    /// The table as `optim` takes it.
+    fn rows<'a>(&'a mut self, values: &'a mut [f32]) -> (&'a Rule, Rows<'a>) {
+        let rows = Rows {
+            values,
+            state: &mut self.state,
+            last: &mut self.last,
+            dim: self.spec.cols,
+        };
+        (&self.rule, rows)
     }
 
     fn catch_up(&mut self, ids: &[u32], values: &mut [f32]) {
         let progress = self.progress.clone();
-        for id in ids {
-            self.with_row(*id as usize, values, |rule, row, last| {
-                rule.catch_up(&progress, row, last);
-            });
-        }
+        let (rule, rows) = self.rows(values);
+        rule.catch_up_rows(&progress, rows, ids);
     }
 
     fn saved<'a>(&'a self, values: &'a Values) -> ParameterState<'a> {

@@ -3,9 +3,12 @@
 //! The pass loop sees only this trait. Both kinds call the same rules of [`optim`], and sums over trainers are taken
 //! in trainer order, so a cluster and one process that plays its trainers give the same bytes.
 
+pub mod center;
 pub mod local;
 pub mod remote;
 pub mod sum;
+
+use std::path::Path;
 
 use nn::{Gradient, Gradients, ParameterIndex, Parameters};
 
@@ -70,6 +73,18 @@ pub trait Updater {
 
     /// What training needs to go on exactly, to save beside the parameters, if it lives in this process.
     fn state<'a>(&'a self, parameters: &'a Parameters) -> Option<SavedState<'a>>;
+
+    /// Has the parameter servers, if there are any, write all that is needed to go on into `directory`.
+    fn save_state(&mut self, directory: &Path) -> Result<(), UpdateError> {
+        let _ = directory;
+        Ok(())
+    }
+
+    /// Has the parameter servers write the tables that no trainer holds into `directory`.
+    fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
+        let _ = directory;
+        Ok(())
+    }
 
     /// All passes are done; returns when they are for all trainers. A loss until then can still roll back.
     fn finish(&mut self) -> Result<(), UpdateError>;

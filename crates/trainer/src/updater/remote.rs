@@ -4,11 +4,13 @@
 //! updated by row travel by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
 //! [`Values::Rows`], and their gradients go back by row. Parameters that do not learn stay here.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 use optim::{Initial, Rule};
 use wire::client::{Rows, Watch};
+use wire::spec::Origin;
 use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 
 use super::{Position, UpdateError, Updater};
@@ -25,8 +27,8 @@ pub struct RemoteUpdater {
     /// The values here are older than those of the servers.
     stale: bool,
     averaged: bool,
-    /// Passes that were done before the servers started to count.
-    first_pass: u32,
+    /// Tables by row stay on the servers: nobody holds one whole.
+    rows_stay: bool,
 }
 
 /// How a job's tables are made.
@@ -39,6 +41,10 @@ pub struct JobTables<'a> {
     pub initials: &'a [Initial],
     /// Values to start from instead, if a model was loaded; only trainer 0 brings them.
     pub loaded: Option<&'a Parameters>,
+    /// What the servers read themselves.
+    pub origin: Option<Origin>,
+    /// Passes that are done.
+    pub first_pass: u32,
 }
 
 impl JobTables<'_> {
@@ -49,6 +55,8 @@ impl JobTables<'_> {
             job,
             mode,
             snapshot_every,
+            first_pass: u64::from(self.first_pass),
+            origin: self.origin.clone(),
             tables: learning.map(|i| self.table(i)).collect(),
         }
     }
@@ -79,10 +87,9 @@ impl RemoteUpdater {
         spec: JobSpec,
         specs: &[ParameterSpec],
         averaged: bool,
-        first_pass: u32,
+        rows_stay: bool,
     ) -> Result<(RemoteUpdater, Position), UpdateError> {
-        let (session, position) =
-            Session::connect(config, spec).map_err(|error| failed(error, first_pass))?;
+        let (session, position) = Session::connect(config, spec).map_err(failed)?;
         let mut next = 0;
         let mut number = |spec: &ParameterSpec| {
             (!spec.is_static).then(|| {
@@ -97,9 +104,9 @@ impl RemoteUpdater {
             pending: None,
             stale: true,
             averaged,
-            first_pass,
+            rows_stay,
         };
-        Ok((updater, here(position, first_pass)))
+        Ok((updater, here(position)))
     }
 
     /// Answers from any thread whom this trainer waits for.
@@ -129,11 +136,7 @@ impl RemoteUpdater {
             .collect();
         let done = call(&mut self.session, &mut places);
         self.stale = done.is_err();
-        done.map_err(|error| failed(error, self.first_pass))
-    }
-
-    fn failed(&self, error: wire::Error) -> UpdateError {
-        failed(error, self.first_pass)
+        done.map_err(failed)
     }
 
     fn view(&self) -> View {
@@ -145,18 +148,17 @@ impl RemoteUpdater {
     }
 }
 
-fn here(position: wire::Position, first_pass: u32) -> Position {
-    let pass = u32::try_from(position.pass).unwrap_or(u32::MAX);
+fn here(position: wire::Position) -> Position {
     Position {
-        pass: first_pass.saturating_add(pass),
+        pass: u32::try_from(position.pass).unwrap_or(u32::MAX),
         batch: position.batch,
     }
 }
 
-fn failed(error: wire::Error, first_pass: u32) -> UpdateError {
+fn failed(error: wire::Error) -> UpdateError {
     match error {
         wire::Error::RolledBack { position, reason } => UpdateError::RolledBack {
-            to: here(position, first_pass),
+            to: here(position),
             reason,
         },
         other => UpdateError::Remote(other),
@@ -191,7 +193,7 @@ impl Updater for RemoteUpdater {
             .collect();
         if !wanted.is_empty() {
             let got = self.session.pull_rows(&mut wanted);
-            got.map_err(|error| failed(error, self.first_pass))?;
+            got.map_err(failed)?;
         }
         for ((index, ids), values) in needed.iter().zip(fetched) {
             if self.tables[index.0].is_some() {
@@ -226,11 +228,11 @@ impl Updater for RemoteUpdater {
     ) -> Result<(), UpdateError> {
         if let Some(error) = self.pending.take() {
             self.stale = true;
-            return Err(self.failed(error));
+            return Err(failed(error));
         }
         if let Err(error) = self.session.finish_batch(cost) {
             self.stale = true;
-            return Err(self.failed(error));
+            return Err(failed(error));
         }
         self.fill_dense(parameters, |session, places| session.wait_values(places))
     }
@@ -238,7 +240,7 @@ impl Updater for RemoteUpdater {
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         self.stale = true;
         let done = self.session.finish_pass();
-        done.map_err(|error| self.failed(error))?;
+        done.map_err(failed)?;
         self.fill_dense(parameters, |session, places| {
             session.pull_dense(places, View::Training)
         })
@@ -247,7 +249,7 @@ impl Updater for RemoteUpdater {
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
         let by_row: Vec<_> = self
             .learning()
-            .filter(|(i, _)| self.specs[*i].by_row)
+            .filter(|(i, _)| self.specs[*i].by_row && !self.rows_stay)
             .collect();
         if by_row.is_empty() && !self.averaged {
             return Ok(None);
@@ -261,7 +263,7 @@ impl Updater for RemoteUpdater {
             let mut all = Vec::with_capacity(self.specs[index].size());
             let mut append = |_row: u64, values: &[f32]| all.extend_from_slice(values);
             let got = self.session.download(table, view, &mut append);
-            got.map_err(|error| self.failed(error))?;
+            got.map_err(failed)?;
             copy.0[index] = Values::Full(all);
         }
         Ok(Some(copy))
@@ -271,8 +273,23 @@ impl Updater for RemoteUpdater {
         None
     }
 
+    fn save_state(&mut self, directory: &Path) -> Result<(), UpdateError> {
+        let directory = directory.to_string_lossy();
+        let done = self.session.save_state_on_servers(&directory);
+        done.map_err(failed)
+    }
+
+    fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
+        if !self.rows_stay || !self.learning().any(|(i, _)| self.specs[i].by_row) {
+            return Ok(());
+        }
+        let directory = directory.to_string_lossy();
+        let done = self.session.save_on_servers(&directory);
+        done.map_err(failed)
+    }
+
     fn finish(&mut self) -> Result<(), UpdateError> {
         let done = self.session.close();
-        done.map_err(|error| self.failed(error))
+        done.map_err(failed)
     }
 }

@@ -102,6 +102,9 @@ pub enum Error {
     /// The job cannot go on; another process said why.
     #[error("the job has failed: {0}")]
     JobFailed(String),
+    /// All passes are done and all trainers have left: there is nothing to do any more.
+    #[error("the job has finished already")]
+    Finished,
     /// A server refuses this trainer or its request.
     #[error("server {server} refuses: {text}")]
     Refused {

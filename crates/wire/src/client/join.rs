@@ -2,6 +2,7 @@
 //! trainer 0 decides where the job goes on and opens the next epoch on every server; then all enter.
 
 use super::config::{Error, Position};
+use super::group::Group;
 use super::link::Dialer;
 use super::pulse::Pulses;
 use super::{Fault, Session};
@@ -10,7 +11,11 @@ use crate::frame::Kind;
 use crate::ids::{Epoch, TableId};
 use crate::message::{Command, Hot, Role, Start};
 use crate::recovery::{Boundary, Report, Verdict, judge};
+use crate::spec::TableSpec;
 use std::time::{Duration, Instant};
+
+/// Rows that are sent at once when trainer 0 brings the values of a sparse table.
+const INITIAL_ROWS: u64 = 65_536;
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -100,10 +105,7 @@ impl Session {
                 }
                 Verdict::Open(..) => *last = "waiting for trainer 0 to open the job".to_owned(),
                 Verdict::Wait(text) => *last = text,
-                Verdict::Over => {
-                    let text = "it has ended without this trainer".to_owned();
-                    return Err(Fault::Final(Error::JobFailed(text)));
-                }
+                Verdict::Over => return Err(Fault::Final(Error::Finished)),
             }
             if Instant::now() >= deadline {
                 return Err(Fault::Lost(last.clone()));
@@ -126,7 +128,7 @@ impl Session {
     }
 
     fn open_one(&self, server: u32, epoch: Epoch, start: Start) -> Result<(), Fault> {
-        let given = |spec: &crate::spec::TableSpec| spec.values.is_some() && !spec.sparse;
+        let given = |spec: &TableSpec| spec.values.is_some();
         let initial: Vec<TableId> = if start == Start::Fresh {
             let tables = self.spec.tables.iter().enumerate();
             tables
@@ -165,8 +167,12 @@ impl Session {
         server: u32,
         table: TableId,
     ) -> Result<(), Fault> {
-        let values = self.spec.tables[table.index()].values.as_ref();
+        let spec = &self.spec.tables[table.index()];
+        let values = spec.values.as_ref();
         let values = values.expect("only tables with values are announced");
+        if spec.sparse {
+            return self.send_initial_rows(channel, server, table, values);
+        }
         for port in 0..self.topology.ports {
             let service = server * self.topology.ports + port;
             let blocks = self.dense.blocks(table, service);
@@ -181,6 +187,57 @@ impl Session {
             channel.send_values(Kind::Initial, crate::Encoding::F32, &hot, &[], runs)?;
         }
         Ok(())
+    }
+
+    /// Sends a server its rows of a sparse table, for each port in frames of some rows; a frame without rows ends it.
+    fn send_initial_rows(
+        &self,
+        channel: &mut Channel,
+        server: u32,
+        table: TableId,
+        values: &[f32],
+    ) -> Result<(), Fault> {
+        let spec = &self.spec.tables[table.index()];
+        let services = self.topology.sparse_services();
+        let cols = spec.cols as usize;
+        let mut group = Group::default();
+        let mut rows = Vec::new();
+        let hot = Hot {
+            table,
+            ..Hot::default()
+        };
+        for first in (0..spec.rows).step_by(INITIAL_ROWS as usize) {
+            let ids: Vec<u32> = (first..spec.rows.min(first + INITIAL_ROWS))
+                .map(|id| id as u32)
+                .collect();
+            group
+                .set(spec.hash(), &ids, spec.rows, services)
+                .map_err(|text| Fault::Final(Error::Usage(text)))?;
+            for port in 0..self.topology.ports_of_server() {
+                let Some(service) = self.topology.sparse_service_at(server, port) else {
+                    continue;
+                };
+                let part = group.bounds[service as usize]..group.bounds[service as usize + 1];
+                let ids = &group.ids[part];
+                if ids.is_empty() {
+                    continue;
+                }
+                rows.clear();
+                for id in ids {
+                    let at = *id as usize * cols;
+                    rows.extend_from_slice(&values[at..at + cols]);
+                }
+                let hot = Hot {
+                    count: ids.len() as u32,
+                    value: u64::from(port),
+                    ..hot
+                };
+                let before = bytemuck::cast_slice(ids);
+                let runs = std::iter::once(rows.as_slice());
+                channel.send_values(Kind::Initial, crate::Encoding::F32, &hot, before, runs)?;
+            }
+        }
+        Ok(channel.send_bytes(Kind::Initial, &hot, &[])?)
     }
 
     /// Makes the data connections of an epoch.

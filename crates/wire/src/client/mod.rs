@@ -39,7 +39,7 @@ pub use config::{Config, Error, Position, ServerAddress, Timing};
 use crate::channel::{Channel, ChannelError};
 use crate::frame::Kind;
 use crate::ids::{Epoch, Step, TableId};
-use crate::message::{Code, Command, Hot};
+use crate::message::{Code, Command, Hot, Saved};
 use crate::recovery::Phase;
 use crate::shard::Topology;
 use crate::spec::JobSpec;
@@ -236,6 +236,19 @@ impl Session {
     pub fn save_on_servers(&mut self, directory: &str) -> Result<(), Error> {
         let command = Command::Save {
             directory: directory.to_owned(),
+            what: Saved::Rows,
+        };
+        let done = self.command_all(&command);
+        self.settle(done)
+    }
+
+    /// Has every server write all that is needed to go on from here into `directory`, for
+    /// [`crate::spec::Origin::State`]. The directory must exist where the servers run. Trainer 0 calls it while nobody
+    /// pushes.
+    pub fn save_state_on_servers(&mut self, directory: &str) -> Result<(), Error> {
+        let command = Command::Save {
+            directory: directory.to_owned(),
+            what: Saved::State,
         };
         let done = self.command_all(&command);
         self.settle(done)

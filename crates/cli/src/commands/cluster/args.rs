@@ -31,6 +31,9 @@ pub(super) enum ClusterCommand {
         /// Account number; asked from AWS when absent.
         #[arg(long)]
         account: Option<String>,
+        /// Write the documents to files in the folder, and show how to attach them.
+        #[arg(long)]
+        write: bool,
     },
     /// Estimate the cost an hour, part by part.
     Cost {
@@ -105,6 +108,12 @@ pub(super) enum ClusterCommand {
         /// Leave the file system and its key.
         #[arg(long)]
         keep_data: bool,
+        /// Go on although jobs are running.
+        #[arg(long)]
+        force: bool,
+        /// Path of kubectl.
+        #[arg(long, default_value = "kubectl")]
+        kubectl: String,
         /// Seconds between two looks at AWS.
         #[arg(long, default_value_t = 5.0)]
         poll: f64,
@@ -118,6 +127,16 @@ pub(super) enum ClusterCommand {
         #[arg(long)]
         region: String,
     },
+}
+
+impl ClusterCommand {
+    /// Whether AWS may be in the middle of something when it is interrupted.
+    pub(super) fn changes_aws(&self) -> bool {
+        matches!(
+            self,
+            Self::Up { .. } | Self::Scale { .. } | Self::Down { .. }
+        )
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -190,6 +209,9 @@ pub(super) struct InitArgs {
     /// Your own KMS key.
     #[arg(long)]
     pub(super) kms_key_arn: Option<String>,
+    /// A file system that is there already.
+    #[arg(long)]
+    pub(super) file_system_id: Option<String>,
     /// Name of the API server.
     #[arg(long)]
     pub(super) external_dns_name: Option<String>,

@@ -1,13 +1,14 @@
 //! What `canoe cluster` writes and prints without changing anything on AWS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::aws::Aws;
 use provision::cloud::Cloud as _;
-use provision::spec::Mode;
+use provision::lifecycle::leftovers::Remains;
+use provision::spec::{self, Mode};
 use provision::template::{Render, render};
 use provision::user_data::UserData;
 use provision::{cost, credentials, kubeconfig, policy, yaml};
@@ -20,6 +21,7 @@ use crate::exit::Exit;
 pub(super) async fn print_policy(
     folder: &AssetFolder,
     account: Option<String>,
+    write: bool,
 ) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
     let account = match account {
@@ -27,9 +29,26 @@ pub(super) async fn print_policy(
         None => Aws::connect(&spec.region).await?.caller().await?.account,
     };
     let documents = policy::operator_documents(&spec, &account);
+    if write {
+        for (number, document) in (1..).zip(&documents) {
+            let file = format!("policy/operator-{number}.json");
+            let path = folder.write_json(&file, document, 0o644)?;
+            eprintln!("wrote {}", path.display());
+            println!(
+                "aws iam create-policy --policy-name {}-operator-{number} --policy-document file://{}",
+                spec.name,
+                path.display()
+            );
+            println!(
+                "aws iam attach-user-policy --user-name YOU --policy-arn arn:aws:iam::{account}:policy/{}-operator-{number}",
+                spec.name
+            );
+        }
+        return Ok(Exit::Success);
+    }
     if documents.len() > 1 {
         eprintln!(
-            "{} managed policies, because IAM takes 6,144 characters in one",
+            "{} managed policies, because IAM takes 6,144 characters in one; --write makes files",
             documents.len()
         );
     }
@@ -113,28 +132,84 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
     Ok(Exit::Success)
 }
 
-pub(super) fn merge_kubeconfig(folder: &AssetFolder) -> anyhow::Result<()> {
-    let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
-    let target = match std::env::var_os("KUBECONFIG") {
+/// The kubeconfig that kubectl uses by itself.
+fn common_kubeconfig() -> anyhow::Result<PathBuf> {
+    Ok(match std::env::var_os("KUBECONFIG") {
         Some(paths) => std::env::split_paths(&paths)
             .next()
             .context("KUBECONFIG is empty")?,
         None => {
             PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".kube/config")
         }
-    };
-    let existing = match std::fs::read_to_string(&target) {
-        Ok(text) => {
-            yaml::parse(&text)
-                .with_context(|| format!("read {}", target.display()))?
-                .value
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
-        Err(error) => return Err(error).with_context(|| format!("read {}", target.display())),
-    };
-    let text = serde_json::to_string_pretty(&kubeconfig::merge(existing, &ours))?;
-    write_whole(&target, text.as_bytes(), 0o600)
-        .with_context(|| format!("write {}", target.display()))?;
+    })
+}
+
+fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
+    match std::fs::read_to_string(target) {
+        Ok(text) => Ok(yaml::parse(&text)
+            .with_context(|| format!("read {}", target.display()))?
+            .value),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Value::Null),
+        Err(error) => Err(error).with_context(|| format!("read {}", target.display())),
+    }
+}
+
+fn write_kubeconfig(target: &Path, config: &Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(config)?;
+    write_whole(target, text.as_bytes(), 0o600)
+        .with_context(|| format!("write {}", target.display()))
+}
+
+pub(super) fn merge_kubeconfig(folder: &AssetFolder) -> anyhow::Result<()> {
+    let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
+    let target = common_kubeconfig()?;
+    let existing = read_kubeconfig(&target)?;
+    write_kubeconfig(&target, &kubeconfig::merge(existing, &ours))?;
     eprintln!("merged into {}", target.display());
+    Ok(())
+}
+
+/// Takes a cluster that has gone out of both kubeconfigs.
+pub(super) fn forget_kubeconfig(folder: &AssetFolder, name: &str) -> anyhow::Result<()> {
+    let own = folder.path("kubeconfig");
+    match std::fs::remove_file(&own) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", own.display()));
+        }
+        _ => {}
+    }
+    let Ok(target) = common_kubeconfig() else {
+        return Ok(()); // no home, so nothing was merged
+    };
+    let existing = read_kubeconfig(&target)?;
+    let left = kubeconfig::remove(existing.clone(), name);
+    if left != existing {
+        write_kubeconfig(&target, &left)?;
+        eprintln!("took {name} out of {}", target.display());
+    }
+    Ok(())
+}
+
+/// Writes what `down --keep-data` left into cluster.yaml, so that the next `up` uses it.
+pub(super) fn remember_data(folder: &AssetFolder, kept: &[Remains]) -> anyhow::Result<()> {
+    let mut text = folder.read_spec()?;
+    for remains in kept {
+        let (path, value) = match remains.what {
+            "file system" => {
+                let id = remains.arn.rsplit('/').next().unwrap_or_default();
+                ("storage.fileSystemId", id)
+            }
+            "key" => ("kmsKeyArn", remains.arn.as_str()),
+            _ => continue,
+        };
+        match spec::write::with_text(&text, path, value) {
+            Some(edited) => {
+                text = edited;
+                eprintln!("cluster.yaml: {path}: {value}");
+            }
+            None => eprintln!("to use it again, add to cluster.yaml: {path}: {value}"),
+        }
+    }
+    folder.update_spec(&text)?;
     Ok(())
 }

@@ -1,14 +1,27 @@
-//! `canoe cluster init`: flags to a commented cluster.yaml.
+//! `canoe cluster init`: flags, or questions on a terminal, to a commented cluster.yaml.
+
+use std::io::{self, IsTerminal as _, Stderr, StdinLock, stderr, stdin};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
+use provision::aws::Aws;
+use provision::cloud::Cloud as _;
 use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode};
 
 use super::args::{EgressArg, InitArgs};
+use super::questions::{Dialogue, unknown_zone};
+use super::shown;
 use crate::exit::Exit;
+
+/// How long to wait for the account's list of zones; `validate` asks again.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::Result<Exit> {
     let force = init.force;
+    if !force && folder.path("cluster.yaml").exists() {
+        folder.write_spec("", false)?; // says that it exists, before anything is asked
+    }
     let spec = described(init).await?;
     let text = spec::write::write(&spec);
     if let Err(problems) = spec::read(&text) {
@@ -24,28 +37,97 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     eprintln!("wrote {}", path.display());
     eprintln!("next steps:");
     eprintln!("  1. look through the file: every option is explained in it");
-    eprintln!("  2. canoe cluster validate    checks it and your account, and estimates the cost");
+    eprintln!("  2. {}", shown(folder, "validate"));
+    eprintln!("     checks it and your account, and estimates the cost");
+    let mut number = 3;
     if spec.control_plane.mode == Mode::SelfManaged {
-        eprintln!("  3. canoe cluster render credentials --generate-ca");
+        eprintln!("  3. {}", shown(folder, "render credentials --generate-ca"));
+        number += 1;
     }
-    eprintln!("  then canoe cluster up");
+    eprintln!("  {number}. {}", shown(folder, "up"));
     Ok(Exit::Success)
 }
 
+/// Questions are asked on a terminal when nothing but the name was given.
+fn guided(init: &InitArgs) -> bool {
+    let untouched = init.zones.is_empty()
+        && init.region.is_none()
+        && init.workers.is_none()
+        && init.instance_types.is_empty()
+        && !init.spot
+        && init.kubernetes_version.is_none()
+        && !init.self_managed
+        && init.allow.is_empty()
+        && !init.inside_only
+        && init.kms_key_arn.is_none()
+        && init.ssh_key.is_none()
+        && init.external_dns_name.is_none();
+    untouched && stdin().is_terminal() && stderr().is_terminal()
+}
+
 async fn described(init: InitArgs) -> anyhow::Result<ClusterSpec> {
-    let from_environment = || {
+    let region = init.region.clone().or_else(|| {
         ["AWS_REGION", "AWS_DEFAULT_REGION"]
             .iter()
             .find_map(|name| std::env::var(name).ok())
-    };
-    let region = init
-        .region
-        .or_else(from_environment)
-        .context("which region? pass --region, or set AWS_REGION")?;
-    let mut spec = ClusterSpec::new(&init.name, &region);
-    if !init.zones.is_empty() {
-        spec.zones = init.zones;
+    });
+    if guided(&init) {
+        return questioned(init, region).await;
     }
+    let region = region.context("which region? pass --region, or set AWS_REGION")?;
+    let mut spec = ClusterSpec::new(&init.name, &region);
+    let offered = offered_zones(&region).await;
+    if !init.zones.is_empty() {
+        spec.zones.clone_from(&init.zones);
+        if let Some(complaint) = unknown_zone(&spec.zones, &offered) {
+            bail!("--zones: {complaint}");
+        }
+    } else {
+        default_zones(&mut spec, &offered);
+    }
+    let (allow, inside) = (init.allow.clone(), init.inside_only);
+    flags(&mut spec, init)?;
+    spec.control_plane.allowed_cidrs = allow;
+    if spec.control_plane.allowed_cidrs.is_empty() && !inside {
+        match own_address().await {
+            Some(address) => spec.control_plane.allowed_cidrs = vec![format!("{address}/32")],
+            None => eprintln!("         so nobody outside may reach the API; see --allow"),
+        }
+    }
+    Ok(spec)
+}
+
+async fn questioned(init: InitArgs, region: Option<String>) -> anyhow::Result<ClusterSpec> {
+    eprintln!("a few questions; Enter takes what is in brackets");
+    let default = region.unwrap_or_else(|| "us-west-2".to_owned());
+    let mut spec = ClusterSpec::new(&init.name, &default);
+    ask(|dialogue| dialogue.region(&mut spec, &default))?;
+    let offered = offered_zones(&spec.region).await;
+    default_zones(&mut spec, &offered);
+    let own = own_address().await;
+    ask(|dialogue| dialogue.rest(&mut spec, own.as_deref(), &offered))?;
+    let asked = (spec.control_plane.mode, spec.workers.clone());
+    let keys = (spec.kms_key_arn.clone(), spec.ssh_key_name.clone());
+    let dns = spec.dns.clone();
+    flags(&mut spec, init)?;
+    (spec.control_plane.mode, spec.workers) = asked;
+    (spec.kms_key_arn, spec.ssh_key_name) = keys;
+    spec.dns = dns;
+    Ok(spec)
+}
+
+/// Asks on the terminal; the lock on it is not held across an await.
+fn ask(
+    questions: impl FnOnce(&mut Dialogue<StdinLock<'_>, Stderr>) -> io::Result<()>,
+) -> io::Result<()> {
+    questions(&mut Dialogue {
+        input: stdin().lock(),
+        output: stderr(),
+    })
+}
+
+/// What the flags say, except for region, zones and reach.
+fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
     if let Some(count) = init.workers {
         spec.workers.count = count;
         spec.workers.max = spec.workers.max.max(count);
@@ -74,6 +156,7 @@ async fn described(init: InitArgs) -> anyhow::Result<ClusterSpec> {
     }
     spec.ssh_key_name = init.ssh_key;
     spec.kms_key_arn = init.kms_key_arn;
+    spec.storage.file_system_id = init.file_system_id;
     spec.dns.external_name = init.external_dns_name;
     spec.dns.hosted_zone_id = init.hosted_zone_id;
     for tag in init.tags {
@@ -82,14 +165,36 @@ async fn described(init: InitArgs) -> anyhow::Result<ClusterSpec> {
             .with_context(|| format!("--tag {tag}: write KEY=VALUE"))?;
         spec.tags.insert(key.to_owned(), value.to_owned());
     }
-    spec.control_plane.allowed_cidrs = init.allow;
-    if spec.control_plane.allowed_cidrs.is_empty() && !init.inside_only {
-        match provision::aws::address::own_address().await {
-            Ok(address) => spec.control_plane.allowed_cidrs = vec![format!("{address}/32")],
-            Err(error) => eprintln!(
-                "warning: your own address is not known ({error}); the API will be closed to the outside"
-            ),
+    Ok(())
+}
+
+/// The account's zones; empty, with a word about it, when they cannot be asked for.
+async fn offered_zones(region: &str) -> Vec<String> {
+    let asked = async { Aws::connect(region).await?.zones().await };
+    let reason = match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(zones)) => return zones,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in 5 s".to_owned(),
+    };
+    eprintln!("note: zones are not checked yet: {reason}");
+    Vec::new()
+}
+
+/// The first two zones that the account has; not every account has `a` and `b`.
+fn default_zones(spec: &mut ClusterSpec, offered: &[String]) {
+    let own = |zone: &&String| zone.starts_with(&spec.region);
+    let first: Vec<String> = offered.iter().filter(own).take(2).cloned().collect();
+    if first.len() == 2 {
+        spec.zones = first;
+    }
+}
+
+async fn own_address() -> Option<String> {
+    match provision::aws::address::own_address().await {
+        Ok(address) => Some(address.to_string()),
+        Err(error) => {
+            eprintln!("warning: your own address is not known: {error}");
+            None
         }
     }
-    Ok(spec)
 }

@@ -3,6 +3,7 @@
 mod args;
 mod files;
 mod init;
+mod questions;
 mod terminal;
 
 use std::io::Write as _;
@@ -17,15 +18,17 @@ use provision::command::stack::Review;
 use provision::command::up::{UpOptions, up};
 use provision::command::validate::{Verdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
-use provision::spec::{self, ClusterSpec, Severity};
-use provision::{cost, lifecycle};
+use provision::spec::{self, ClusterSpec, Mode, Severity};
+use provision::{cost, credentials, lifecycle, manifests};
 use serde_json::Value;
 
 pub use args::ClusterArgs;
 
 use crate::exit::Exit;
 use args::{ClusterCommand, Output};
-use files::{merge_kubeconfig, print_cost, print_policy, render_files};
+use files::{
+    forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data, render_files,
+};
 use init::init_file;
 use terminal::Terminal;
 
@@ -35,16 +38,37 @@ pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let changes = args.command.changes_aws();
+    let result = runtime.block_on(async {
+        // In a task of its own: a question that waits for an answer must not hold up Ctrl-C.
+        let work = tokio::spawn(dispatch(args));
         tokio::select! {
-            result = dispatch(args) => result,
+            result = work => result.context("the command broke off")?,
             _ = tokio::signal::ctrl_c() => {
-                eprintln!("\ninterrupted: AWS goes on with what it has begun; run the same command again to follow it,");
-                eprintln!("or `canoe cluster down` to take everything away");
+                eprintln!("\ninterrupted");
+                if changes {
+                    eprintln!("AWS goes on with what it has begun: the same command again follows it,");
+                    eprintln!("`canoe cluster down` takes everything away");
+                }
                 Ok(Exit::Interrupted)
             }
         }
-    })
+    });
+    runtime.shutdown_background(); // does not wait for a thread that waits for an answer
+    result
+}
+
+/// A command of `canoe cluster` as the user would type it for this folder.
+fn shown(folder: &AssetFolder, command: &str) -> String {
+    let root = folder.path("");
+    if root == std::path::Path::new(".") || root.as_os_str().is_empty() {
+        return format!("canoe cluster {command}");
+    }
+    let root = root.display().to_string();
+    format!(
+        "canoe cluster --dir {} {command}",
+        root.trim_end_matches('/')
+    )
 }
 
 async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
@@ -52,7 +76,7 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
     match args.command {
         ClusterCommand::Init(init) => init_file(&folder, *init).await,
         ClusterCommand::Validate { offline, output } => validate(&folder, offline, output).await,
-        ClusterCommand::Policy { account } => print_policy(&folder, account).await,
+        ClusterCommand::Policy { account, write } => print_policy(&folder, account, write).await,
         ClusterCommand::Cost { output } => print_cost(&folder, output),
         ClusterCommand::Schema => print_json(&spec::fields::json_schema()),
         ClusterCommand::Render { what } => render_files(&folder, what),
@@ -78,8 +102,23 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
         ClusterCommand::Down {
             yes,
             keep_data,
+            force,
+            kubectl,
             poll,
-        } => take_down(&folder, yes, keep_data, poll).await,
+        } => {
+            let kubeconfig = folder.path("kubeconfig");
+            let options = DownOptions {
+                keep_data,
+                ask: true,
+                force,
+                kubectl: kubeconfig.is_file().then_some(Kubectl {
+                    program: kubectl,
+                    kubeconfig,
+                }),
+                pace: pace(poll),
+            };
+            take_down(&folder, yes, options).await
+        }
         ClusterCommand::Token { name, region } => {
             let aws = Aws::connect(&region).await?;
             print_json(&aws.exec_credential(&name, SystemTime::now()).await?)
@@ -179,10 +218,11 @@ async fn make(
 ) -> anyhow::Result<()> {
     let estimate = cost::estimate(spec);
     eprintln!(
-        "cluster {} in {}: about {:.2} USD an hour (`canoe cluster cost` shows the parts)",
+        "cluster {} in {}: about {:.2} USD an hour (estimate, list prices of {})",
         spec.name,
         spec.region,
-        estimate.hourly()
+        estimate.hourly(),
+        provision::catalog::PRICES_AS_OF
     );
     let aws = Aws::connect(&spec.region).await?;
     let options = UpOptions {
@@ -194,10 +234,8 @@ async fn make(
         0 => eprintln!("nothing to change"),
         count => eprintln!("{count} stack(s) changed"),
     }
-    eprintln!(
-        "API server {}, file system {}",
-        report.endpoint, report.file_system
-    );
+    eprintln!("API server  {}", report.endpoint);
+    eprintln!("file system {}", report.file_system);
     Ok(())
 }
 
@@ -233,7 +271,10 @@ async fn finish(
             .wait_for_nodes(wanted, patience, &mut Terminal { yes: true })
             .await
         {
-            Ok(()) => kubectl.apply(&folder.path("manifests/volume.json")).await?,
+            Ok(()) => {
+                kubectl.apply(&folder.path("manifests/volume.json")).await?;
+                eprintln!("installed the volume and the claim {}", manifests::CLAIM);
+            }
             Err(error @ KubectlError::Start { .. }) => {
                 eprintln!("warning: {:#}", anyhow::Error::new(error));
                 eprintln!(
@@ -247,7 +288,8 @@ async fn finish(
     eprintln!("next steps:");
     eprintln!("  1. kubectl --kubeconfig {} get nodes", path.display());
     eprintln!("  2. canoe job submit …");
-    eprintln!("  3. canoe cluster down    when you are done: it costs money every hour");
+    eprintln!("  3. {}", shown(folder, "down"));
+    eprintln!("     when you are done: it costs money every hour");
     Ok(Exit::Success)
 }
 
@@ -268,6 +310,14 @@ async fn show_status(
         )
         .await,
     )?;
+    if spec.control_plane.mode == Mode::SelfManaged {
+        let pairs = credentials::PAIRS.iter().chain(&["ca"]);
+        let files = pairs.filter_map(|name| folder.read_credential(&format!("{name}.pem")).ok());
+        let now = SystemTime::now().into();
+        view.certificate_days = files
+            .filter_map(|pem| credentials::days_left(&pem, now))
+            .min();
+    }
     let kubeconfig = folder.path("kubeconfig");
     if view.endpoint.is_some() && kubeconfig.is_file() {
         let nodes = Kubectl {
@@ -338,19 +388,9 @@ fn upgrade(folder: &AssetFolder, to: &str) -> anyhow::Result<Exit> {
     }
 }
 
-async fn take_down(
-    folder: &AssetFolder,
-    yes: bool,
-    keep_data: bool,
-    poll: f64,
-) -> anyhow::Result<Exit> {
+async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
     let aws = Aws::connect(&spec.region).await?;
-    let options = DownOptions {
-        keep_data,
-        ask: true,
-        pace: pace(poll),
-    };
     let report = explain(down(&aws, &spec, options, &mut Terminal { yes }).await)?;
     for remains in report.free {
         eprintln!(
@@ -358,5 +398,9 @@ async fn take_down(
             remains.what, remains.arn
         );
     }
+    if !report.kept.is_empty() {
+        remember_data(folder, &report.kept)?;
+    }
+    forget_kubeconfig(folder, &spec.name)?;
     Ok(Exit::Success)
 }

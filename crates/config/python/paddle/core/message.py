@@ -143,6 +143,9 @@ def whole(value, where):
 
 
 def _real(value, where):
+    """`value` as a float. An int stays one, as v1 kept it: the text form shows it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     try:
         number = float(value) if not isinstance(value, (str, bytes)) else None
     except (TypeError, ValueError):

@@ -156,6 +156,8 @@ fn with_corners() -> Vec<Case> {
             .weighted("h", &[1, 8])
             .with(|c| c.partial_sum = Some(3)),
     ));
+    let untold = layer("prelu", 24).weighted("h", &[1, 12]);
+    cases.push(on_image("prelu, sharing by its slopes", untold));
     cases.into_iter().map(|case| case.step(1e-3)).collect()
 }
 

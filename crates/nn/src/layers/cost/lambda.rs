@@ -124,3 +124,62 @@ impl Layer for LambdaCost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCORES: [f32; 6] = [0.3, -0.2, 0.9, 0.1, -0.7, 0.4];
+    const RELEVANCE: [f32; 6] = [2.0, 0.0, 1.0, 4.0, 0.0, 3.0];
+
+    fn discount(rank: usize) -> f64 {
+        1.0 / (rank as f64 + 2.0).ln()
+    }
+
+    /// The cost that the gradient descends: for each pair of the true order, how much its exchange would change the
+    /// DCG, times ln(1 + e^(lower score - upper score)).
+    fn pairs(cost: &LambdaCost, scores: &[f64]) -> f64 {
+        let order = ranking(&RELEVANCE);
+        let gain = |rank: usize| f64::from(RELEVANCE[order[rank]]).exp2();
+        let first = cost.truncation.min(order.len());
+        let best: f64 = (0..first).map(|r| (gain(r) - 1.0) * discount(r)).sum();
+        let sorted = cost.sorted.unwrap_or(order.len());
+        let mut sum = 0.0;
+        for i in 0..sorted {
+            for j in i + 1..order.len() {
+                let lower = if j < sorted { discount(j) } else { 0.0 };
+                let change = (gain(i) - gain(j)) * (discount(i) - lower);
+                let behind = scores[order[j]] - scores[order[i]];
+                sum += change.abs() * behind.exp().ln_1p();
+            }
+        }
+        sum / best
+    }
+
+    /// Against central differences of the pairwise cost: the NDCG itself jumps and has no derivative.
+    fn check(cost: LambdaCost) {
+        let mut grad = [0.0; 6];
+        cost.add_list(&SCORES, &RELEVANCE, &mut grad);
+        for place in 0..SCORES.len() {
+            let at = |step: f64| {
+                let mut scores = SCORES.map(f64::from);
+                scores[place] += step;
+                pairs(&cost, &scores)
+            };
+            let want = f64::from(cost.coeff) * (at(1e-4) - at(-1e-4)) / 2e-4;
+            let got = f64::from(grad[place]);
+            assert!((got - want).abs() < 1e-5, "{place}: {got} and not {want}");
+        }
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_pairs() {
+        for (sorted, coeff) in [(None, 1.0), (Some(4), 1.0), (Some(3), 0.5)] {
+            check(LambdaCost {
+                truncation: 3,
+                sorted,
+                coeff,
+            });
+        }
+    }
+}

@@ -30,17 +30,20 @@ settings(
     regularization=L2Regularization(8e-4),
     gradient_clipping_threshold=25)
 
+# The sums of an LSTM are four times as wide as its output.
+width = get_config_arg('width', int, 128)
+
 words = data_layer(name='word', size=vocabulary)
-embedding = embedding_layer(input=words, size=128)
+embedding = embedding_layer(input=words, size=width)
 
 # Starts at zero and is not pulled back to it.
 free_bias = ParamAttr(initial_std=0., l2_rate=0.)
 
-below = mixed_layer(size=128, input=[full_matrix_projection(input=embedding)])
+below = mixed_layer(size=width, input=[full_matrix_projection(input=embedding)])
 lstm = lstmemory(input=below, layer_attr=ExtraAttr(drop_rate=0.1))
 
 for level in range(1, 8):
-    below = fc_layer(input=[below, lstm], size=128)
+    below = fc_layer(input=[below, lstm], size=width)
     lstm = lstmemory(
         input=below, reverse=level % 2 == 1, layer_attr=ExtraAttr(drop_rate=0.1))
 

@@ -5,7 +5,8 @@ from paddle.core.layer import kind
 
 
 @kind('multi-class-cross-entropy', 'rank-cost', 'auc-validation', 'pnpair-validation', 'square_error',
-      'multi_binary_label_cross_entropy', 'soft_binary_class_cross_entropy', 'huber', 'sum_cost', size=1, coeff=1.0)
+      'multi_binary_label_cross_entropy', 'soft_binary_class_cross_entropy', 'huber', 'smooth_l1', 'sum_cost',
+      size=1, coeff=1.0)
 def plain_cost(layer):
     pass
 

@@ -1,0 +1,168 @@
+//! What the caller may do, and how much of it.
+
+use super::{Check, Verdict, check};
+use crate::cloud::{Caller, Cloud, CloudError};
+use crate::spec::{Capacity, ClusterSpec, Egress};
+use crate::template::Layer;
+use crate::{catalog, policy};
+
+/// Quotas that AWS gives a new account: VPCs in a region, elastic addresses in a region.
+const DEFAULT_VPCS: f64 = 5.0;
+const DEFAULT_ADDRESSES: f64 = 5.0;
+
+pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: &Caller) -> Check {
+    if caller.arn.ends_with(":root") {
+        let text = "the root user may do everything and should do nothing; make a user with `canoe cluster policy`";
+        return Check {
+            what: "permissions",
+            verdict: Verdict::Unknown,
+            text: text.to_owned(),
+        };
+    }
+    let simulations = policy::simulations(spec, &caller.account);
+    let count: usize = simulations
+        .iter()
+        .map(|simulation| simulation.actions.len())
+        .sum();
+    let context = policy::simulation_context(spec);
+    let result = cloud
+        .denied_actions(&principal(&caller.arn), &simulations, &context)
+        .await
+        .map(|denied| {
+            if denied.is_empty() {
+                Ok(format!("all {count} actions of the policy are allowed"))
+            } else {
+                Err(format!(
+                    "missing: {}; attach what `canoe cluster policy` prints",
+                    denied.join(", ")
+                ))
+            }
+        });
+    check("permissions", result)
+}
+
+/// The role behind `arn:aws:sts::1:assumed-role/NAME/SESSION`; users as they are.
+fn principal(arn: &str) -> String {
+    match arn.split_once(":assumed-role/") {
+        Some((head, tail)) => {
+            let role = tail.split('/').next().unwrap_or_default();
+            format!("{}:role/{role}", head.replacen(":sts:", ":iam:", 1))
+        }
+        None => arn.to_owned(),
+    }
+}
+
+/// Quota on running vCPUs: on demand standard families, or spot.
+pub(super) async fn machines(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
+    let code = match spec.workers.capacity {
+        Capacity::OnDemand => "L-1216C47A",
+        Capacity::Spot => "L-34B43A08",
+    };
+    let needed = spec
+        .workers
+        .instance_types
+        .first()
+        .and_then(|name| catalog::instance_type(name));
+    let Some(kind) = needed else {
+        let text = "the type's number of CPUs is not known here".to_owned();
+        return Check {
+            what: "vCPU quota",
+            verdict: Verdict::Unknown,
+            text,
+        };
+    };
+    let wanted = f64::from(kind.cpus * spec.workers.count);
+    let result = cloud.quota("ec2", code).await.map(|quota| match quota {
+        Some(quota) if quota < wanted => {
+            Err(format!("{wanted} vCPUs are wanted, the quota is {quota}; ask for more in Service Quotas ({code})"))
+        }
+        Some(quota) => Ok(format!("{wanted} of {quota} vCPUs")),
+        None => Ok(format!("{wanted} vCPUs wanted; the account has the default quota")),
+    });
+    check("vCPU quota", result)
+}
+
+/// Quotas on VPCs and elastic addresses: five each in a new account, and often used up.
+pub(super) async fn network(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
+    check("network quota", network_room(cloud, spec).await)
+}
+
+async fn network_room(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<Result<String, String>, CloudError> {
+    if cloud
+        .stack(&Layer::Base.stack_name(&spec.name))
+        .await?
+        .is_some()
+    {
+        return Ok(Ok("the network exists".to_owned()));
+    }
+    let gateways = match spec.network.egress {
+        Egress::Nat => 1,
+        Egress::NatPerZone => spec.zones.len(),
+        Egress::Public => 0,
+    };
+    let (vpcs, addresses) = cloud.network_use().await?;
+    let most_vpcs = cloud.quota("vpc", "L-F678F1CE").await?;
+    let most_addresses = cloud.quota("ec2", "L-0263D0A3").await?;
+    let parts = [
+        ("VPCs", vpcs + 1, most_vpcs.unwrap_or(DEFAULT_VPCS)),
+        (
+            "elastic addresses",
+            addresses + gateways,
+            most_addresses.unwrap_or(DEFAULT_ADDRESSES),
+        ),
+    ];
+    Ok(room(&parts))
+}
+
+/// Whether each wanted number fits under its quota.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "numbers of VPCs are small; quotas come as floats"
+)]
+fn room(parts: &[(&str, usize, f64)]) -> Result<String, String> {
+    let short: Vec<String> = parts
+        .iter()
+        .filter(|(_, wanted, most)| *wanted as f64 > *most)
+        .map(|(what, wanted, most)| {
+            format!("{wanted} {what} would be in use, the quota of the region is {most}")
+        })
+        .collect();
+    if !short.is_empty() {
+        return Err(format!(
+            "{}; remove what you no longer need, or ask for more in Service Quotas",
+            short.join("; ")
+        ));
+    }
+    let words = parts
+        .iter()
+        .map(|(what, wanted, most)| format!("{wanted} of {most} {what}"));
+    Ok(words.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_simulated_as_its_role() {
+        let session = "arn:aws:sts::123456789012:assumed-role/Admin/me@example.com";
+        assert_eq!(principal(session), "arn:aws:iam::123456789012:role/Admin");
+        assert_eq!(
+            principal("arn:aws:iam::123456789012:user/me"),
+            "arn:aws:iam::123456789012:user/me"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert_eq!(
+            room(&[("VPCs", 5, 5.0), ("elastic addresses", 1, 5.0)]),
+            Ok("5 of 5 VPCs, 1 of 5 elastic addresses".to_owned())
+        );
+        let text = room(&[("VPCs", 6, 5.0), ("elastic addresses", 1, 5.0)]).unwrap_err();
+        assert!(text.starts_with("6 VPCs would be in use") && !text.contains("1 elastic"));
+    }
+}

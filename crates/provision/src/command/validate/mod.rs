@@ -1,0 +1,143 @@
+//! `validate`: everything that can be found wrong before it costs money.
+//!
+//! [`offline`] needs no account: the template rules and sizes. [`online`] asks the account who calls
+//! and what it may do ([`account`]), what region and zones offer ([`offer`]), and whether names are
+//! free and what the cluster file brings along is there ([`belongings`]).
+
+mod account;
+mod belongings;
+mod offer;
+
+use crate::cloud::{Cloud, CloudError};
+use crate::spec::ClusterSpec;
+use crate::template::{MAX_BODY, Render, render};
+use crate::{catalog, names, rules};
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Good.
+    Pass,
+    /// Must be corrected.
+    Fail,
+    /// AWS would not say; go on at your own risk.
+    Unknown,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub what: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// In words.
+    pub text: String,
+}
+
+/// Faults of the rendered templates, in words.
+pub fn offline(spec: &ClusterSpec) -> Vec<String> {
+    let stacks = render(spec, &Render::default());
+    let mut faults: Vec<String> = rules::check(&stacks, spec.control_plane.allow_world)
+        .into_iter()
+        .map(|finding| format!("{} [{}]: {}", finding.place, finding.rule, finding.message))
+        .collect();
+    for stack in stacks {
+        let size = stack.compact().len();
+        if size > MAX_BODY * 20 {
+            faults.push(format!(
+                "template {} has {size} bytes; CloudFormation takes 1 MB",
+                stack.name
+            ));
+        }
+    }
+    faults
+}
+
+/// Asks the account. Every check is made, whatever the others say.
+pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
+    let caller = match cloud.caller().await {
+        Ok(caller) => caller,
+        Err(error) => {
+            return vec![Check {
+                what: "credentials",
+                verdict: Verdict::Fail,
+                text: nobody(spec, &error),
+            }];
+        }
+    };
+    let text = format!("account {}, {}", caller.account, caller.arn);
+    let mut checks = vec![Check {
+        what: "credentials",
+        verdict: Verdict::Pass,
+        text,
+    }];
+    checks.push(account::permissions(cloud, spec, &caller).await);
+    checks.extend(offer::services(cloud, spec).await);
+    checks.push(offer::zones(cloud, spec).await);
+    checks.push(offer::types(cloud, spec).await);
+    checks.push(account::machines(cloud, spec).await);
+    checks.push(account::network(cloud, spec).await);
+    checks.push(belongings::names(cloud, spec).await);
+    checks.push(belongings::bucket(cloud, spec, &caller).await);
+    checks.extend(belongings::brought(cloud, spec).await);
+    checks
+}
+
+/// Why nobody could be asked; a region that does not exist looks like a lost network.
+fn nobody(spec: &ClusterSpec, error: &CloudError) -> String {
+    let known = catalog::region_factor(&spec.region).is_some();
+    if !error.is_absent_service() || known {
+        return format!("{error}; {}", error.advice());
+    }
+    let all = catalog::REGIONS.iter().map(|(name, _)| *name);
+    let hint = match names::nearest(&spec.region, all) {
+        Some(name) => format!("did you mean {name}?"),
+        None => "write one such as us-west-2".to_owned(),
+    };
+    format!(
+        "{error}; {} is no region that is known here: {hint}",
+        spec.region
+    )
+}
+
+fn check(what: &'static str, result: Result<Result<String, String>, CloudError>) -> Check {
+    let (verdict, text) = match result {
+        Ok(Ok(text)) => (Verdict::Pass, text),
+        Ok(Err(text)) => (Verdict::Fail, text),
+        Err(error) => (Verdict::Unknown, error.to_string()),
+    };
+    Check {
+        what,
+        verdict,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_does_not_exist_is_said_to_be_one() {
+        let error = CloudError::Unreachable {
+            action: "sts:GetCallerIdentity".to_owned(),
+            endpoint: "https://sts.us-wset-2.amazonaws.com".to_owned(),
+            reason: "no such host".to_owned(),
+            connecting: true,
+        };
+        let text = nobody(&ClusterSpec::new("demo", "us-wset-2"), &error);
+        assert!(text.contains("did you mean us-west-2?"), "{text}");
+        let text = nobody(&ClusterSpec::new("demo", "us-west-2"), &error);
+        assert!(text.contains("check the network"), "{text}");
+    }
+
+    #[test]
+    fn a_good_cluster_has_no_faults() {
+        assert_eq!(
+            offline(&ClusterSpec::new("demo", "us-west-2")),
+            Vec::<String>::new()
+        );
+    }
+}

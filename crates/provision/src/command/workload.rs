@@ -1,0 +1,115 @@
+//! What runs on the cluster, before it is taken down: jobs that would be lost, load balancers that
+//! Kubernetes made and would make again while it lives.
+
+use serde_json::Value;
+
+use super::nodes::{Kubectl, KubectlError};
+use super::{CommandError, Sink, Talk};
+
+/// Stops `down` while jobs run. An API server that does not answer is told and passed over.
+pub async fn refuse_while_jobs_run(
+    kubectl: &Kubectl,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    match kubectl.list("jobs.batch").await {
+        Ok(list) => {
+            let jobs = running_jobs(&list);
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            Err(CommandError::Decision(format!(
+                "{} job(s) are running: {}; let them end, remove them with `canoe job delete`, or pass --force",
+                jobs.len(),
+                jobs.join(", ")
+            )))
+        }
+        Err(error) => {
+            sink.talk(Talk::Warning(format!(
+                "running jobs are not looked for: {error}"
+            )));
+            Ok(())
+        }
+    }
+}
+
+/// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
+/// What stays is removed directly later, so nothing here is fatal.
+pub async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
+    for kind in ["services", "ingresses.networking.k8s.io"] {
+        let found = match kubectl.list(kind).await {
+            Ok(list) => with_load_balancer(&list),
+            Err(KubectlError::Failed { .. } | KubectlError::Start { .. }) => return,
+            Err(KubectlError::Patience { .. }) => continue,
+        };
+        for (namespace, name) in found {
+            sink.talk(Talk::Step(format!(
+                "{kind} {namespace}/{name} and its load balancer"
+            )));
+            if let Err(error) = kubectl.delete(kind, &namespace, &name).await {
+                sink.talk(Talk::Warning(error.to_string()));
+            }
+        }
+    }
+}
+
+fn name_of(object: &Value) -> (String, String) {
+    let text = |key: &str| {
+        object["metadata"][key]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    (text("namespace"), text("name"))
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list["items"].as_array().into_iter().flatten()
+}
+
+/// Jobs with pods that run, as `namespace/name`.
+fn running_jobs(list: &Value) -> Vec<String> {
+    items(list)
+        .filter(|job| job["status"]["active"].as_u64().unwrap_or(0) > 0)
+        .map(name_of)
+        .map(|(namespace, name)| format!("{namespace}/{name}"))
+        .collect()
+}
+
+/// Services of type LoadBalancer, and ingresses that have one.
+fn with_load_balancer(list: &Value) -> Vec<(String, String)> {
+    let has = |object: &&Value| {
+        object["spec"]["type"] == "LoadBalancer"
+            || (object["kind"] == "Ingress"
+                && object["status"]["loadBalancer"]["ingress"].is_array())
+    };
+    items(list).filter(has).map(name_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_what_runs_and_what_holds_a_load_balancer() {
+        let meta = |name: &str| json!({"name": name, "namespace": "default"});
+        let jobs = json!({"items": [
+            {"metadata": meta("a"), "status": {"active": 3}},
+            {"metadata": meta("b"), "status": {"succeeded": 3}},
+        ]});
+        assert_eq!(running_jobs(&jobs), ["default/a"]);
+        let services = json!({"items": [
+            {"kind": "Service", "metadata": meta("web"), "spec": {"type": "LoadBalancer"}},
+            {"kind": "Service", "metadata": meta("dns"), "spec": {"type": "ClusterIP"}},
+            {"kind": "Ingress", "metadata": meta("in"), "spec": {}, "status": {"loadBalancer": {"ingress": [{}]}}},
+            {"kind": "Ingress", "metadata": meta("none"), "spec": {}, "status": {"loadBalancer": {}}},
+        ]});
+        let names: Vec<String> = with_load_balancer(&services)
+            .into_iter()
+            .map(|n| n.1)
+            .collect();
+        assert_eq!(names, ["web", "in"]);
+        assert!(running_jobs(&Value::Null).is_empty());
+    }
+}

@@ -1,0 +1,261 @@
+//! Updates here, meeting on the servers every few batches: v1's `num_batches_per_send_parameter`.
+//!
+//! Every trainer runs the optimizer on values of its own; the servers hold the *center*. After `every` batches, and at
+//! the end of a pass, the trainers meet (`a` is `delta_add_rate` over the number of trainers):
+//!
+//! - `average`: each sends what its values moved since the last meeting; the center moves by `a` times the sum, and
+//!   all go on from it. With a rate of 1 that is the mean of the trainers' values.
+//! - `elastic_average`: each sends how far its values are from the center; the center moves by `a` times the sum, and
+//!   the trainer by `a` times its own distance, towards the center. All keep values of their own.
+//!
+//! The center is what is tested and saved. After a loss everybody goes on from the center at the last boundary;
+//! the optimizers keep their state, except in a process that was replaced.
+
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use optim::{Method, Rule};
+use wire::client::Watch;
+use wire::{JobSpec, Session, TableId, View};
+
+use super::local::LocalUpdater;
+use super::{Position, UpdateError, Updater};
+use crate::state_file::SavedState;
+
+/// How trainers meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meeting {
+    /// All go on from the center.
+    Average,
+    /// All are drawn towards the center.
+    Elastic,
+}
+
+impl Meeting {
+    /// What v1's `center_parameter_update_method` says.
+    pub fn named(name: &str) -> Option<Meeting> {
+        match name {
+            "average" => Some(Meeting::Average),
+            "elastic_average" => Some(Meeting::Elastic),
+            _ => None,
+        }
+    }
+}
+
+/// When and how trainers meet.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// Batches between two meetings.
+    pub every: u64,
+    /// How.
+    pub meeting: Meeting,
+    /// What a trainer's difference counts.
+    pub rate: f64,
+}
+
+impl Terms {
+    /// What the servers do with the differences.
+    pub fn rule(&self) -> Rule {
+        Rule {
+            method: Method::Add { rate: self.rate },
+            ..Rule::sgd(1.0)
+        }
+    }
+}
+
+/// Updates here and meets others on the servers of a session.
+pub struct CenterUpdater {
+    session: Session,
+    local: LocalUpdater,
+    terms: Terms,
+    /// The parameter of each table.
+    parameters: Vec<usize>,
+    /// The center as this trainer saw it last, one a table.
+    center: Vec<Vec<f32>>,
+    /// Batches, samples and cost since the last meeting.
+    since: (u64, u64, f64),
+    stale: bool,
+}
+
+impl CenterUpdater {
+    /// Joins the job's servers; answers where this trainer begins.
+    pub fn connect(
+        config: wire::Config,
+        spec: JobSpec,
+        specs: &[ParameterSpec],
+        local: LocalUpdater,
+        terms: Terms,
+    ) -> Result<(CenterUpdater, Position), UpdateError> {
+        let (session, position) =
+            Session::connect(config, spec).map_err(|error| failed(error, terms.every))?;
+        let parameters: Vec<usize> = (0..specs.len()).filter(|i| !specs[*i].is_static).collect();
+        let center = parameters
+            .iter()
+            .map(|i| vec![0.0; specs[*i].size()])
+            .collect();
+        let updater = CenterUpdater {
+            session,
+            local,
+            terms,
+            parameters,
+            center,
+            since: (0, 0, 0.0),
+            stale: true,
+        };
+        Ok((updater, here(position, terms.every)))
+    }
+
+    /// Answers from any thread whom this trainer waits for.
+    pub fn watch(&self) -> Watch {
+        self.session.watch()
+    }
+
+    /// Runs a call of the session that receives the center.
+    fn receive(
+        &mut self,
+        call: impl FnOnce(&mut Session, &mut [(TableId, &mut [f32])]) -> Result<(), wire::Error>,
+    ) -> Result<(), UpdateError> {
+        let tables = (0..).map(TableId).zip(&mut self.center);
+        let mut places: Vec<_> = tables
+            .map(|(table, values)| (table, values.as_mut_slice()))
+            .collect();
+        let done = call(&mut self.session, &mut places);
+        self.check(done)
+    }
+
+    fn check<T>(&mut self, done: Result<T, wire::Error>) -> Result<T, UpdateError> {
+        done.map_err(|error| {
+            self.stale = true;
+            failed(error, self.terms.every)
+        })
+    }
+
+    fn adopt(&self, parameters: &mut Parameters) {
+        for (index, center) in self.parameters.iter().zip(&self.center) {
+            own(parameters, *index).copy_from_slice(center);
+        }
+    }
+
+    fn meet(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        if self.terms.meeting == Meeting::Elastic {
+            self.receive(|session, places| session.pull_dense(places, View::Training))?;
+        }
+        let (_, samples, cost) = std::mem::take(&mut self.since);
+        self.session.start_batch(samples);
+        let rate = self.terms.rate as f32;
+        for at in 0..self.parameters.len() {
+            let values = own(parameters, self.parameters[at]);
+            let delta = difference(values, &self.center[at]);
+            if self.terms.meeting == Meeting::Elastic {
+                values
+                    .iter_mut()
+                    .zip(&delta)
+                    .for_each(|(w, d)| *w -= rate * d);
+            }
+            let sent = self.session.push_dense(TableId(at as u32), &delta);
+            self.check(sent)?;
+        }
+        let done = self.session.finish_batch(cost);
+        self.check(done)?;
+        self.receive(|session, places| session.wait_values(places))?;
+        if self.terms.meeting == Meeting::Average {
+            self.adopt(parameters);
+        }
+        Ok(())
+    }
+}
+
+fn difference(values: &[f32], center: &[f32]) -> Vec<f32> {
+    values.iter().zip(center).map(|(w, c)| w - c).collect()
+}
+
+fn own(parameters: &mut Parameters, index: usize) -> &mut [f32] {
+    match &mut parameters.0[index] {
+        Values::Full(values) => values,
+        Values::Rows { .. } => unreachable!("trainers that meet hold their parameters in full"),
+    }
+}
+
+fn here(position: wire::Position, every: u64) -> Position {
+    Position {
+        pass: u32::try_from(position.pass).unwrap_or(u32::MAX),
+        batch: position.batch * every,
+    }
+}
+
+fn failed(error: wire::Error, every: u64) -> UpdateError {
+    match error {
+        wire::Error::RolledBack { position, reason } => UpdateError::RolledBack {
+            to: here(position, every),
+            reason,
+        },
+        other => UpdateError::Remote(other),
+    }
+}
+
+impl Updater for CenterUpdater {
+    fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        self.since = (0, 0, 0.0);
+        if self.stale {
+            self.receive(|session, places| session.pull_dense(places, View::Training))?;
+            self.adopt(parameters);
+            self.stale = false;
+        }
+        self.local.start_pass(pass, parameters)
+    }
+
+    fn prepare(
+        &mut self,
+        needed: &[(ParameterIndex, Vec<u32>)],
+        samples: u64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        self.local.prepare(needed, samples, parameters)
+    }
+
+    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradient: &Gradient) {}
+
+    fn finish_batch(
+        &mut self,
+        gradients: &Gradients,
+        samples: u64,
+        cost: f64,
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        self.local
+            .finish_batch(gradients, samples, cost, parameters)?;
+        let (batches, all, sum) = self.since;
+        self.since = (batches + 1, all + samples, sum + cost);
+        if self.since.0 == self.terms.every {
+            self.meet(parameters)?;
+        }
+        Ok(())
+    }
+
+    fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        if self.since.0 > 0 {
+            self.meet(parameters)?;
+        }
+        self.local.finish_pass(parameters)?;
+        let done = self.session.finish_pass();
+        self.check(done)?;
+        self.receive(|session, places| session.pull_dense(places, View::Training))?;
+        if self.terms.meeting == Meeting::Average {
+            self.adopt(parameters);
+        }
+        Ok(())
+    }
+
+    fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
+        let mut shown = parameters.clone();
+        self.adopt(&mut shown);
+        Ok(Some(shown))
+    }
+
+    fn state<'a>(&'a self, _parameters: &'a Parameters) -> Option<SavedState<'a>> {
+        None
+    }
+
+    fn finish(&mut self) -> Result<(), UpdateError> {
+        let done = self.session.close();
+        self.check(done)
+    }
+}
