@@ -278,6 +278,9 @@ fn sentence(view: &NodeView) -> String {
     let waits = present.filter(|(_, process)| process.state == "waiting");
     let mut sentences = waits.map(|(_, process)| process.waits_for.clone());
     let text = sentences.next().unwrap_or_default();
+    if text.is_empty() && view.awaited {
+        return "the others wait for it".to_owned();
+    }
     if text.is_empty() || text.contains("wait") {
         text
     } else {

@@ -433,7 +433,7 @@ mod tests {
         recorder
             .record(Record::Saved {
                 pass: 0,
-                path: "</table><script>alert(1)</script>".into(),
+                path: "<table><script>alert(1)<script>".into(),
             })
             .unwrap();
         drop(recorder);
