@@ -102,6 +102,9 @@ impl Chart {
                 &curve.label,
                 curve.colour,
             );
+            if curve.label.is_empty() {
+                continue;
+            }
             legend -= 14.0 + 7.0 * curve.label.chars().count() as f64;
         }
     }

@@ -7,13 +7,19 @@ use std::time::Instant;
 use crate::chart::{self, Chart, Curve, escaped};
 use crate::history::{History, MarkKind, Pass};
 use crate::job::Job;
-use crate::picture::{self, State};
-use crate::series::Axis;
+use crate::nodes::{self, ProcessView, State};
+use crate::series::{Axis, Point, Series};
 
 const STYLE: &str = include_str!("page/report.css");
 
 /// Points of a curve on paper.
 const BUCKETS: usize = 400;
+
+/// A curve of so many points is drawn with its course.
+const RESTLESS: usize = 100;
+
+/// How much of a course each point takes over from the ones before.
+const SMOOTHING: f64 = 0.9;
 
 /// Events that are listed.
 const EVENTS: usize = 500;
@@ -42,15 +48,7 @@ pub fn charts(history: &History) -> Vec<Chart> {
         .map(|(_, metric)| {
             let curves = own()
                 .filter(|(key, _)| key.metric == metric)
-                .map(|(key, series)| {
-                    let points = series.thinned(Axis::Samples, None, BUCKETS);
-                    Curve {
-                        label: if key.test { "test" } else { "train" }.to_owned(),
-                        colour: if key.test { "#cc6a1b" } else { "#2f6fab" },
-                        dots: points.len() <= 60,
-                        points,
-                    }
-                });
+                .flat_map(|(key, series)| curves(key.test, series));
             Chart {
                 title: metric.to_owned(),
                 curves: curves.collect(),
@@ -58,6 +56,33 @@ pub fn charts(history: &History) -> Vec<Chart> {
             }
         })
         .collect()
+}
+
+/// A curve, and if it is a restless one, its course in front of it.
+fn curves(test: bool, series: &Series) -> Vec<Curve> {
+    let points = series.thinned(Axis::Samples, None, BUCKETS);
+    let (label, colour) = if test {
+        ("test", "#cc6a1b")
+    } else {
+        ("train", "#2f6fab")
+    };
+    let curve = |points: Vec<Point>, label: &str, colour| Curve {
+        label: label.to_owned(),
+        colour,
+        dots: points.len() <= 60,
+        points,
+    };
+    if test || points.len() < RESTLESS {
+        return vec![curve(points, label, colour)];
+    }
+    let mut course = points.clone();
+    let (mut sum, mut mass) = (0.0, 0.0);
+    for point in &mut course {
+        sum = sum * SMOOTHING + point.value * (1.0 - SMOOTHING);
+        mass = mass * SMOOTHING + 1.0 - SMOOTHING;
+        point.value = sum / mass;
+    }
+    vec![curve(course, label, colour), curve(points, "", "#c6d8e8")]
 }
 
 /// The whole report.
@@ -101,7 +126,7 @@ pub fn html(job: &Job, now: Instant) -> String {
 
 fn facts(out: &mut String, job: &Job, now: Instant) {
     let history = &job.history;
-    let (state, nodes) = picture::nodes(job, now);
+    let (state, nodes) = nodes::nodes(job, now);
     let start = history
         .processes
         .values()
@@ -254,7 +279,7 @@ fn passes(out: &mut String, history: &History) {
 fn nodes(out: &mut String, job: &Job, now: Instant) {
     *out += "<h2>Nodes</h2>\n<table><tr><th>node</th><th>passes</th><th>samples</th><th>time in passes</th><th>waited</th>\
              <th>samples/s</th><th>memory</th><th>restarts</th><th>trainer</th><th>server</th></tr>\n";
-    for node in picture::nodes(job, now).1 {
+    for node in nodes::nodes(job, now).1 {
         let own: Vec<&Pass> = job
             .history
             .passes
@@ -266,10 +291,10 @@ fn nodes(out: &mut String, job: &Job, now: Instant) {
             (sum.0 + pass.seconds, sum.1 + pass.waited)
         });
         let processes = [&node.trainer, &node.server];
-        let sum = |figure: fn(&picture::ProcessView) -> u64| {
+        let sum = |figure: fn(&ProcessView) -> u64| {
             processes.into_iter().flatten().map(figure).sum::<u64>()
         };
-        let word = |process: &Option<picture::ProcessView>| {
+        let word = |process: &Option<ProcessView>| {
             process
                 .as_ref()
                 .map_or("–", |process| process.state)
