@@ -302,13 +302,9 @@ impl History {
                 }
             }
             Record::Saved { pass, path } => {
-                self.mark(
-                    source,
-                    t,
-                    MarkKind::Saved,
-                    Some(node),
-                    format!("pass {pass} saved in {path}"),
-                );
+                let name = path.rsplit('/').next().unwrap_or(&path);
+                let text = format!("model of pass {pass} saved: {name}");
+                self.mark(source, t, MarkKind::Saved, Some(node), text);
             }
             Record::RolledBack { pass, batch } => {
                 let text = format!("the job went back to pass {pass}, batch {batch}");

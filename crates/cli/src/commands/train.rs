@@ -78,6 +78,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     };
     let mut settings = settings(&flags, config_file, python, directories)?;
     settings.passes.save_dir = save_dir;
+    console.passes(u64::from(settings.passes.start + settings.passes.count));
     let heart = match job {
         Job::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
         _ => None,

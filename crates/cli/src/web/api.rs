@@ -153,12 +153,11 @@ fn ask(job: &mut Job, what: &str, query: &Query) -> Answer {
             Ok(json(&picture::histograms(job, pass)))
         }
         "log" => log(job, query),
-        "network.svg" => {
-            let svg = job
-                .network()
-                .map_err(|_| not_found("there is no picture of the network"))?;
-            Ok(answer(StatusCode::OK, "image/svg+xml", svg))
-        }
+        "network.svg" => Ok(match job.network() {
+            Ok(svg) => answer(StatusCode::OK, "image/svg+xml", svg),
+            // A job that has just begun has none yet.
+            Err(_) => answer(StatusCode::NO_CONTENT, "image/svg+xml", ""),
+        }),
         "config" => Ok(json(&json!({"text": job.config().unwrap_or_default()}))),
         _ => Err(not_found("there is no such question")),
     }

@@ -1,15 +1,19 @@
 //! How a job is: its state, what is the matter, and how far every node is. For `status`, `watch` and `submit --wait`.
 
+use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use launch::display::screen::Screen;
 use launch::display::text;
+use launch::display::view::View;
+use launch::event::{JobEvent, ProcessId};
 use launch::k8s::cluster::{ClusterError, Kubectl, Target};
 use launch::k8s::explain::{self, Report, State};
 use launch::node::health::NodeStatus;
 use serde_json::Value;
 
+use crate::display::terminal_size;
 use crate::exit::Exit;
 use crate::table::{Align, Table};
 
@@ -171,15 +175,45 @@ impl Node {
     }
 }
 
+impl Node {
+    /// What the node says of itself, as the events that a run on this machine would show.
+    fn events(&self) -> Vec<JobEvent> {
+        let Some(Ok(status)) = &self.status else {
+            return Vec::new();
+        };
+        let Some(node) = status.node.or_else(|| self.index.parse().ok()) else {
+            return Vec::new();
+        };
+        let told = [
+            (ProcessId::pserver(node), &status.pserver),
+            (ProcessId::trainer(node), &status.trainer),
+        ];
+        let mut events = Vec::new();
+        for (process, status) in told {
+            if let Some(status) = status {
+                events.push(JobEvent::Ready { process });
+                events.push(JobEvent::Progress {
+                    process,
+                    status: status.clone(),
+                });
+                events.push(JobEvent::Waits {
+                    process,
+                    reason: status.waits_for.clone(),
+                });
+            }
+        }
+        events
+    }
+}
+
 fn last_line(text: &str) -> &str {
     text.lines().next_back().unwrap_or("")
 }
 
-/// Looks again and again until the job has ended. On a terminal the picture is drawn anew, else only what is new is told.
+/// Looks again and again until the job has ended. On a terminal the picture is drawn anew, as `canoe run` draws a job
+/// on this machine; elsewhere only what is new is told.
 pub fn watch(kubectl: &Kubectl, target: &Target, with_nodes: bool) -> anyhow::Result<Exit> {
-    let terminal = crate::display::terminal_width();
-    let mut screen = Screen::new();
-    let mut told = String::new();
+    let mut teller = Teller::new(with_nodes);
     let mut lost: Option<Instant> = None;
     loop {
         let seen = match look(kubectl, target) {
@@ -195,26 +229,104 @@ pub fn watch(kubectl: &Kubectl, target: &Target, with_nodes: bool) -> anyhow::Re
             }
         };
         lost = None;
-        let words = seen.words();
-        if let (Some(width), true) = (terminal, with_nodes) {
-            let text = format!("{words}\n{}", seen.table());
-            let lines: Vec<String> = text.lines().map(|line| text::fit(line, width)).collect();
-            eprint!("{}", screen.draw(&lines, width));
-        } else {
-            let text = if with_nodes {
-                format!("{words}\n{}", seen.table())
-            } else {
-                words
-            };
-            if text != told {
-                eprintln!("{}", text.trim_end());
-                told = text;
-            }
-        }
+        teller.tell(&seen);
         match seen.state() {
             State::Complete => return Ok(Exit::Success),
             State::Failed | State::Absent => return Ok(Exit::JobFailed),
             State::Starting | State::Running => thread::sleep(LOOK),
         }
+    }
+}
+
+/// Tells of one look after the other.
+struct Teller {
+    with_nodes: bool,
+    told: String,
+    picture: Option<Picture>,
+}
+
+/// The job on a terminal: the words about it, then the display that all ways of running a job share.
+struct Picture {
+    begun: Instant,
+    view: View,
+    screen: Screen,
+}
+
+impl Teller {
+    fn new(with_nodes: bool) -> Teller {
+        let draws = with_nodes && io::stderr().is_terminal();
+        Teller {
+            with_nodes,
+            told: String::new(),
+            picture: draws.then(|| Picture {
+                begun: Instant::now(),
+                view: View::new(None),
+                screen: Screen::new(),
+            }),
+        }
+    }
+
+    fn tell(&mut self, seen: &Look) {
+        if let Some(picture) = &mut self.picture {
+            picture.draw(seen);
+            return;
+        }
+        let mut text = seen.words();
+        if self.with_nodes {
+            text = format!("{text}\n{}", seen.table());
+        }
+        if text != self.told {
+            eprintln!("{}", text.trim_end());
+            self.told = text;
+        }
+    }
+}
+
+impl Picture {
+    fn draw(&mut self, seen: &Look) {
+        let at = self.begun.elapsed();
+        for event in seen.nodes.iter().flat_map(Node::events) {
+            self.view.take(at, &event);
+        }
+        let (width, height) = terminal_size();
+        let words = seen.words();
+        let mut lines: Vec<String> = words.lines().map(|line| text::fit(line, width)).collect();
+        let room = height.saturating_sub(1 + lines.len());
+        lines.extend(self.view.lines(at, width, room));
+        eprint!("{}", self.screen.draw(&lines, width));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use launch::status::Status;
+
+    #[test]
+    fn a_node_that_tells_is_shown_as_a_local_one() {
+        let node = Node {
+            pod: "lr-1-abcde".to_owned(),
+            index: "1".to_owned(),
+            state: "running".to_owned(),
+            status: Some(Ok(NodeStatus {
+                trainer: Some(Status {
+                    batch: Some(20),
+                    ..Status::default()
+                }),
+                ..NodeStatus::default()
+            })),
+        };
+        let process = ProcessId::trainer(1);
+        let events = node.events();
+        assert_eq!(events[0], JobEvent::Ready { process });
+        assert!(
+            matches!(&events[1], JobEvent::Progress { status, .. } if status.batch == Some(20)),
+            "{events:?}"
+        );
+        let silent = Node {
+            status: None,
+            ..node
+        };
+        assert!(silent.events().is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 mod logs;
 mod look;
+mod page;
 mod upload;
 mod wishes;
 
@@ -50,8 +51,17 @@ enum JobCommand {
     Submit(SubmitArgs),
     /// Say what runs and how far it is, and if the job stands still, why and what to do.
     Status(Name),
-    /// The same as status, again and again until the job has ended.
-    Watch(Name),
+    /// Show the job as `canoe run` shows one, until it has ended; or its page.
+    Watch {
+        #[command(flatten)]
+        name: Name,
+        /// Lead the job's page to this machine, until interrupted.
+        #[arg(long)]
+        web: bool,
+        /// The port for the page on this machine.
+        #[arg(long, default_value_t = crate::web::PORT)]
+        port: u16,
+    },
     /// Print the logs of all nodes.
     Logs {
         #[command(flatten)]
@@ -142,7 +152,12 @@ pub fn run(args: JobArgs) -> anyhow::Result<Exit> {
             print!("{}", seen.table());
             Ok(seen.exit())
         }
-        JobCommand::Watch(name) => look::watch(&kubectl, &name.target(), true),
+        JobCommand::Watch {
+            name,
+            web: true,
+            port,
+        } => page::forward(&kubectl, &name.target(), port),
+        JobCommand::Watch { name, .. } => look::watch(&kubectl, &name.target(), true),
         JobCommand::Logs {
             name,
             follow,

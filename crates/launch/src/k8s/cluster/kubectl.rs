@@ -270,6 +270,11 @@ impl Kubectl {
         self.command(&arguments::logs(namespace, pod, wish))
     }
 
+    /// The command that leads a port of this machine to one of a pod of the job; it runs until it is ended.
+    pub fn forward(&self, target: &Target, local: u16, remote: u16) -> Command {
+        self.command(&arguments::forward(target, local, remote))
+    }
+
     /// Removes what submit has made; a line for each object that was there.
     pub fn delete(&self, target: &Target, scope: Scope) -> Result<Vec<String>, ClusterError> {
         let mut lines = Vec::new();
