@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
 use provision::aws::Aws;
 use provision::cloud::Cloud as _;
-use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode};
+use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode, Throughput};
 
-use super::args::{EgressArg, InitArgs};
+use super::args::{EgressArg, InitArgs, ThroughputArg};
 use super::questions::{Dialogue, unknown_zone};
 use super::shown;
 use super::terminal::tell;
@@ -157,6 +157,10 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
     }
     spec.ssh_key_name = init.ssh_key;
     spec.kms_key_arn = init.kms_key_arn;
+    spec.storage.throughput = match init.efs_throughput {
+        ThroughputArg::Elastic => Throughput::Elastic,
+        ThroughputArg::Bursting => Throughput::Bursting,
+    };
     spec.storage.file_system_id = init.file_system_id;
     spec.dns.external_name = init.external_dns_name;
     spec.dns.hosted_zone_id = init.hosted_zone_id;

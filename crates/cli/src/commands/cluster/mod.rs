@@ -27,7 +27,8 @@ pub use args::ClusterArgs;
 use crate::exit::Exit;
 use args::{ClusterCommand, Output};
 use files::{
-    forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data, render_files,
+    forget_data, forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data,
+    render_files,
 };
 use init::init_file;
 use terminal::{Terminal, show, tell};
@@ -408,6 +409,9 @@ async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> any
     }
     if !report.kept.is_empty() {
         remember_data(folder, &report.kept)?;
+    }
+    if !report.forgotten.is_empty() {
+        forget_data(folder, &spec, &report.forgotten)?;
     }
     forget_kubeconfig(folder, &spec.name)?;
     Ok(Exit::Success)
