@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import secrets
+import shutil
 import socket
 import subprocess
 import threading
@@ -189,6 +190,7 @@ def ministack(program, scratch):
     """A stand-in on loopback; its port."""
     port = free_port()
     environment = dict(os.environ, BIND_HOST="127.0.0.1", GATEWAY_PORT=str(port))
+    program = os.path.abspath(shutil.which(program))
     with open(pathlib.Path(scratch) / "ministack.log", "w") as log:
         server = subprocess.Popen([program], env=environment, cwd=scratch, stdout=log, stderr=log)
         try:

@@ -61,7 +61,7 @@ def good_way(place, port):
 
 
 def faults(place, port):
-    for fault, every, survives in [("throttle", 3, True), ("error", 4, True), ("drop", 5, True), ("expired", 25, False)]:
+    for fault, every, survives in [("throttle", 7, True), ("error", 9, True), ("drop", 11, True), ("expired", 25, False)]:
         for command in (UP, DOWN):
             Proxy.fault, Proxy.every, Proxy.count, Proxy.hits = fault, every, 0, 0
             code, text = place.run(*command, ok=None)

@@ -82,6 +82,11 @@ fn draw(view: &View, elapsed: Duration, screen: &mut Screen) {
         .write_all(screen.draw(&lines, width).as_bytes());
 }
 
+/// The width of the terminal on standard error, if that is one.
+pub fn terminal_width() -> Option<usize> {
+    io::stderr().is_terminal().then(|| terminal_size().0)
+}
+
 fn terminal_size() -> (usize, usize) {
     // SAFETY: `winsize` is plain data for which all zeros is a valid value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };

@@ -4,6 +4,7 @@ use anyhow::Context;
 use launch::display::plain::Plain;
 use launch::event::JobEvent;
 use launch::local::Shutdown;
+use launch::node::health;
 use launch::node::run::{self as node, Start};
 
 use super::run::TELL_EVERY;
@@ -19,6 +20,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             return Ok(Exit::Code(launch::node::finish::code::USAGE));
         }
     };
+    if start.arguments.iter().any(|flag| flag == "--show_status") {
+        print!(
+            "{}",
+            health::ask(start.health_port).context("ask the node on this machine")?
+        );
+        return Ok(Exit::Success);
+    }
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for signals")?;
     let begun = std::time::Instant::now();

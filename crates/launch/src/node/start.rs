@@ -13,7 +13,7 @@ use crate::k8s::job::Discovery;
 use crate::k8s::objects::HEALTH_PORT;
 
 /// The node's own flags and what they mean, for help texts.
-pub const FLAGS: [(&str, &str); 4] = [
+pub const FLAGS: [(&str, &str); 5] = [
     (
         "--discovery=indexed|podlist",
         "how nodes find each other (indexed)",
@@ -26,6 +26,10 @@ pub const FLAGS: [(&str, &str); 4] = [
     (
         "--grace=SECONDS",
         "from SIGTERM to SIGKILL of server and trainer (50)",
+    ),
+    (
+        "--show_status",
+        "print what the node on this machine does, as JSON, and end",
     ),
 ];
 

@@ -15,6 +15,7 @@ use provision::{cost, credentials, kubeconfig, policy, yaml};
 use serde_json::Value;
 
 use super::args::{Output, RenderCommand};
+use super::terminal::show;
 use super::{load, print_json};
 use crate::exit::Exit;
 
@@ -64,7 +65,7 @@ pub(super) fn print_cost(folder: &AssetFolder, output: Output) -> anyhow::Result
         return print_json(&serde_json::to_value(&estimate)?);
     }
     for line in estimate.lines() {
-        println!("{line}");
+        show(&line);
     }
     Ok(Exit::Success)
 }

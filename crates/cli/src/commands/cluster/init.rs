@@ -12,6 +12,7 @@ use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode};
 use super::args::{EgressArg, InitArgs};
 use super::questions::{Dialogue, unknown_zone};
 use super::shown;
+use super::terminal::tell;
 use crate::exit::Exit;
 
 /// How long to wait for the account's list of zones; `validate` asks again.
@@ -176,7 +177,7 @@ async fn offered_zones(region: &str) -> Vec<String> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in 5 s".to_owned(),
     };
-    eprintln!("note: zones are not checked yet: {reason}");
+    tell(&format!("note: zones are not checked yet: {reason}"));
     Vec::new()
 }
 
@@ -193,7 +194,7 @@ async fn own_address() -> Option<String> {
     match provision::aws::address::own_address().await {
         Ok(address) => Some(address.to_string()),
         Err(error) => {
-            eprintln!("warning: your own address is not known: {error}");
+            tell(&format!("warning: your own address is not known: {error}"));
             None
         }
     }

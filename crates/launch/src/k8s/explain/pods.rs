@@ -175,7 +175,10 @@ fn last_line(message: &str) -> &str {
 pub fn last_words(pods: &[Value]) -> Option<String> {
     let states = pods
         .iter()
-        .flat_map(|pod| list(pod, "/status/containerStatuses"))
+        .flat_map(|pod| {
+            let first = list(pod, "/status/initContainerStatuses").iter();
+            first.chain(list(pod, "/status/containerStatuses"))
+        })
         .filter_map(|container| container.pointer("/state/terminated"));
     let failed = states.filter(|state| count(state, "/exitCode") != 0);
     let last = failed.max_by_key(|state| text(state, "/finishedAt").to_owned())?;
