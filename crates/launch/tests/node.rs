@@ -358,7 +358,7 @@ fn a_pod_that_must_go_passes_the_request_on() {
 #[test]
 fn wrong_usage_of_the_trainer_becomes_the_code_that_fails_the_job() {
     // The others cannot finish without it.
-    let cluster = Cluster::new("trainer-0:wait,trainer-1:usage,trainer-2:wait");
+    let cluster = Cluster::new("trainer-0:hang,trainer-1:usage,trainer-2:hang");
     let starts: Vec<Start> = (0..3).map(|node| cluster.start(node)).collect();
     let shutdown = Shutdown::new();
     thread::scope(|scope| {
