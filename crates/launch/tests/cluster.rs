@@ -218,7 +218,8 @@ fn delete_keeps_the_volume_unless_told() {
     fake.answers("delete.out", "job.batch \"ctr\" deleted\n");
     assert_eq!(
         fake.kubectl().delete(&target(), Scope::KeepVolume).unwrap(),
-        ["job.batch \"ctr\" deleted"]
+        ["job.batch \"ctr\" deleted"; 2],
+        "one call for the job, one for a forgotten upload"
     );
     assert!(!fake.asked().contains("persistentvolume"));
     fake.kubectl().delete(&target(), Scope::WithVolume).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use launch::display::plain::Plain;
 use launch::event::JobEvent;
-use launch::local::Shutdown;
+use launch::local::{End, Shutdown};
 use launch::node::environment::Environment;
 use launch::node::health;
 use launch::node::run::{self as node, Start};
@@ -64,8 +64,15 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             eprintln!("{line}");
         }
     });
-    if let Err(error) = &ended {
-        eprintln!("canoe node: {:#}", Chain(error));
+    // The last line is what `canoe job status` shows of a pod that has failed.
+    match &ended {
+        Err(error) => eprintln!("canoe node: {:#}", Chain(error)),
+        Ok(End::Failed(cause)) => {
+            let last = cause.tail.iter().rfind(|line| !line.trim().is_empty());
+            let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
+            eprintln!("canoe node: {}{last}", cause.reason);
+        }
+        Ok(_) => {}
     }
     Ok(Exit::Code(node::exit_code(&ended)))
 }

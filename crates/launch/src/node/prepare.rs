@@ -64,13 +64,22 @@ impl Node<'_> {
         let shard = self.wait_for_shard(peers.own, emit)?;
         let directory = self.stage(&shard, peers.own, emit)?;
         let status_ports = self.status_ports().map_err(NodeError::System)?;
+        let mut environment = environment.clone();
+        if !has_interface(&environment.nic) {
+            let what = format!(
+                "there is no network interface {}; the server listens on all",
+                environment.nic
+            );
+            self.say(emit, what);
+            environment.nic.clear();
+        }
         Ok(NodePlan {
             program: self.start.program.clone(),
             tls: environment
                 .secret_dir
                 .as_ref()
                 .is_some_and(|folder| folder.join("tls.key").exists()),
-            environment: environment.clone(),
+            environment,
             config,
             trainer_flags: arguments.trainer_flags,
             directory,
@@ -176,6 +185,9 @@ impl Node<'_> {
         Ok(self.wait("the data shard of this node", emit, || {
             let found = places.iter().find(|place| place.is_dir()).cloned();
             let [one, other] = &places;
+            if let Some(place) = found.as_ref().filter(|place| is_empty(place)) {
+                return Err(NotYet::Later(format!("{} is empty", place.display())));
+            }
             found.ok_or_else(|| {
                 NotYet::Later(format!(
                     "neither {} nor {} exists",
@@ -247,6 +259,20 @@ impl Node<'_> {
             _ => {}
         }
     }
+}
+
+/// Interfaces are called otherwise in some clusters. A server may also be given addresses.
+fn has_interface(nics: &str) -> bool {
+    nics.split(',').all(|nic| {
+        nic.is_empty()
+            || nic.parse::<std::net::IpAddr>().is_ok()
+            || Path::new("/sys/class/net").join(nic).exists()
+    })
+}
+
+/// A folder that cannot be read is found out when it is copied.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Whether all names have addresses. A pod's name is there as soon as the pod has an address.

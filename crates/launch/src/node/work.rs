@@ -92,6 +92,10 @@ impl<'a> NodeWork<'a> {
             .farewell
             .borrow_mut()
             .may_go(requests, self.begun.elapsed(), limit);
+        if requests > 0 && !asked {
+            let health = &self.node.health;
+            health.does("asked to end; waiting for the snapshot that is due");
+        }
         let changed = self.roll_call.as_ref().is_some_and(RollCall::has_changed);
         let is_over = self.missing().len() < self.plan.environment.nodes as usize;
         if is_over && self.finished.is_none() {

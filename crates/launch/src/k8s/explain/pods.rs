@@ -163,12 +163,16 @@ fn ended(container: &Value) -> Option<String> {
     Some(format!("ended with code {code}: {meaning}{words}"))
 }
 
+/// The line that says it: our own last word, or else the last one.
 fn last_line(message: &str) -> &str {
-    message
-        .lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty())
-        .unwrap_or("")
+    let lines = || {
+        message
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+    };
+    let is_ours = |line: &&str| line.starts_with("canoe") || line.starts_with("error:");
+    lines().rfind(is_ours).or(lines().next_back()).unwrap_or("")
 }
 
 /// What the container that failed last has said.
