@@ -446,3 +446,29 @@ fn trainers_that_contradict_the_job_are_refused_and_the_others_go_on() {
     assert!(!trainers.iter_mut().any(is_over), "{}", hand.logs());
     end(&mut trainers);
 }
+
+#[test]
+fn asynchronous_training_learns_as_well_as_synchronous() {
+    let folder = Folder::empty();
+    let demo = ["demo", "quick_start", "job", "--train-samples=6000"];
+    succeeded(&folder.canoe(&[&demo[..], &["--test-samples=2500"]].concat()));
+    let asynchronous = ("batch_size=1", "is_async=True, batch_size=1");
+    folder.vary(LR, "async.py", &[asynchronous]);
+    let error = |nodes: u32, config: &str| {
+        let shards = format!("--shards={nodes}");
+        succeeded(&folder.canoe(&["data", "split", "job", &shards, "--force"]));
+        succeeded(&folder.nodes(nodes, config, &["--passes=10"]));
+        let log = fs::read_to_string(folder.path("job/output/node_0/train.log")).unwrap();
+        let line = log.lines().rfind(|line| line.contains("Test samples="));
+        let value = line.and_then(|line| line.rsplit('=').next());
+        value.unwrap_or_default().trim().parse::<f64>().unwrap()
+    };
+    let synchronous = error(2, LR);
+    for nodes in [1, 2, 4] {
+        let other = error(nodes, "async.py");
+        assert!(
+            (other - synchronous).abs() <= 0.01,
+            "{nodes} trainers: {other}, synchronous {synchronous}"
+        );
+    }
+}
