@@ -35,8 +35,7 @@ struct Servers {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    launch::local::ports::Reservation::new(1).unwrap().first()
 }
 
 impl Hand {
@@ -239,9 +238,9 @@ fn a_job_of_three_servers_goes_on_with_two_and_then_with_five() {
     }
     let log = hand.log("server_0.log");
     assert!(log.contains("from the snapshot of step"), "{log}");
-    let hottest = metric(&seen, "canoe_pserver_shard_heat{");
+    let hottest = metric(&seen, "canoe_pserver_shard_touched_rows_total{");
     assert!(
-        hottest > metric(&seen, "canoe_pserver_shard_heat_mean"),
+        hottest > metric(&seen, "canoe_pserver_shard_touched_rows_mean"),
         "{seen}"
     );
     assert_eq!(
@@ -328,10 +327,10 @@ fn a_full_disk_costs_snapshots_but_not_the_job() {
     wait_until("the end", || {
         seen = metrics(servers.status[0]).unwrap_or(std::mem::take(&mut seen));
         let manifests = fs::read_dir(&inside).into_iter().flatten().flatten();
-        let whole = |step: fs::DirEntry| step.path().join("server-0000.json").exists();
+        let mut manifests = manifests.map(|step| step.path().join("server-0000.json"));
         kept |= seen.contains("canoe_pserver_snapshot_failures_total")
             && metric(&seen, "canoe_pserver_snapshot_failures_total") > 0.0
-            && manifests.map(whole).any(|whole| whole);
+            && manifests.any(|manifest| manifest.exists());
         trainers.iter_mut().all(is_over)
     });
     for trainer in &mut trainers {
@@ -445,4 +444,30 @@ fn trainers_that_contradict_the_job_are_refused_and_the_others_go_on() {
     assert!(!log.contains("is over"), "the others go on\n{log}");
     assert!(!trainers.iter_mut().any(is_over), "{}", hand.logs());
     end(&mut trainers);
+}
+
+#[test]
+fn asynchronous_training_learns_as_well_as_synchronous() {
+    let folder = Folder::empty();
+    let demo = ["demo", "quick_start", "job", "--train-samples=6000"];
+    succeeded(&folder.canoe(&[&demo[..], &["--test-samples=2500"]].concat()));
+    let asynchronous = ("batch_size=1", "is_async=True, batch_size=1");
+    folder.vary(LR, "async.py", &[asynchronous]);
+    let error = |nodes: u32, config: &str| {
+        let shards = format!("--shards={nodes}");
+        succeeded(&folder.canoe(&["data", "split", "job", &shards, "--force"]));
+        succeeded(&folder.nodes(nodes, config, &["--passes=10"]));
+        let log = fs::read_to_string(folder.path("job/output/node_0/train.log")).unwrap();
+        let line = log.lines().rfind(|line| line.contains("Test samples="));
+        let value = line.and_then(|line| line.rsplit('=').next());
+        value.unwrap_or_default().trim().parse::<f64>().unwrap()
+    };
+    let synchronous = error(2, LR);
+    for nodes in [1, 2, 4] {
+        let other = error(nodes, "async.py");
+        assert!(
+            (other - synchronous).abs() <= 0.01,
+            "{nodes} trainers: {other}, synchronous {synchronous}"
+        );
+    }
 }

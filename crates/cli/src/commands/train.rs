@@ -49,12 +49,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         console.line(Level::Warning, "Flags.cpp:1", &warning);
     }
     let job = job(&flags)?;
-    if !flags.bool("local") && security::is_finished(&flags)? {
-        console.line(
-            Level::Info,
-            "Trainer.cpp:110",
-            "the job has finished already",
-        );
+    if !flags.bool("local")
+        && let Some(text) = security::just_finished(&flags)?
+    {
+        console.line(Level::Info, "Trainer.cpp:110", &text);
         return Ok(Exit::Success);
     }
     let save_dir = save_dir(&flags)?;
