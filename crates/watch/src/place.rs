@@ -7,7 +7,6 @@ use crate::record::Figures;
 pub(crate) struct Place {
     /// Samples before the stretch that figures count from.
     base: f64,
-    at: (u64, u64),
     /// (pass, batch) and the samples until there.
     seen: Vec<((u64, u64), f64)>,
     /// Points of evaluators in this pass.
@@ -24,7 +23,6 @@ impl Place {
 
     /// Training has come to a position.
     pub(crate) fn note(&mut self, position: (u64, u64), samples: f64) {
-        self.at = position;
         self.seen.push((position, samples));
         if self.seen.len() > Self::MOST {
             self.seen = self
