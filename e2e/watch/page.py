@@ -120,6 +120,7 @@ def main():
             a_stopped_node_is_found(browser, job)
             a_killed_node_is_an_event(browser, job)
             assert not browser.errors, browser.errors
+            browser.leave()
         print("a running job: curves move, hover, zoom, keys, logs, stop, kill")
 
         with support.dashboard(canoe, job) as program:
@@ -131,6 +132,7 @@ def main():
             logs_can_be_switched(browser)
             pictures(browser, "finished")
             assert not browser.errors, browser.errors
+            browser.leave()
         print("the same from the files of the finished job")
 
         second = support.demo(canoe, folder / "second")
@@ -143,6 +145,7 @@ def main():
                 browser.wait("document.querySelectorAll('#heads .head').length === 2 && document.querySelectorAll('#legend button').length === 4", "both heads")
             pictures(browser, "two")
             assert not browser.errors, browser.errors
+            browser.leave()
         print("two jobs over each other, from folders and from another page")
 
 

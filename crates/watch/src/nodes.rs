@@ -100,11 +100,12 @@ pub fn nodes(job: &Job, now: Instant) -> (State, Vec<NodeView>) {
         })
         .collect();
     let state = state(job, &views, now);
+    let mut broken = Vec::new();
     if matches!(state, State::Running | State::Waiting | State::Starting) {
-        blame(&mut views);
+        broken = blame(&mut views);
     }
     for view in &mut views {
-        view.sentence = sentence(view);
+        view.sentence = sentence(view, &broken);
     }
     (state, views)
 }
@@ -193,22 +194,34 @@ fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
     State::Running
 }
 
-/// Finds the nodes that the others wait for: those that they name, and those that have fallen silent.
-fn blame(views: &mut [NodeView]) {
-    let mut named = BTreeSet::new();
-    for view in views.iter() {
-        for process in [&view.trainer, &view.server].into_iter().flatten() {
-            named.extend(nodes_named(&process.waits_for));
-        }
-    }
-    for view in views {
-        let processes = [&view.trainer, &view.server];
-        let broken = processes
+/// Finds the nodes that the others wait for: those that have fallen silent or died, and if there are none, those that the others name.
+/// Whoever waits for a broken node holds up others in turn, and would be named too.
+fn blame(views: &mut [NodeView]) -> Vec<u32> {
+    let processes = |view: &NodeView| {
+        [view.trainer.clone(), view.server.clone()]
             .into_iter()
             .flatten()
-            .any(|process| matches!(process.state, "silent" | "died" | "restarting"));
-        view.awaited = broken || named.contains(&view.id);
+            .collect::<Vec<_>>()
+    };
+    let is_broken =
+        |process: &ProcessView| matches!(process.state, "silent" | "died" | "restarting");
+    let broken: Vec<u32> = views
+        .iter()
+        .filter(|view| processes(view).iter().any(is_broken))
+        .map(|view| view.id)
+        .collect();
+    let named: BTreeSet<u32> = if broken.is_empty() {
+        let waiting = views.iter().flat_map(processes);
+        waiting
+            .flat_map(|process| nodes_named(&process.waits_for))
+            .collect()
+    } else {
+        broken.iter().copied().collect()
+    };
+    for view in views {
+        view.awaited = named.contains(&view.id);
     }
+    broken
 }
 
 /// The numbers after `trainer` or `server` in a sentence: `step 7 waits for trainer 1, 2`.
@@ -227,7 +240,7 @@ fn nodes_named(sentence: &str) -> Vec<u32> {
     found
 }
 
-fn sentence(view: &NodeView) -> String {
+fn sentence(view: &NodeView, broken: &[u32]) -> String {
     let roles = [("trainer", &view.trainer), ("server", &view.server)];
     let present = roles
         .into_iter()
@@ -246,6 +259,10 @@ fn sentence(view: &NodeView) -> String {
     let waits = present.filter(|(_, process)| process.state == "waiting");
     let mut sentences = waits.map(|(_, process)| process.waits_for.clone());
     let text = sentences.next().unwrap_or_default();
+    if !text.is_empty() && !broken.is_empty() {
+        let list: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        return format!("waits for node {}", list.join(", "));
+    }
     if text.is_empty() && view.awaited {
         return "the others wait for it".to_owned();
     }
@@ -267,6 +284,67 @@ fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn process(state: &'static str, waits_for: &str) -> Option<ProcessView> {
+        Some(ProcessView {
+            state,
+            restarts: 0,
+            silent: (state == "silent").then_some(4.0),
+            waits_for: waits_for.to_owned(),
+            memory: 0,
+            waiting: None,
+            speed: None,
+            traffic: None,
+            pass: None,
+            batch: None,
+            place: String::new(),
+        })
+    }
+
+    fn node(id: u32, trainer: Option<ProcessView>) -> NodeView {
+        NodeView {
+            id,
+            awaited: false,
+            sentence: String::new(),
+            trainer,
+            server: process("working", ""),
+        }
+    }
+
+    #[test]
+    fn a_silent_node_is_to_blame_and_not_those_that_it_holds_up() {
+        let held_up = "step 9 waits for trainer 0 (2 s)";
+        let mut views = [
+            node(0, process("waiting", held_up)),
+            node(1, process("silent", "")),
+            node(2, process("waiting", held_up)),
+        ];
+        let broken = blame(&mut views);
+        assert_eq!(
+            views.each_ref().map(|view| view.awaited),
+            [false, true, false]
+        );
+        assert_eq!(sentence(&views[0], &broken), "waits for node 1");
+        assert_eq!(
+            sentence(&views[1], &broken),
+            "trainer has given no sign of life for 4 s"
+        );
+    }
+
+    #[test]
+    fn a_slow_node_is_named_by_the_others() {
+        let mut views = [
+            node(0, process("waiting", "step 9 waits for trainer 1 (2 s)")),
+            node(1, process("working", "")),
+        ];
+        let broken = blame(&mut views);
+        assert_eq!(views.each_ref().map(|view| view.awaited), [false, true]);
+        assert_eq!(
+            sentence(&views[0], &broken),
+            "step 9 waits for trainer 1 (2 s)"
+        );
+        assert_eq!(sentence(&views[1], &broken), "the others wait for it");
+    }
 
     #[test]
     fn sentences_name_nodes() {
