@@ -11,6 +11,7 @@ with --strict. Ends with 1 if anything is found that is not in the tables below.
 import argparse
 import json
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def main():
     parser.add_argument("--cargo", action="store_true", help="render the matrix first")
     parser.add_argument("--matrix", type=pathlib.Path, help="directory of rendered cases")
     parser.add_argument("--checkov", default=shutil.which("checkov"), help="path of checkov")
-    parser.add_argument("--cloud-init", nargs="+", default=[shutil.which("cloud-init")], help="command of cloud-init")
+    parser.add_argument("--cloud-init", default=shutil.which("cloud-init"), help="command of cloud-init")
     parser.add_argument("--strict", action="store_true", help="fail when a tool is missing")
     arguments = parser.parse_args()
     matrix = arguments.matrix or pathlib.Path(tempfile.mkdtemp(prefix="canoe-matrix-"))
@@ -110,7 +111,7 @@ def main():
     bad = lint(templates)
     for name, tool, judge in [
         ("checkov", arguments.checkov, lambda: security(templates, arguments.checkov)),
-        ("cloud-init", arguments.cloud_init[0], lambda: user_data(matrix, arguments.cloud_init)),
+        ("cloud-init", arguments.cloud_init, lambda: user_data(matrix, shlex.split(arguments.cloud_init))),
     ]:
         if tool:
             bad += judge()

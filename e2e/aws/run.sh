@@ -16,7 +16,7 @@ if [ ! -d "$target/cloud-init/usr" ] && command -v apt-get dpkg >/dev/null; then
 fi
 lint=(--cargo --checkov "$judges/bin/checkov")
 if [ -d "$target/cloud-init/usr" ]; then
-    lint+=(--cloud-init env "PYTHONPATH=$target/cloud-init/usr/lib/python3/dist-packages" "$judges/bin/python" -m cloudinit.cmd.main)
+    lint+=(--cloud-init "env 'PYTHONPATH=$target/cloud-init/usr/lib/python3/dist-packages' '$judges/bin/python' -m cloudinit.cmd.main")
 fi
 canoe=(--canoe "$target/debug/canoe")
 logs=$(mktemp -d)
