@@ -1,17 +1,20 @@
-//! Where log lines go: standard error, in the form of v1. Between lines, a live line on a terminal or dots elsewhere.
+//! Where log lines go: standard error, in the form of v1. Below them, on a terminal, the picture that `canoe run` shows
+//! too: a bar, a line for the node, the cost so far. Elsewhere dots show that batches go by.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-use launch::display::text;
+use launch::display::screen::Screen;
+use launch::display::view::View;
+use launch::event::{JobEvent, ProcessId};
+use launch::status::Status;
 use trainer::log::{Level, Log, Stamp, format_line};
 use trainer::report::Progress;
 
-/// Between two live lines.
-const REDRAW: Duration = Duration::from_millis(100);
+use crate::display::terminal_size;
 
-/// Width of the bar in a live line.
-const BAR: usize = 24;
+/// Between two pictures.
+const REDRAW: Duration = Duration::from_millis(100);
 
 /// Writes log lines to standard error.
 #[derive(Debug)]
@@ -19,9 +22,19 @@ pub struct Console {
     terminal: bool,
     /// Something without a line end stands on the last line.
     unfinished: bool,
-    drawn: Option<Instant>,
+    picture: Option<Picture>,
     /// Batches of the last whole pass: how long this one will be.
     expected: Option<u64>,
+    /// The last pass, if it is known.
+    passes: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Picture {
+    view: View,
+    screen: Screen,
+    begun: Instant,
+    drawn: Instant,
 }
 
 impl Default for Console {
@@ -29,23 +42,42 @@ impl Default for Console {
         Console {
             terminal: io::stderr().is_terminal(),
             unfinished: false,
-            drawn: None,
+            picture: None,
             expected: None,
+            passes: None,
         }
     }
 }
 
 impl Console {
+    /// The job will have so many passes.
+    pub fn passes(&mut self, passes: u64) {
+        self.passes = Some(passes);
+    }
+
     /// Shows how far a pass is, on a terminal.
-    pub fn progress(&mut self, progress: &Progress, samples_per_second: f64) {
-        if !self.terminal || self.drawn.is_some_and(|at| at.elapsed() < REDRAW) {
+    pub fn progress(&mut self, trainer: u32, progress: &Progress, samples_per_second: f64) {
+        let fresh = |picture: &Picture| picture.drawn.elapsed() < REDRAW;
+        if !self.terminal || self.picture.as_ref().is_some_and(fresh) {
             return;
         }
-        self.drawn = Some(Instant::now());
-        self.unfinished = true;
-        let line = live_line(progress, self.expected, samples_per_second);
+        let process = ProcessId::trainer(trainer);
+        let passes = self.passes;
+        let picture = self
+            .picture
+            .get_or_insert_with(|| Picture::new(passes, process));
+        let status = status(progress, self.expected, samples_per_second);
+        let at = picture.begun.elapsed();
+        picture
+            .view
+            .take(at, &JobEvent::Progress { process, status });
+        picture.drawn = Instant::now();
+        let (width, height) = terminal_size();
+        let lines = picture.view.lines(at, width, height.saturating_sub(1));
         // A closed standard error is no reason to stop training.
-        let _ = write!(io::stderr().lock(), "\r\x1b[2K{line}");
+        let _ = io::stderr()
+            .lock()
+            .write_all(picture.screen.draw(&lines, width).as_bytes());
     }
 
     /// A pass of so many batches is over.
@@ -54,32 +86,48 @@ impl Console {
     }
 }
 
-fn live_line(progress: &Progress, expected: Option<u64>, samples_per_second: f64) -> String {
-    let place = match expected {
-        Some(all) => {
-            let part = progress.batch as f64 / all.max(1) as f64;
-            format!("{} {}/{all}", text::bar(part.min(1.0), BAR), progress.batch)
+impl Picture {
+    fn new(passes: Option<u64>, process: ProcessId) -> Picture {
+        let mut view = View::new(passes);
+        view.take(Duration::ZERO, &JobEvent::Ready { process });
+        Picture {
+            view,
+            screen: Screen::new(),
+            begun: Instant::now(),
+            drawn: Instant::now(),
         }
-        None => format!("batch {}", progress.batch),
-    };
-    format!(
-        "pass {} {place}  cost {}  {} samples/s",
-        progress.pass,
-        text::number(progress.cost),
-        text::rate(samples_per_second)
-    )
+    }
+}
+
+fn status(progress: &Progress, expected: Option<u64>, samples_per_second: f64) -> Status {
+    Status {
+        pass: Some(u64::from(progress.pass)),
+        batch: Some(progress.batch),
+        pass_batches: expected,
+        samples: Some(progress.samples),
+        samples_per_s: Some(samples_per_second),
+        cost: Some(progress.cost),
+        ..Status::default()
+    }
 }
 
 impl Log for Console {
     fn line(&mut self, level: Level, source: &str, text: &str) {
         let now = Stamp::at(SystemTime::now());
         let line = format_line(level, now, std::process::id(), source, text);
-        let before = match (std::mem::take(&mut self.unfinished), self.terminal) {
-            (true, true) => "\r\x1b[2K",
-            (true, false) => "\n",
-            (false, _) => "",
+        let text = match &mut self.picture {
+            Some(picture) => {
+                let (width, height) = terminal_size();
+                let lines =
+                    picture
+                        .view
+                        .lines(picture.begun.elapsed(), width, height.saturating_sub(1));
+                picture.screen.above(&line, &lines, width)
+            }
+            None if std::mem::take(&mut self.unfinished) => format!("\n{line}\n"),
+            None => format!("{line}\n"),
         };
-        let _ = writeln!(io::stderr().lock(), "{before}{line}");
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     fn dot(&mut self) {
@@ -95,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_line_shows_where_a_pass_is() {
+    fn the_picture_of_a_trainer_is_that_of_a_job() {
         let progress = Progress {
             pass: 2,
             batch: 50,
@@ -105,11 +153,17 @@ mod tests {
             waited: 0.0,
             evaluators: vec![],
         };
-        let line = live_line(&progress, Some(100), 1234.0);
+        let process = ProcessId::trainer(0);
+        let mut picture = Picture::new(Some(5), process);
+        let status = status(&progress, Some(100), 1234.0);
+        picture
+            .view
+            .take(Duration::ZERO, &JobEvent::Progress { process, status });
+        let lines = picture.view.lines(Duration::from_secs(3), 80, 10);
         assert!(
-            line.starts_with("pass 2 ") && line.contains("50/100"),
-            "{line}"
+            lines[0].starts_with("pass 3/5 ") && lines[0].contains(" 50%"),
+            "{lines:?}"
         );
-        assert!(live_line(&progress, None, 1.0).contains("batch 50"));
+        assert_eq!(lines[1], "node 0  batch 50/100  1,234/s  cost 0.25");
     }
 }

@@ -82,7 +82,8 @@ fn draw(view: &View, elapsed: Duration, screen: &mut Screen) {
         .write_all(screen.draw(&lines, width).as_bytes());
 }
 
-fn terminal_size() -> (usize, usize) {
+/// Columns and rows of the terminal on standard error.
+pub fn terminal_size() -> (usize, usize) {
     // SAFETY: `winsize` is plain data for which all zeros is a valid value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is valid for the call, and TIOCGWINSZ writes one `winsize`.

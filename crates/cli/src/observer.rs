@@ -44,6 +44,8 @@ struct Newest {
     waited_before: f64,
     /// Samples, cost times and batches since the process began.
     batches: u64,
+    /// Batches of the last whole pass.
+    pass_batches: Option<u64>,
     roll_backs: u64,
     saves: u64,
     speed: Speed,
@@ -132,6 +134,11 @@ impl Observer {
         Ok(())
     }
 
+    /// The job will have so many passes.
+    pub fn passes(&mut self, passes: u64) {
+        self.console.passes(passes);
+    }
+
     /// Writes the present state from now on, until it is dropped.
     pub fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
         let (figures, base) = (self.figures.clone(), self.base.clone());
@@ -185,11 +192,12 @@ impl Report for Observer {
                 newest.batch(progress, now);
                 let speed = newest.speed.per_second(now);
                 drop(newest);
-                self.console.progress(progress, speed);
+                self.console.progress(self.figures.trainer, progress, speed);
             }
             Event::PassFinished(progress) => {
                 self.console.pass_finished(progress.batch);
                 newest.evaluators.clone_from(&progress.evaluators);
+                newest.pass_batches = Some(progress.batch);
                 newest.before += progress.samples;
                 newest.waited_before += progress.waited;
                 newest.progress = Some(Progress {
@@ -248,6 +256,7 @@ impl Pages for Figures {
             "id": self.trainer,
             "pass": progress.map(|p| p.pass),
             "batch": progress.map(|p| p.batch),
+            "pass_batches": newest.pass_batches,
             "samples": newest.samples(),
             "samples_per_s": newest.speed.per_second(self.now()),
             "cost": progress.map(|p| p.cost),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+pub use crate::mark::{Mark, MarkKind, Source};
+use crate::place::Place;
 use crate::record::{
     Evaluators, Figures, Life, Line, Outcome, ParameterStatistics, Record, Role, Run, Start,
     TableSize,
@@ -13,55 +15,6 @@ const MARKS: usize = 4000;
 
 /// Passes whose statistics of parameters are kept.
 const PASSES: usize = 1000;
-
-/// Who wrote a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
-    /// The runner of all nodes.
-    Runner,
-    /// The runner of one node of a cluster.
-    Node(u32),
-    /// A trainer or server of a node.
-    Process(u32, Role),
-}
-
-/// Something worth a mark on the curves.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
-    /// Number among all points and marks, in the order of arrival.
-    pub order: u64,
-    /// Seconds since 1970.
-    pub t: f64,
-    /// What.
-    pub kind: MarkKind,
-    /// The node it happened to.
-    pub node: Option<u32>,
-    /// In words.
-    pub text: String,
-    source: Source,
-}
-
-/// What a mark stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkKind {
-    /// A snapshot was taken.
-    Snapshot,
-    /// A model was saved.
-    Saved,
-    /// A process died.
-    Died,
-    /// A process was started again.
-    Restarted,
-    /// Training went back.
-    RolledBack,
-    /// Servers began another life of the job.
-    Recovery,
-    /// Something to know.
-    Note,
-    /// The job ended.
-    End,
-}
 
 /// What is known of one process.
 #[derive(Debug, Clone, Default)]
@@ -114,48 +67,6 @@ pub struct Growth {
     pub rows: Series,
     /// Bytes held now.
     pub bytes: u64,
-}
-
-/// Where a trainer is on the axis of samples.
-#[derive(Debug, Clone, Default)]
-struct Place {
-    /// Samples before the stretch that figures count from.
-    base: f64,
-    at: (u64, u64),
-    /// (pass, batch) and the samples until there.
-    seen: Vec<((u64, u64), f64)>,
-    /// Points of evaluators in this pass.
-    evaluated: u32,
-}
-
-impl Place {
-    const MOST: usize = 20_000;
-
-    fn samples(&self, figures: &Figures) -> f64 {
-        self.base + figures.samples as f64
-    }
-
-    fn note(&mut self, position: (u64, u64), samples: f64) {
-        self.at = position;
-        self.seen.push((position, samples));
-        if self.seen.len() > Self::MOST {
-            self.seen = self
-                .seen
-                .chunks(2)
-                .map(|pair| pair[pair.len() - 1])
-                .collect();
-        }
-    }
-
-    /// Begins at a position; answers the samples there if training went back.
-    fn begin(&mut self, pass: u64, batch: u64) -> Option<f64> {
-        let known = self.seen.partition_point(|(at, _)| *at <= (pass, batch));
-        let back = known < self.seen.len();
-        self.seen.truncate(known);
-        self.base = self.seen.last().map_or(0.0, |(_, samples)| *samples);
-        self.evaluated = 0;
-        back.then_some(self.base)
-    }
 }
 
 /// All that was told of a job so far.
@@ -302,13 +213,9 @@ impl History {
                 }
             }
             Record::Saved { pass, path } => {
-                self.mark(
-                    source,
-                    t,
-                    MarkKind::Saved,
-                    Some(node),
-                    format!("pass {pass} saved in {path}"),
-                );
+                let name = path.rsplit('/').next().unwrap_or(&path);
+                let text = format!("model of pass {pass} saved: {name}");
+                self.mark(source, t, MarkKind::Saved, Some(node), text);
             }
             Record::RolledBack { pass, batch } => {
                 let text = format!("the job went back to pass {pass}, batch {batch}");

@@ -16,8 +16,8 @@
 //! # Map, in reading order
 //!
 //! - [`record`]: one thing that happened, as a line of JSON; [`recorder`] writes lines, [`beat`] the present state.
-//! - [`follow`]: reads files that grow. - [`series`]: a curve and its thinning. - [`history`]: records to what a page shows; pure.
-//! - [`job`]: the folder of a job, read again and again; [`picture`]: what a page is sent, with increments.
+//! - [`follow`]: reads files that grow. - [`series`]: a curve and its thinning. - [`mark`], [`place`], [`history`]: records to what a page shows; pure.
+//! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: what a page is sent, with increments.
 //! - [`logs`]: a few lines out of any log, with search.
 //! - [`tensorboard`]: event files. - [`page`]: the page itself. - [`report`], [`chart`], [`raster`]: a finished job on paper.
 //! - [`metrics`]: the names and texts of all metrics.
@@ -28,18 +28,21 @@
 //! 2. Memory is bounded by what is shown, not by what was written.
 
 pub mod beat;
-
+pub mod chart;
 pub mod follow;
 pub mod history;
 pub mod job;
 pub mod logs;
+pub mod mark;
 pub mod metrics;
+pub mod nodes;
 pub mod page;
-
 pub mod picture;
-
+mod place;
+pub mod raster;
 pub mod record;
 pub mod recorder;
-
+pub mod report;
 pub mod series;
 pub mod tensorboard;
+mod words;

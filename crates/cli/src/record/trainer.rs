@@ -34,6 +34,8 @@ pub struct TrainerRecord {
     /// Samples and summed cost of the pass at the last point.
     at: (u64, f64),
     pass_begun: Instant,
+    /// Evaluators were told in this pass.
+    evaluated: bool,
     steps: Steps,
 }
 
@@ -95,6 +97,7 @@ impl TrainerRecord {
             point: 0.0,
             at: (0, 0.0),
             pass_begun: Instant::now(),
+            evaluated: false,
             steps,
         })
     }
@@ -106,6 +109,7 @@ impl TrainerRecord {
             Event::PassStarted { pass, batch } => {
                 self.at = (0, 0.0);
                 self.pass_begun = Instant::now();
+                self.evaluated = false;
                 let (pass, batch) = (u64::from(*pass), *batch);
                 Ok(self.recorder.record(Record::PassStarted { pass, batch })?)
             }
@@ -145,6 +149,7 @@ impl TrainerRecord {
         }
         self.points += 1;
         self.point = time;
+        self.evaluated |= !progress.evaluators.is_empty();
         let cost = self.stretch(progress);
         let figures = figures(progress, progress.samples, cost);
         if let Some(boards) = &mut self.boards {
@@ -185,8 +190,18 @@ impl TrainerRecord {
         self.steps
             .batches
             .insert(u64::from(progress.pass), progress.batch);
+        let whole = figures(progress, progress.samples, progress.cost);
+        // Without progress lines, evaluators are known at the ends of passes only.
+        if let (Some(boards), false) = (&mut self.boards, self.evaluated) {
+            let step = self.steps.before(whole.pass, whole.batch);
+            let evaluators = Figures {
+                cost: None,
+                ..whole.clone()
+            };
+            boards.figures(false, step, &evaluators)?;
+        }
         self.rare(Record::PassFinished {
-            figures: figures(progress, progress.samples, progress.cost),
+            figures: whole,
             seconds: self.pass_begun.elapsed().as_secs_f64(),
             waited: progress.waited,
         })?;

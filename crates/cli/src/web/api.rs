@@ -20,8 +20,6 @@ use super::site::{Site, Source, look};
 
 const JSON: &str = "application/json";
 
-type Answer = Result<Response, Response>;
-
 fn not_found(what: &str) -> Response {
     answer(StatusCode::NOT_FOUND, "text/plain", format!("{what}\n"))
 }
@@ -90,10 +88,7 @@ pub async fn of_job(
         };
         let text = uri.query().unwrap_or("");
         match source {
-            Source::Folder(job) => {
-                let answered = ask(&mut look(job), &what, &Query::parse(text));
-                answered.unwrap_or_else(|refused| refused)
-            }
+            Source::Folder(job) => ask(&look(job), &what, &Query::parse(text)),
             Source::Page { .. } => pass_on(source, &what, text),
         }
     })
@@ -125,7 +120,7 @@ fn pass_on(source: &Source, what: &str, query: &str) -> Response {
     }
 }
 
-fn ask(job: &mut Job, what: &str, query: &Query) -> Answer {
+fn ask(job: &Job, what: &str, query: &Query) -> Response {
     let now = Instant::now();
     match what {
         "update" => {
@@ -134,7 +129,7 @@ fn ask(job: &mut Job, what: &str, query: &Query) -> Answer {
                 since: query.number("since").unwrap_or(0),
                 nodes: nodes(query),
             };
-            Ok(json(&picture::update(job, &ask, now)))
+            json(&picture::update(job, &ask, now))
         }
         "stretch" => {
             let axis = if query.text("by") == "time" {
@@ -146,21 +141,20 @@ fn ask(job: &mut Job, what: &str, query: &Query) -> Answer {
                 query.number("from").unwrap_or(0.0),
                 query.number("to").unwrap_or(f64::MAX),
             );
-            Ok(json(&picture::stretch(job, &nodes(query), axis, range)))
+            json(&picture::stretch(job, &nodes(query), axis, range))
         }
         "histograms" => {
             let pass = query.number("pass").unwrap_or(0);
-            Ok(json(&picture::histograms(job, pass)))
+            json(&picture::histograms(job, pass))
         }
         "log" => log(job, query),
-        "network.svg" => {
-            let svg = job
-                .network()
-                .map_err(|_| not_found("there is no picture of the network"))?;
-            Ok(answer(StatusCode::OK, "image/svg+xml", svg))
-        }
-        "config" => Ok(json(&json!({"text": job.config().unwrap_or_default()}))),
-        _ => Err(not_found("there is no such question")),
+        "network.svg" => match job.network() {
+            Ok(svg) => answer(StatusCode::OK, "image/svg+xml", svg),
+            // A job that has just begun has none yet.
+            Err(_) => answer(StatusCode::NO_CONTENT, "image/svg+xml", ""),
+        },
+        "config" => json(&json!({"text": job.config().unwrap_or_default()})),
+        _ => not_found("there is no such question"),
     }
 }
 
@@ -171,7 +165,7 @@ fn nodes(query: &Query) -> Nodes {
     }
 }
 
-fn log(job: &Job, query: &Query) -> Answer {
+fn log(job: &Job, query: &Query) -> Response {
     let role = match query.text("role") {
         "server" => Role::Pserver,
         _ => Role::Trainer,
@@ -183,7 +177,7 @@ fn log(job: &Job, query: &Query) -> Answer {
     };
     let path = job.log(query.number("node").unwrap_or(0), role);
     match logs::read(&path, &wish) {
-        Ok(part) => Ok(json(&json!(part))),
-        Err(error) => Err(not_found(&format!("read {}: {error}", path.display()))),
+        Ok(part) => json(&json!(part)),
+        Err(error) => not_found(&format!("read {}: {error}", path.display())),
     }
 }

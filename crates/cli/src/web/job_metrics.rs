@@ -5,7 +5,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use watch::job::Job;
 use watch::metrics::{Exposition, Kind};
-use watch::picture::{self, NodeView, ProcessView, State};
+use watch::nodes::{self, NodeView, ProcessView, State};
+use watch::picture;
 use watch::record::Role;
 
 /// A process that has been silent for longer is not scraped.
@@ -33,7 +34,7 @@ struct Looked {
 pub fn text<'a>(jobs: impl Iterator<Item = &'a Job>, now: Instant) -> String {
     let looked: Vec<Looked> = jobs
         .map(|job| {
-            let (state, nodes) = picture::nodes(job, now);
+            let (state, nodes) = nodes::nodes(job, now);
             let ask = picture::Ask {
                 incarnation: job.incarnation(),
                 since: job.history.order(),

@@ -13,7 +13,7 @@ const LARGEST: u64 = 64 << 20;
 /// One job of a page.
 pub enum Source {
     /// A folder.
-    Folder(Mutex<Job>),
+    Folder(Box<Mutex<Job>>),
     /// The page of a running job elsewhere.
     Page {
         /// Its address, without a slash at the end.
@@ -36,7 +36,9 @@ impl Site {
 
     /// A page of the job that writes into this output folder.
     pub fn of_output(output: &Path, folder: &Path) -> Site {
-        Site::new(vec![Source::Folder(Mutex::new(Job::at(output, folder)))])
+        Site::new(vec![Source::Folder(Box::new(Mutex::new(Job::at(
+            output, folder,
+        ))))])
     }
 
     /// All of them.
@@ -71,7 +73,9 @@ impl Source {
                 .with_context(|| format!("reach the page {given}"))?;
             return Ok(source);
         }
-        Ok(Source::Folder(Mutex::new(Job::open(Path::new(given))?)))
+        Ok(Source::Folder(Box::new(Mutex::new(Job::open(Path::new(
+            given,
+        ))?))))
     }
 
     /// Asks another page about its first job; the list of its jobs for no question.

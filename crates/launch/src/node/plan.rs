@@ -84,6 +84,7 @@ impl NodePlan {
                 self.output().join("snapshots").display()
             ),
             format!("--comment={COMMENT}"),
+            format!("--record_dir={}", self.output().display()),
         ];
         if let (true, Some(folder)) = (self.tls, &environment.secret_dir) {
             for (flag, file) in [
@@ -102,6 +103,9 @@ impl NodePlan {
         let mut args = vec!["pserver".to_owned(), format!("--port={}", environment.port)];
         args.push(format!("--nics={}", environment.nic));
         args.extend(self.common_args());
+        let concerns_servers =
+            |flag: &&String| flag.trim_start_matches('-').starts_with("peer_timeout=");
+        args.extend(self.trainer_flags.iter().filter(concerns_servers).cloned());
         args.push(format!("--server_id={}", self.peers.own));
         args.push(format!("--status_port={}", self.status_ports.0));
         args
@@ -183,7 +187,7 @@ mod tests {
              --pservers=paddle-cluster-job-0.paddle-cluster-job:7164,paddle-cluster-job-1.paddle-cluster-job:7164,\
              paddle-cluster-job-2.paddle-cluster-job:7164 --num_gradient_servers=3 \
              --snapshot_dir=/home/jobpath/paddle-cluster-job/output/snapshots --comment=paddle_process_by_paddle \
-             --server_id=1 --status_port=9001"
+             --record_dir=/home/jobpath/paddle-cluster-job/output --server_id=1 --status_port=9001"
         );
         let trainer = plan(false).command(Role::Trainer);
         let text = trainer.args.join(" ");

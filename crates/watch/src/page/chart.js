@@ -150,7 +150,7 @@ class Chart {
     if (!xs.length) return null;
     const first = Math.max(0, lowerBound(xs, from) - 1);
     const last = Math.min(xs.length, lowerBound(xs, to) + 1);
-    const weight = curve.test || xs.length < 20 ? 0 : this.view.smoothing;
+    const weight = curve.test || xs.length < 100 ? 0 : this.view.smoothing;
     const start = Math.max(0, first - (weight > 0 ? 200 : 0));
     const raw = curve.v.slice(first, last);
     const smooth = weight > 0 ? smoothed(curve.v.slice(start, last), weight).slice(first - start) : raw;
@@ -203,14 +203,14 @@ class Chart {
     const f = this.frame;
     g.textAlign = 'center';
     g.textBaseline = 'top';
-    let lastX = {};
+    const lastX = {};
     for (const mark of this.marks()) {
       const at = this.view.axis === 'time' ? mark.t : mark.x;
       if (at < from || at > to) continue;
       const x = Math.round(X(at)) + 0.5;
-      if (lastX[mark.kind] !== undefined && x - lastX[mark.kind] < 9) continue;
-      lastX[mark.kind] = x;
       const minor = mark.kind === 'snapshot' || mark.kind === 'saved';
+      if (lastX[mark.kind] !== undefined && x - lastX[mark.kind] < (minor ? 34 : 9)) continue;
+      lastX[mark.kind] = x;
       g.strokeStyle = g.fillStyle = colour(MARK_COLOURS[mark.kind] || 'faint');
       g.globalAlpha = minor ? 0.35 : 0.9;
       g.setLineDash(minor ? [1, 3] : [3, 3]);

@@ -1,19 +1,25 @@
 'use strict';
 // Numbers, times and small pieces of the document. Text from a job becomes text nodes, never markup.
 
+// Characters that cannot be seen or that turn the direction of text are made visible.
+function visible(text) {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
+}
+
 function make(tag, properties, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties || {})) {
     if (name === 'class') element.className = value;
     else if (name.startsWith('aria-') || name === 'role' || name === 'scope') element.setAttribute(name, value);
-    else element[name] = value;
+    else element[name] = name === 'title' ? visible(value) : value;
   }
-  for (const child of children) if (child !== null && child !== undefined) element.append(child);
+  for (const child of children) if (child !== null && child !== undefined) element.append(typeof child === 'string' ? visible(child) : child);
   return element;
 }
 
 function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const shown = visible(text);
+  if (element.textContent !== shown) element.textContent = shown;
 }
 
 const grouped = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });

@@ -326,7 +326,7 @@ async function showNetwork(job) {
   if (image.dataset.shown === String(job.incarnation)) return;
   const address = '/api/jobs/' + job.index + '/network.svg';
   const answer = await fetch(address).catch(() => null);
-  if (!answer || !answer.ok) return;
+  if (!answer || answer.status !== 200) return;
   image.dataset.shown = String(job.incarnation);
   image.src = address + '?' + job.incarnation;
   image.hidden = false;

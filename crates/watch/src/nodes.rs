@@ -1,0 +1,359 @@
+//! The state of a job and of its nodes: who works, who waits, and who is waited for.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use crate::history::Process;
+use crate::job::{Job, Seen};
+use crate::record::{Life, Outcome, Role};
+
+/// A job without any sign of life for so many seconds is gone.
+const GONE: f64 = 15.0;
+
+/// A process whose state has not changed for so many seconds does not run.
+const SILENT: f64 = 2.5;
+
+/// The job's state in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// No batch has been computed.
+    Starting,
+    /// It learns.
+    Running,
+    /// Somebody is waited for.
+    Waiting,
+    /// All passes are done.
+    Finished,
+    /// It could not go on.
+    Failed,
+    /// Somebody ended it.
+    Interrupted,
+    /// It stopped without a word.
+    Gone,
+}
+
+/// A process as it is shown.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ProcessView {
+    /// In one word.
+    pub state: &'static str,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Seconds without a sign of life, if it should give some.
+    pub silent: Option<f64>,
+    /// What it waits for.
+    pub waits_for: String,
+    /// Memory in use.
+    pub memory: u64,
+    /// Share of time spent waiting.
+    pub waiting: Option<f64>,
+    /// Samples a second.
+    pub speed: Option<f64>,
+    /// Bytes a second, received and sent.
+    pub traffic: Option<(f64, f64)>,
+    /// Where it is.
+    pub pass: Option<u64>,
+    /// Where it is inside the pass.
+    pub batch: Option<u64>,
+    /// The machine and the system id.
+    pub place: String,
+}
+
+/// A node as it is shown.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct NodeView {
+    /// Its number.
+    pub id: u32,
+    /// The others wait for it.
+    pub awaited: bool,
+    /// One sentence: what it waits for, or what is wrong with it.
+    pub sentence: String,
+    /// Its trainer.
+    pub trainer: Option<ProcessView>,
+    /// Its server.
+    pub server: Option<ProcessView>,
+}
+
+/// The nodes of a job and its state, from all that is known now.
+pub fn nodes(job: &Job, now: Instant) -> (State, Vec<NodeView>) {
+    let history = &job.history;
+    let ended = history.end.is_some();
+    let mut ids: BTreeSet<u32> = history.processes.keys().map(|(node, _)| *node).collect();
+    ids.extend(job.states.keys().map(|(node, _)| *node));
+    let mut views: Vec<NodeView> = ids
+        .into_iter()
+        .map(|id| {
+            let view = |role| {
+                let key = (id, role);
+                let (process, seen) = (history.processes.get(&key), job.states.get(&key));
+                (process.is_some() || seen.is_some())
+                    .then(|| process_view(process, seen, ended, now))
+            };
+            NodeView {
+                id,
+                awaited: false,
+                sentence: String::new(),
+                trainer: view(Role::Trainer),
+                server: view(Role::Pserver),
+            }
+        })
+        .collect();
+    let state = state(job, &views, now);
+    let mut broken = Vec::new();
+    if matches!(state, State::Running | State::Waiting | State::Starting) {
+        broken = blame(&mut views);
+    }
+    for view in &mut views {
+        view.sentence = sentence(view, &broken);
+    }
+    (state, views)
+}
+
+fn process_view(
+    process: Option<&Process>,
+    seen: Option<&Seen>,
+    ended: bool,
+    now: Instant,
+) -> ProcessView {
+    let life = process.and_then(|process| process.life);
+    let end = process.and_then(|process| process.end.as_ref());
+    let silent = seen.map(|seen| seen.silent(now));
+    let beat = seen.map(|seen| &seen.beat);
+    let waits_for = beat.map(|beat| beat.waits_for.clone()).unwrap_or_default();
+    let is_over = ended || end.is_some() || life == Some(Life::Ended);
+    let state = match (end, life) {
+        (Some(Some(_)), _) => "failed",
+        (Some(None), _) | (_, Some(Life::Ended)) => "finished",
+        (_, Some(Life::Died)) => "died",
+        (_, Some(Life::Restarting)) => "restarting",
+        _ if ended => "ended",
+        _ if silent.is_some_and(|seconds| seconds > SILENT) => "silent",
+        _ if !waits_for.is_empty() => "waiting",
+        _ if beat.is_some_and(|beat| beat.batch.is_some() || beat.phase == "running") => "working",
+        _ => "starting",
+    };
+    let live = beat.filter(|_| !is_over && !matches!(state, "died" | "restarting" | "silent"));
+    ProcessView {
+        state,
+        restarts: process.map_or(0, Process::restarts),
+        silent: silent.filter(|_| state == "silent"),
+        waits_for: if live.is_some() {
+            waits_for
+        } else {
+            String::new()
+        },
+        memory: beat.map_or(0, |beat| beat.memory_bytes),
+        waiting: live.and_then(|beat| beat.waiting),
+        speed: live.and_then(|beat| beat.samples_per_second),
+        traffic: live.and_then(|beat| {
+            beat.received_bytes_per_second
+                .zip(beat.sent_bytes_per_second)
+        }),
+        pass: beat.and_then(|beat| beat.pass),
+        batch: beat.and_then(|beat| beat.batch),
+        place: beat.map_or(String::new(), |beat| {
+            format!("{} · {}", beat.host, beat.pid)
+        }),
+    }
+}
+
+fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
+    match &job.history.end {
+        Some((_, Outcome::Finished, _)) => return State::Finished,
+        Some((_, Outcome::Failed, _)) => return State::Failed,
+        Some((_, Outcome::Interrupted, _)) => return State::Interrupted,
+        None => {}
+    }
+    let trainers: Vec<&ProcessView> = views
+        .iter()
+        .filter_map(|view| view.trainer.as_ref())
+        .collect();
+    if trainers.iter().any(|trainer| trainer.state == "failed") {
+        return State::Failed;
+    }
+    if !trainers.is_empty() && trainers.iter().all(|trainer| trainer.state == "finished") {
+        return State::Finished;
+    }
+    let alive = job
+        .states
+        .values()
+        .map(|seen| seen.silent(now))
+        .fold(f64::INFINITY, f64::min);
+    if alive > GONE {
+        let begun = job.history.began.is_some();
+        return if begun { State::Gone } else { State::Starting };
+    }
+    if job.history.series.is_empty() {
+        return State::Starting;
+    }
+    let stuck = |trainer: &&ProcessView| trainer.state != "working" && trainer.state != "finished";
+    if trainers.iter().all(stuck) {
+        return State::Waiting;
+    }
+    State::Running
+}
+
+/// Finds the nodes that the others wait for: those that have fallen silent or died, and if there are none, those that the others name.
+/// Whoever waits for a broken node holds up others in turn, and would be named too.
+fn blame(views: &mut [NodeView]) -> Vec<u32> {
+    let processes = |view: &NodeView| {
+        [view.trainer.clone(), view.server.clone()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+    };
+    let is_broken =
+        |process: &ProcessView| matches!(process.state, "silent" | "died" | "restarting");
+    let broken: Vec<u32> = views
+        .iter()
+        .filter(|view| processes(view).iter().any(is_broken))
+        .map(|view| view.id)
+        .collect();
+    let named: BTreeSet<u32> = if broken.is_empty() {
+        let waiting = views.iter().flat_map(processes);
+        waiting
+            .flat_map(|process| nodes_named(&process.waits_for))
+            .collect()
+    } else {
+        broken.iter().copied().collect()
+    };
+    for view in views {
+        view.awaited = named.contains(&view.id);
+    }
+    broken
+}
+
+/// The numbers after `trainer` or `server` in a sentence: `step 7 waits for trainer 1, 2`.
+fn nodes_named(sentence: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for role in ["trainer ", "server "] {
+        for (at, _) in sentence.match_indices(role) {
+            let list = &sentence[at + role.len()..];
+            let numbers = list.split(", ").map_while(|word| {
+                let digits: &str = word.split(|c: char| !c.is_ascii_digit()).next()?;
+                digits.parse::<u32>().ok()
+            });
+            found.extend(numbers);
+        }
+    }
+    found
+}
+
+fn sentence(view: &NodeView, broken: &[u32]) -> String {
+    let roles = [("trainer", &view.trainer), ("server", &view.server)];
+    let present = roles
+        .into_iter()
+        .filter_map(|(name, process)| Some((name, process.as_ref()?)));
+    for (name, process) in present.clone() {
+        match process.state {
+            "silent" => {
+                let seconds = process.silent.unwrap_or(0.0);
+                return format!("{name} has given no sign of life for {}", span(seconds));
+            }
+            "died" | "failed" => return format!("{name} {}", process.state),
+            "restarting" => return format!("{name} is being started again"),
+            _ => {}
+        }
+    }
+    let waits = present.filter(|(_, process)| process.state == "waiting");
+    let mut sentences = waits.map(|(_, process)| process.waits_for.clone());
+    let text = sentences.next().unwrap_or_default();
+    if !text.is_empty() && !broken.is_empty() {
+        let list: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        return format!("waits for node {}", list.join(", "));
+    }
+    if text.is_empty() && view.awaited {
+        return "the others wait for it".to_owned();
+    }
+    if text.is_empty() || text.contains("wait") {
+        text
+    } else {
+        format!("waits for {text}")
+    }
+}
+
+fn span(seconds: f64) -> String {
+    match seconds as u64 {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7199 => format!("{} min", s / 60),
+        s => format!("{} h", s / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(state: &'static str, waits_for: &str) -> Option<ProcessView> {
+        Some(ProcessView {
+            state,
+            restarts: 0,
+            silent: (state == "silent").then_some(4.0),
+            waits_for: waits_for.to_owned(),
+            memory: 0,
+            waiting: None,
+            speed: None,
+            traffic: None,
+            pass: None,
+            batch: None,
+            place: String::new(),
+        })
+    }
+
+    fn node(id: u32, trainer: Option<ProcessView>) -> NodeView {
+        NodeView {
+            id,
+            awaited: false,
+            sentence: String::new(),
+            trainer,
+            server: process("working", ""),
+        }
+    }
+
+    #[test]
+    fn a_silent_node_is_to_blame_and_not_those_that_it_holds_up() {
+        let held_up = "step 9 waits for trainer 0 (2 s)";
+        let mut views = [
+            node(0, process("waiting", held_up)),
+            node(1, process("silent", "")),
+            node(2, process("waiting", held_up)),
+        ];
+        let broken = blame(&mut views);
+        assert_eq!(
+            views.each_ref().map(|view| view.awaited),
+            [false, true, false]
+        );
+        assert_eq!(sentence(&views[0], &broken), "waits for node 1");
+        assert_eq!(
+            sentence(&views[1], &broken),
+            "trainer has given no sign of life for 4 s"
+        );
+    }
+
+    #[test]
+    fn a_slow_node_is_named_by_the_others() {
+        let mut views = [
+            node(0, process("waiting", "step 9 waits for trainer 1 (2 s)")),
+            node(1, process("working", "")),
+        ];
+        let broken = blame(&mut views);
+        assert_eq!(views.each_ref().map(|view| view.awaited), [false, true]);
+        assert_eq!(
+            sentence(&views[0], &broken),
+            "step 9 waits for trainer 1 (2 s)"
+        );
+        assert_eq!(sentence(&views[1], &broken), "the others wait for it");
+    }
+
+    #[test]
+    fn sentences_name_nodes() {
+        assert_eq!(nodes_named("step 7 waits for trainer 1, 2"), [1, 2]);
+        assert_eq!(
+            nodes_named("server 3 at 10.0.0.1:7164 does not answer"),
+            [3]
+        );
+        assert_eq!(nodes_named("waits for trainer 12 to connect"), [12]);
+        assert!(nodes_named("nobody").is_empty());
+    }
+}

@@ -1,0 +1,431 @@
+//! What a job did, in one file that can be kept, printed and sent: no script, nothing from elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Instant;
+
+use crate::chart::{self, Chart, Curve, escaped};
+use crate::history::{History, MarkKind, Pass};
+use crate::job::Job;
+use crate::nodes::{self, ProcessView, State};
+use crate::series::{Axis, Point, Series};
+use crate::words::{grouped, seconds, utc};
+
+const STYLE: &str = include_str!("page/report.css");
+
+/// Points of a curve on paper.
+const BUCKETS: usize = 400;
+
+/// A curve of so many points is drawn with its course.
+const RESTLESS: usize = 100;
+
+/// How much of a course each point takes over from the ones before.
+const SMOOTHING: f64 = 0.9;
+
+/// Events that are listed.
+const EVENTS: usize = 500;
+
+/// The curves of a job: one chart a metric, of the first trainer.
+pub fn charts(history: &History) -> Vec<Chart> {
+    let first = history.series.keys().map(|key| key.node).min();
+    let own = || {
+        history
+            .series
+            .iter()
+            .filter(|(key, _)| Some(key.node) == first)
+    };
+    let metrics: BTreeSet<(bool, &str)> = own()
+        .map(|(key, _)| (key.metric != "cost", key.metric.as_str()))
+        .collect();
+    let telling = |kind| !matches!(kind, MarkKind::Snapshot | MarkKind::Saved | MarkKind::End);
+    let marks: Vec<f64> = history
+        .marks
+        .iter()
+        .filter(|mark| telling(mark.kind))
+        .map(|mark| history.samples_at(mark.t))
+        .collect();
+    metrics
+        .into_iter()
+        .map(|(_, metric)| {
+            let curves = own()
+                .filter(|(key, _)| key.metric == metric)
+                .flat_map(|(key, series)| curves(key.test, series));
+            Chart {
+                title: metric.to_owned(),
+                curves: curves.collect(),
+                marks: marks.clone(),
+            }
+        })
+        .collect()
+}
+
+/// A curve, and if it is a restless one, its course in front of it.
+fn curves(test: bool, series: &Series) -> Vec<Curve> {
+    let points = series.thinned(Axis::Samples, None, BUCKETS);
+    let (label, colour) = if test {
+        ("test", "#cc6a1b")
+    } else {
+        ("train", "#2f6fab")
+    };
+    let curve = |points: Vec<Point>, label: &str, colour| Curve {
+        label: label.to_owned(),
+        colour,
+        dots: points.len() <= 60,
+        points,
+    };
+    if test || points.len() < RESTLESS {
+        return vec![curve(points, label, colour)];
+    }
+    let mut course = points.clone();
+    let (mut sum, mut mass) = (0.0, 0.0);
+    for point in &mut course {
+        sum = sum * SMOOTHING + point.value * (1.0 - SMOOTHING);
+        mass = mass * SMOOTHING + 1.0 - SMOOTHING;
+        point.value = sum / mass;
+    }
+    vec![curve(course, label, colour), curve(points, "", "#c6d8e8")]
+}
+
+/// The whole report.
+pub fn html(job: &Job, now: Instant) -> String {
+    let mut out = String::new();
+    let name = escaped(job.name());
+    // Writing to a string cannot fail, here and below.
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{name} · canoe</title>\n<style>{STYLE}</style></head>\n<body><main>\n\
+         <h1>{name}</h1>\n"
+    );
+    facts(&mut out, job, now);
+    out += "<h2>Curves</h2>\n";
+    for chart in charts(&job.history) {
+        let _ = writeln!(out, "<figure>{}</figure>", chart::svg(&chart));
+    }
+    passes(&mut out, &job.history);
+    nodes(&mut out, job, now);
+    events(&mut out, &job.history);
+    parameters(&mut out, &job.history);
+    if let Ok(svg) = job.network() {
+        let _ = write!(
+            out,
+            "<h2>Network</h2>\n<figure><img alt=\"the network\" src=\"data:image/svg+xml,{}\"></figure>\n",
+            percent_encoded(&svg)
+        );
+    }
+    if let Ok(config) = job.config() {
+        let _ = write!(
+            out,
+            "<h2>Configuration</h2>\n<pre>{}</pre>\n",
+            escaped(&config)
+        );
+    }
+    out += "</main></body></html>\n";
+    out
+}
+
+fn facts(out: &mut String, job: &Job, now: Instant) {
+    let history = &job.history;
+    let (state, nodes) = nodes::nodes(job, now);
+    let start = history
+        .processes
+        .values()
+        .find_map(|process| process.start.as_ref());
+    let first = |text: Option<String>| {
+        text.filter(|text| !text.is_empty())
+            .unwrap_or_else(|| "–".to_owned())
+    };
+    let run = history.run.as_ref();
+    let duration = history
+        .began
+        .zip(history.last)
+        .map(|(began, last)| seconds(last - began));
+    let trained: u64 = history.passes.iter().map(|pass| pass.figures.samples).sum();
+    let rows = [
+        ("state", state_words(state, history)),
+        ("began", first(history.began.map(utc))),
+        ("took", first(duration)),
+        ("nodes", nodes.len().to_string()),
+        (
+            "passes",
+            first(
+                history
+                    .passes
+                    .iter()
+                    .map(|pass| pass.figures.pass + 1)
+                    .max()
+                    .map(|n| n.to_string()),
+            ),
+        ),
+        ("samples in finished passes", grouped(trained)),
+        (
+            "parameters",
+            first(
+                history
+                    .processes
+                    .values()
+                    .find_map(|process| process.start.as_ref()?.parameters)
+                    .map(grouped),
+            ),
+        ),
+        (
+            "configuration",
+            first(
+                run.map(|run| run.config.clone())
+                    .or(start.map(|start| start.config.clone())),
+            ),
+        ),
+        (
+            "canoe",
+            first(
+                run.map(|run| run.version.clone())
+                    .or(start.map(|start| start.version.clone())),
+            ),
+        ),
+        ("hosts", hosts(history)),
+        ("command of the first trainer", first(command(history))),
+    ];
+    *out += "<table class=\"facts\">\n";
+    for (name, value) in rows {
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>",
+            escaped(&value)
+        );
+    }
+    *out += "</table>\n";
+}
+
+fn state_words(state: State, history: &History) -> String {
+    let word = serde_json::to_value(state)
+        .ok()
+        .and_then(|word| word.as_str().map(str::to_owned));
+    let reason = history
+        .end
+        .as_ref()
+        .map(|(_, _, text)| text.as_str())
+        .filter(|text| !text.is_empty());
+    let word = word.unwrap_or_default();
+    reason.map_or(word.clone(), |reason| format!("{word}: {reason}"))
+}
+
+fn hosts(history: &History) -> String {
+    let hosts: BTreeSet<&str> = history
+        .processes
+        .values()
+        .filter_map(|process| Some(process.start.as_ref()?.host.as_str()))
+        .collect();
+    hosts.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn command(history: &History) -> Option<String> {
+    let (_, process) = history
+        .processes
+        .iter()
+        .find(|((_, role), _)| *role == crate::record::Role::Trainer)?;
+    Some(format!(
+        "canoe train {}",
+        process.start.as_ref()?.command.join(" ")
+    ))
+}
+
+fn passes(out: &mut String, history: &History) {
+    let first = history.passes.iter().map(|pass| pass.node).min();
+    let own: Vec<&Pass> = history
+        .passes
+        .iter()
+        .filter(|pass| Some(pass.node) == first)
+        .collect();
+    let names: BTreeSet<&str> = own
+        .iter()
+        .flat_map(|pass| pass.figures.evaluators.keys())
+        .map(String::as_str)
+        .collect();
+    *out += "<h2>Passes of the first trainer</h2>\n<table><tr><th>pass</th><th>cost</th>";
+    for name in &names {
+        let _ = write!(out, "<th>{}</th>", escaped(name));
+    }
+    *out += "<th>test cost</th>";
+    for name in &names {
+        let _ = write!(out, "<th>test {}</th>", escaped(name));
+    }
+    *out += "<th>samples</th><th>time</th><th>waited</th></tr>\n";
+    for pass in own {
+        let number =
+            |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.6}"));
+        let empty = BTreeMap::new();
+        let (test_cost, test) = pass
+            .test
+            .as_ref()
+            .map_or((None, &empty), |(cost, test)| (*cost, test));
+        let mut cells = vec![pass.figures.pass.to_string(), number(pass.figures.cost)];
+        cells.extend(
+            names
+                .iter()
+                .map(|name| number(pass.figures.evaluators.get(*name).copied())),
+        );
+        cells.push(number(test_cost));
+        cells.extend(names.iter().map(|name| number(test.get(*name).copied())));
+        cells.extend([
+            grouped(pass.figures.samples),
+            seconds(pass.seconds),
+            seconds(pass.waited),
+        ]);
+        row(out, &cells);
+    }
+    *out += "</table>\n";
+}
+
+fn nodes(out: &mut String, job: &Job, now: Instant) {
+    *out += "<h2>Nodes</h2>\n<table><tr><th>node</th><th>passes</th><th>samples</th><th>time in passes</th><th>waited</th>\
+             <th>samples/s</th><th>memory</th><th>restarts</th><th>trainer</th><th>server</th></tr>\n";
+    for node in nodes::nodes(job, now).1 {
+        let own: Vec<&Pass> = job
+            .history
+            .passes
+            .iter()
+            .filter(|pass| pass.node == node.id)
+            .collect();
+        let samples: u64 = own.iter().map(|pass| pass.figures.samples).sum();
+        let (time, waited) = own.iter().fold((0.0, 0.0), |sum, pass| {
+            (sum.0 + pass.seconds, sum.1 + pass.waited)
+        });
+        let processes = [&node.trainer, &node.server];
+        let sum = |figure: fn(&ProcessView) -> u64| {
+            processes.into_iter().flatten().map(figure).sum::<u64>()
+        };
+        let word = |process: &Option<ProcessView>| {
+            process
+                .as_ref()
+                .map_or("–", |process| process.state)
+                .to_owned()
+        };
+        row(
+            out,
+            &[
+                node.id.to_string(),
+                own.len().to_string(),
+                grouped(samples),
+                seconds(time),
+                seconds(waited),
+                grouped((samples as f64 / time.max(1e-9)) as u64),
+                format!("{:.1} MB", sum(|process| process.memory) as f64 / 1e6),
+                sum(|process| u64::from(process.restarts)).to_string(),
+                word(&node.trainer),
+                word(&node.server),
+            ],
+        );
+    }
+    *out += "</table>\n";
+}
+
+fn events(out: &mut String, history: &History) {
+    let mut marks: Vec<_> = history.marks.iter().collect();
+    marks.sort_by(|a, b| a.t.total_cmp(&b.t));
+    *out += "<h2>Events</h2>\n<table class=\"events\">\n";
+    for mark in marks.into_iter().take(EVENTS) {
+        let since = mark.t - history.began.unwrap_or(mark.t);
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td></tr>",
+            seconds(since),
+            escaped(&mark.text)
+        );
+    }
+    *out += "</table>\n";
+}
+
+fn parameters(out: &mut String, history: &History) {
+    let Some((pass, (_, parameters))) = history.parameters.last_key_value() else {
+        return;
+    };
+    let _ = write!(
+        out,
+        "<h2>Parameters after pass {pass}</h2>\n<table><tr><th>parameter</th><th>values</th><th>mean</th><th>std. deviation</th><th>zeros</th><th>smallest</th><th>largest</th></tr>\n"
+    );
+    for p in parameters {
+        row(
+            out,
+            &[
+                p.name.clone(),
+                grouped(p.count),
+                format!("{:.3e}", p.mean),
+                format!("{:.3e}", p.std),
+                format!("{:.1} %", 100.0 * p.zeros),
+                format!("{:.3e}", p.min),
+                format!("{:.3e}", p.max),
+            ],
+        );
+    }
+    *out += "</table>\n";
+}
+
+fn row(out: &mut String, cells: &[String]) {
+    *out += "<tr>";
+    for cell in cells {
+        let _ = write!(out, "<td>{}</td>", escaped(cell));
+    }
+    *out += "</tr>\n";
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+                out.push(char::from(*byte))
+            }
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Line, Record, Role};
+    use crate::recorder::Recorder;
+
+    #[test]
+    fn hostile_names_are_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let mut recorder = Recorder::create(&output.join("node_0/train.events.jsonl")).unwrap();
+        let line = br#"{"t":5,"kind":"batch","pass":0,"batch":1,"samples":2,"cost":1.0,"evaluators":{"<img src=x onerror=alert(1)>":0.5}}"#;
+        recorder.record(Line::parse(line).unwrap().record).unwrap();
+        recorder
+            .record(Record::Saved {
+                pass: 0,
+                path: "<table><script>alert(1)<script>".into(),
+            })
+            .unwrap();
+        drop(recorder);
+        std::fs::write(output.join("node_0/config.txt"), "<b>\u{202e}").unwrap();
+        std::fs::write(
+            output.join("node_0/network.svg"),
+            "<svg onload=\"alert(1)\"/>",
+        )
+        .unwrap();
+        let mut job = Job::open(folder.path()).unwrap();
+        job.look(Instant::now(), 5.0);
+        let text = html(&job, Instant::now());
+        assert!(
+            !text.contains("<script>")
+                && !text.contains("<img src=x")
+                && !text.contains("onload=\""),
+            "{text}"
+        );
+        assert!(text.contains("&lt;b&gt;\u{fffd}"));
+        assert_eq!(charts(&job.history).len(), 2);
+        assert!(
+            job.history
+                .processes
+                .keys()
+                .all(|(_, role)| *role == Role::Trainer)
+        );
+    }
+}
