@@ -33,7 +33,7 @@ impl Model {
     fn size(self) -> (u32, u32, u32) {
         match self {
             Model::Lr => (2, 22, 20_000),
-            Model::Cnn => (1, 3, 4_000),
+            Model::Cnn => (1, 5, 8_000),
         }
     }
 }
