@@ -37,6 +37,15 @@ if command -v kubectl > /dev/null; then
             "$venv/bin/python" e2e/same_objects.py "$file"
     done
     echo "kubectl reads the same objects"
+    # The base for kustomize, with the files that its user adds.
+    base=$(mktemp -d)
+    cp deploy/kustomize/* "$base"
+    echo 'settings(batch_size=128)' > "$base/trainer_config.lr.py"
+    echo 0123456789abcdef > "$base/token"
+    kubectl kustomize "$base" > "$base/made.yaml"
+    "$venv/bin/kubernetes-validate" --strict --quiet --no-warn -k 1.34.0 "$base/made.yaml"
+    "$venv/bin/python" e2e/kustomized.py "$base/made.yaml" deploy/kustomize/job.yaml
+    rm -r "$base"
 else
     echo "kubectl is not there: skipped" >&2
 fi

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import secrets
+import shutil
 import socket
 import subprocess
 import threading
@@ -159,13 +160,19 @@ def inventory(place, port):
     found = []
     stacks = place.aws(port, "cloudformation", "describe-stacks")["Stacks"]
     found += [s["StackName"] for s in stacks if s["StackStatus"] != "DELETE_COMPLETE"]
-    tag = "Name=tag:canoe:cluster,Values=demo"
+    tag = "Name=tag:canoe:cluster,Values=demo,mine"
     found += [v["VpcId"] for v in place.aws(port, "ec2", "describe-vpcs", "--filters", tag)["Vpcs"]]
     found += [s["SubnetId"] for s in place.aws(port, "ec2", "describe-subnets", "--filters", tag)["Subnets"]]
     found += [g["GroupId"] for g in place.aws(port, "ec2", "describe-security-groups", "--filters", tag)["SecurityGroups"]]
+    found += [g["InternetGatewayId"] for g in place.aws(port, "ec2", "describe-internet-gateways", "--filters", tag)["InternetGateways"]]
+    found += [r["RouteTableId"] for r in place.aws(port, "ec2", "describe-route-tables", "--filters", tag)["RouteTables"]]
+    found += [v["VolumeId"] for v in place.aws(port, "ec2", "describe-volumes", "--filters", tag)["Volumes"]]
+    templates = place.aws(port, "ec2", "describe-launch-templates")["LaunchTemplates"]
+    found += [t["LaunchTemplateName"] for t in templates if t["LaunchTemplateName"].startswith(("demo-", "mine-"))]
+    found += [b["LoadBalancerName"] for b in place.aws(port, "elbv2", "describe-load-balancers")["LoadBalancers"]]
     found += place.aws(port, "eks", "list-clusters")["clusters"]
     found += [f["FileSystemId"] for f in place.aws(port, "efs", "describe-file-systems")["FileSystems"]]
-    found += [r["RoleName"] for r in place.aws(port, "iam", "list-roles")["Roles"] if r["RoleName"].startswith("demo-")]
+    found += [r["RoleName"] for r in place.aws(port, "iam", "list-roles")["Roles"] if r["RoleName"].startswith(("demo-", "mine-"))]
     found += [g["logGroupName"] for g in place.aws(port, "logs", "describe-log-groups")["logGroups"]]
     found += [b["Name"] for b in place.aws(port, "s3api", "list-buckets")["Buckets"]]
     for key in place.aws(port, "kms", "list-keys")["Keys"]:
@@ -189,6 +196,7 @@ def ministack(program, scratch):
     """A stand-in on loopback; its port."""
     port = free_port()
     environment = dict(os.environ, BIND_HOST="127.0.0.1", GATEWAY_PORT=str(port))
+    program = os.path.abspath(shutil.which(program))
     with open(pathlib.Path(scratch) / "ministack.log", "w") as log:
         server = subprocess.Popen([program], env=environment, cwd=scratch, stdout=log, stderr=log)
         try:

@@ -54,7 +54,9 @@ def main():
             wait_for(port)
             home = pathlib.Path(scratch) / "home"
             home.mkdir()
-            check(Place(os.path.abspath(arguments.canoe), home, port), port)
+            place = Place(os.path.abspath(arguments.canoe), home, port)
+            place.environment["AWS_ENDPOINT_URL"] = f"http://localhost:{port}"  # by this name moto knows its own buckets
+            check(place, port)
         finally:
             server.terminate()
             server.wait(timeout=20)

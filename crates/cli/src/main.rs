@@ -16,6 +16,7 @@ mod demo;
 mod display;
 mod exit;
 mod flags;
+mod memory;
 mod observer;
 mod record;
 mod security;
@@ -31,6 +32,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use exit::Exit;
+
+#[global_allocator]
+static MEMORY: memory::LargePages = memory::LargePages;
 
 /// What `--version` prints and pass directories record.
 const VERSION: &str = concat!("canoe version: ", env!("CARGO_PKG_VERSION"));

@@ -1,6 +1,7 @@
 //! The job's secret and keys: from the environment and from files, never from arguments that others can read.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use launch::local::plan::TOKEN_VARIABLE;
@@ -25,9 +26,23 @@ pub fn run_name(token: &Token) -> String {
     token.client_proof("name", "of this run")[..16].to_owned()
 }
 
-/// Whether servers have noted that all trainers of this run are done: whoever is started again has nothing to do.
-pub fn is_finished(flags: &Flags) -> anyhow::Result<bool> {
-    Ok(finished_mark(flags)?.is_some_and(|mark| mark.exists()))
+/// How long the note about the end of a run counts; what comes later with the same token is another run.
+const JUST_FINISHED: Duration = Duration::from_secs(600);
+
+/// Whether servers have just noted that all trainers of this run are done: whoever is started again has nothing to do.
+/// Answers what to say then.
+pub fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
+    let Some(mark) = finished_mark(flags)? else {
+        return Ok(None);
+    };
+    let written = std::fs::metadata(&mark).and_then(|mark| mark.modified());
+    let age = written.ok().and_then(|at| at.elapsed().ok());
+    Ok(age.filter(|age| *age < JUST_FINISHED).map(|_| {
+        format!(
+            "the job has finished already; to run it again with the same token, remove {}",
+            mark.display()
+        )
+    }))
 }
 
 /// Notes that all trainers of this run are done.

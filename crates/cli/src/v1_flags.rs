@@ -246,6 +246,12 @@ pub const TRAIN: FlagTable = &[
         "tell which layers' gradients are clipped",
     ),
     flag(
+        "distribute_test",
+        Bool,
+        "false",
+        "with --job=test and --local=0 add up the evaluators of all trainers",
+    ),
+    flag(
         "predict_file",
         Text,
         "",
@@ -314,12 +320,6 @@ pub const TRAIN: FlagTable = &[
     ),
     ignored("nics", Text, "", "a trainer connects, it does not listen"),
     ignored("start_pserver", Bool, "false", "`canoe run` starts servers"),
-    ignored(
-        "distribute_test",
-        Bool,
-        "false",
-        "every trainer tests its own data",
-    ),
     ignored("use_old_updater", Bool, "false", "one updater does both"),
     ignored(
         "test_all_data_in_one_period",

@@ -89,6 +89,30 @@ fn missing_lists_and_data_files_are_named() {
 }
 
 #[test]
+fn data_without_samples_and_empty_lists_are_refused() {
+    let folder = job(
+        &CONFIG.replace("RATE", "0.1"),
+        &provider("yield [1.0] * 4, [1.0]"),
+    );
+    fs::write(folder.path("job/data/x.txt"), "").unwrap();
+    let text = failed(&folder.train("c.py", "out", &[]));
+    assert_says(&text, &["pass 0 has no samples"]);
+    assert!(!folder.path("out/pass-00000").exists());
+    fs::write(folder.path("job/data/train.list"), "").unwrap();
+    let text = failed(&folder.train("c.py", "out", &[]));
+    assert_says(&text, &["train.list", "is empty"]);
+}
+
+#[test]
+fn a_provider_that_is_not_there_says_where_it_was_looked_for() {
+    let config = CONFIG.replace("RATE", "0.1").replace("'p'", "'absent'");
+    let folder = job(&config, "");
+    let text = failed(&folder.train("c.py", "out", &[]));
+    let places = ["job", "job/quick_start"].map(|p| folder.path(p).display().to_string());
+    assert_says(&text, &["\"absent\"", &places[0], &places[1]]);
+}
+
+#[test]
 fn an_id_out_of_range_names_slot_and_value() {
     let config = CONFIG.replace("RATE", "0.1").replace(
         "x = data_layer('x', size=4)",
@@ -96,7 +120,10 @@ fn an_id_out_of_range_names_slot_and_value() {
     );
     let provider = provider("yield 7, [1.0]").replace("dense_vector(4)", "integer_value(4)");
     let text = failed(&job(&config, &provider).train("c.py", "out", &[]));
-    assert_says(&text, &["7", "4"]);
+    assert_says(
+        &text,
+        &["x.txt, sample 1: slot x has the value 7, it must be below 4"],
+    );
 }
 
 #[test]

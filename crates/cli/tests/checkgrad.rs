@@ -77,7 +77,7 @@ fn used_types() -> BTreeSet<String> {
     for (name, args) in CONFIGS {
         let evaluated = config::evaluate(&config::EvaluateOptions {
             args: args.to_owned(),
-            ..config::EvaluateOptions::new(&sources().join(format!("{name}.py")))
+            ..config::EvaluateOptions::new(sources().join(format!("{name}.py")))
         });
         for layer in evaluated.unwrap().model_config.unwrap().layers {
             used.insert(format!("layer {}", layer.r#type));

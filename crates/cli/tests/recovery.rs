@@ -114,51 +114,46 @@ fn folder() -> (Folder, Vec<(String, Vec<u8>)>) {
     (folder, expected)
 }
 
-/// Kills processes whose command line has one of `victims`, in turn, until the run is over or `kills` are done.
-fn disturb(folder: &Folder, victims: &[&str], kills: usize, seed: u64) -> usize {
-    let mut run = Run::start(folder);
+/// Kills processes whose command line has one of `victims`, in turn, at random moments, in as many runs as it takes to
+/// kill `kills` times. A run survives a few deaths of each process, so several are killed in each.
+fn disturb(victims: &[&str], kills: usize, seed: u64) {
+    let (folder, expected) = folder();
     let mut pauses = Pauses(seed);
-    let mut done = 0;
-    for victim in victims.iter().cycle() {
-        std::thread::sleep(pauses.next(50, 900));
-        if done == kills || run.is_over() {
-            break;
+    let (mut done, mut runs) = (0, 0);
+    while done < kills {
+        let mut run = Run::start(&folder);
+        runs += 1;
+        let before = done;
+        for victim in victims.iter().cycle() {
+            std::thread::sleep(pauses.next(20, 600));
+            if done == kills || done - before == 7 * victims.len() || run.is_over() {
+                break;
+            }
+            if let Some(process) = run.find(victim) {
+                signal(process, libc::SIGKILL);
+                done += 1;
+            }
         }
-        if let Some(process) = run.find(victim) {
-            signal(process, libc::SIGKILL);
-            done += 1;
-        }
+        run.wait(&folder);
+        let model = folder.parameters("job/output/pass-00005");
+        assert_eq!(model, expected, "{}", log(&folder));
+        assert!(runs < 4 * kills, "runs end before anything is killed");
     }
-    run.wait(folder);
-    done
 }
 
 #[test]
 fn killed_servers_lose_nothing() {
-    let (folder, expected) = folder();
-    let victims = ["server_id=0", "server_id=1"];
-    let kills = disturb(&folder, &victims, 12, 1);
-    assert!(kills > 0, "the run was over before anything was killed");
-    assert_eq!(
-        folder.parameters("job/output/pass-00005"),
-        expected,
-        "{}",
-        log(&folder)
-    );
+    disturb(&["server_id=0", "server_id=1"], 30, 1);
 }
 
 #[test]
 fn killed_trainers_lose_nothing() {
-    let (folder, expected) = folder();
-    let victims = ["trainer_id=0", "trainer_id=1"];
-    let kills = disturb(&folder, &victims, 12, 2);
-    assert!(kills > 0, "the run was over before anything was killed");
-    assert_eq!(
-        folder.parameters("job/output/pass-00005"),
-        expected,
-        "{}",
-        log(&folder)
-    );
+    disturb(&["trainer_id=0", "trainer_id=1"], 30, 2);
+}
+
+#[test]
+fn killed_servers_and_trainers_lose_nothing() {
+    disturb(&["server_id=1", "trainer_id=0"], 8, 3);
 }
 
 #[test]

@@ -66,22 +66,160 @@ fn a_killed_run_goes_on_from_its_last_pass() {
 fn nodes_equal_one_process_that_plays_them() {
     let folder = Folder::with_demo(600);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=3"]));
-    let save = format!("--save_dir={}", folder.path("played").display());
-    let config = format!("--config={LR}");
-    let played = ["train", "--simulate_nodes=3", &config, &save];
-    let played = [&played[..], &["--num_passes=2", "--dot_period=0"]].concat();
-    succeeded(&folder.canoe_in("job", &played));
+    succeeded(&folder.played(3, LR, "played", &["--num_passes=2"]));
     let expected = folder.parameters("played/pass-00001");
-    for (ports, threads) in [("1", "1"), ("3", "2")] {
+    for (servers, ports, threads) in [(3, 1, 1), (1, 3, 2), (5, 2, 1), (2, 1, 2)] {
+        let servers = format!("--servers={servers}");
         let ports = format!("--ports={ports}");
         let threads = format!("--trainer_count={threads}");
-        let nodes = ["run", "job", "--nodes=3", "--config", LR, "--passes=2"];
-        let more = [ports.as_str(), "--", threads.as_str()];
-        succeeded(&folder.canoe(&[&nodes[..], &more].concat()));
+        let more = ["--passes=2", &servers, &ports, "--", &threads];
+        succeeded(&folder.nodes(3, LR, &more));
         assert_eq!(
             folder.parameters("job/output/pass-00001"),
             expected,
-            "{ports} {threads}"
+            "{servers} {ports} {threads}"
         );
     }
+}
+
+/// AdaGrad without decay treats a row as it treats a dense parameter.
+const ADAGRAD: (&str, &str) = ("AdamOptimizer()", "AdaGradOptimizer()");
+const BY_ROW: (&str, &str) = (
+    "embedding_layer(input=words, size=128)",
+    "embedding_layer(input=words, size=128, param_attr=ParamAttr(sparse_update=True))",
+);
+
+#[test]
+fn rows_equal_a_dense_table_where_the_mathematics_is_the_same() {
+    let folder = Folder::with_demo(600);
+    folder.vary(EMB, "dense.py", &[ADAGRAD]);
+    folder.vary(EMB, "rows.py", &[ADAGRAD, BY_ROW]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    succeeded(&folder.played(2, "dense.py", "dense", &["--num_passes=2"]));
+    let expected = folder.parameters("dense/pass-00001");
+    succeeded(&folder.played(2, "rows.py", "rows", &["--num_passes=2"]));
+    assert_eq!(folder.parameters("rows/pass-00001"), expected, "played");
+    for (config, servers, sparse) in [("dense.py", 2, 1), ("rows.py", 2, 0), ("rows.py", 3, 2)] {
+        let servers = format!("--servers={servers}");
+        let sparse = format!("--sparse-ports={sparse}");
+        succeeded(&folder.nodes(2, config, &["--passes=2", &servers, &sparse]));
+        assert_eq!(
+            folder.parameters("job/output/pass-00001"),
+            expected,
+            "{config} {servers} {sparse}"
+        );
+    }
+}
+
+#[test]
+fn nodes_that_go_on_equal_nodes_that_were_never_stopped() {
+    let folder = Folder::with_demo(600);
+    // Adam by row keeps moments, a schedule counts samples and passes: all of it must come back.
+    let schedule = (
+        "learning_rate=2e-3,",
+        "learning_rate=2e-3, learning_rate_schedule='poly', learning_rate_decay_a=1e-3, learning_rate_decay_b=0.5,",
+    );
+    folder.vary(EMB, "adam.py", &[BY_ROW, schedule]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    succeeded(&folder.nodes(2, "adam.py", &["--passes=4"]));
+    let expected = folder.parameters("job/output/pass-00003");
+    for servers in ["--servers=2", "--servers=1", "--servers=3"] {
+        std::fs::remove_dir_all(folder.path("job/output")).unwrap();
+        succeeded(&folder.nodes(2, "adam.py", &["--passes=2"]));
+        succeeded(&folder.nodes(
+            2,
+            "adam.py",
+            &[
+                "--passes=2",
+                "--start-pass=2",
+                "--snapshot-period=3",
+                servers,
+            ],
+        ));
+        assert_eq!(
+            folder.parameters("job/output/pass-00003"),
+            expected,
+            "{servers}"
+        );
+    }
+}
+
+#[test]
+fn a_loaded_model_starts_on_servers_as_it_does_alone() {
+    let folder = Folder::with_demo(600);
+    folder.vary(EMB, "rows.py", &[ADAGRAD, BY_ROW]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    succeeded(&folder.played(2, "rows.py", "first", &["--num_passes=1"]));
+    let from = folder.path("first/pass-00000").display().to_string();
+    let load = format!("--init_model_path={from}");
+    succeeded(&folder.played(2, "rows.py", "then", &["--num_passes=1", &load]));
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=1", &load]));
+    assert_eq!(
+        folder.parameters("job/output/pass-00000"),
+        folder.parameters("then/pass-00000")
+    );
+}
+
+#[test]
+fn tables_that_no_trainer_holds_are_saved_and_loaded_by_servers() {
+    let folder = Folder::with_demo(600);
+    let untested = ("else 'data/test.list'", "else None");
+    folder.vary(EMB, "held.py", &[ADAGRAD, BY_ROW]);
+    folder.vary(EMB, "rows.py", &[ADAGRAD, BY_ROW, untested]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    let unheld = "--loadsave_parameters_in_pserver=1";
+    let refused = common::failed(&folder.nodes(2, "held.py", &["--passes=1", "--", unheld]));
+    assert!(refused.contains("test_list"), "{refused}");
+
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=1"]));
+    let whole = folder.parameters("job/output/pass-00000");
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=1", "--", unheld]));
+    let dense = folder.parameters("job/output/pass-00000");
+    let table = "___embedding_0__.w0";
+    let kept: Vec<_> = whole.iter().filter(|(name, _)| name != table).collect();
+    assert_eq!(dense.iter().collect::<Vec<_>>(), kept, "all but the table");
+    assert_eq!(whole.len(), dense.len() + 1);
+    assert!(folder.path("job/output/pass-00000/pserver.0001").exists());
+
+    // What the servers saved is what a trainer would have: both lead to the same model, on three servers.
+    std::fs::rename(folder.path("job/output/pass-00000"), folder.path("unheld")).unwrap();
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=1"]));
+    std::fs::rename(folder.path("job/output/pass-00000"), folder.path("held")).unwrap();
+    let from = |save: &str| format!("--init_model_path={}", folder.path(save).display());
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=1", &from("held")]));
+    let expected = folder.parameters("job/output/pass-00000");
+    let more = ["--passes=1", "--servers=3", &from("unheld"), "--", unheld];
+    succeeded(&folder.nodes(2, "rows.py", &more));
+    let loaded = folder.parameters("job/output/pass-00000");
+    let kept: Vec<_> = expected.into_iter().filter(|(n, _)| n != table).collect();
+    assert_eq!(loaded, kept);
+}
+
+#[test]
+fn trainers_that_meet_every_few_batches_are_reproducible_and_learn() {
+    let folder = Folder::with_demo(1200);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    for method in ["average", "elastic_average"] {
+        let words = "words = data_layer(name='word'";
+        let terms = format!(
+            "from paddle.trainer.config_parser import Settings\nSettings(num_batches_per_send_parameter=3, center_parameter_update_method='{method}')\n{words}"
+        );
+        let batch = ("else 128", "else 16");
+        folder.vary(EMB, "meet.py", &[batch, (words, &terms)]);
+        succeeded(&folder.nodes(2, "meet.py", &["--passes=3"]));
+        let once = folder.parameters("job/output/pass-00002");
+        let said = std::fs::read_to_string(folder.path("job/output/node_0/train.log")).unwrap();
+        let error = last_test_error(&said);
+        assert!(error < 0.25, "{method}: test error {error}\n{said}");
+        succeeded(&folder.nodes(2, "meet.py", &["--passes=3"]));
+        assert_eq!(once, folder.parameters("job/output/pass-00002"), "{method}");
+    }
+}
+
+/// The classification error of the last test in a log.
+fn last_test_error(log: &str) -> f64 {
+    let line = log.lines().rfind(|line| line.contains("Test samples="));
+    let line = line.unwrap_or_else(|| panic!("no test in\n{log}"));
+    let value = line.rsplit("classification_error_evaluator=").next();
+    value.unwrap().trim().parse().unwrap()
 }

@@ -28,7 +28,7 @@ pub mod training;
 pub mod validate;
 
 pub use data::DataConfig;
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, evaluate_with_python};
 pub use model::{
     EvaluatorConfig, LayerConfig, LayerInputConfig, ModelConfig, OperatorConfig, ProjectionConfig,
 };

@@ -231,23 +231,28 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What Python leaves: one of the first three.
 #[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Config(Box<TrainerConfig>),
-    Failure(Box<Failure>),
-    OldPython(String),
+struct Answer {
+    config: Option<Box<TrainerConfig>>,
+    failure: Option<Box<Failure>>,
+    old_python: Option<String>,
+    /// With `config`: the interpreter's own path.
+    #[serde(default)]
+    python: PathBuf,
 }
 
-/// Runs the file and returns what it describes, unchecked.
-pub(crate) fn run(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigError> {
-    run_to_json(options).map(|(config, _)| config)
+/// What a file describes, unchecked.
+pub(crate) struct Run {
+    pub config: TrainerConfig,
+    /// What Python left; the description is its field `config`.
+    pub json: Vec<u8>,
+    /// The interpreter that ran the file; what was started may have been a script that chooses one.
+    pub python: PathBuf,
 }
 
-/// As [`run`], with the JSON that Python left; the description is its field `config`.
-pub(crate) fn run_to_json(
-    options: &EvaluateOptions,
-) -> Result<(TrainerConfig, Vec<u8>), ConfigError> {
+/// Runs the file.
+pub(crate) fn run(options: &EvaluateOptions) -> Result<Run, ConfigError> {
     let path = options.path();
     fs::File::open(&path).map_err(|source| ConfigError::Read { path, source })?;
     let exchange = |source| ConfigError::Exchange {
@@ -257,8 +262,8 @@ pub(crate) fn run_to_json(
     let place = tempfile::tempdir().map_err(exchange)?;
     let result = place.path().join("result.json");
     let (python, status) = start_and_wait(options, package_dir()?, &result)?;
-    let text = match fs::read(&result) {
-        Ok(text) => text,
+    let json = match fs::read(&result) {
+        Ok(json) => json,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ConfigError::Died {
                 file: options.file.clone(),
@@ -267,13 +272,35 @@ pub(crate) fn run_to_json(
         }
         Err(error) => return Err(exchange(error)),
     };
-    match serde_json::from_slice(&text) {
-        Ok(Outcome::Config(config)) => Ok((*config, text)),
-        Ok(Outcome::Failure(failure)) => Err(ConfigError::Script(failure)),
-        Ok(Outcome::OldPython(version)) => Err(ConfigError::OldPython { python, version }),
-        Err(source) => Err(ConfigError::Result {
+    let answer: Answer = serde_json::from_slice(&json).map_err(|source| ConfigError::Result {
+        file: options.file.clone(),
+        source,
+    })?;
+    match answer {
+        Answer {
+            old_python: Some(version),
+            ..
+        } => Err(ConfigError::OldPython { python, version }),
+        Answer {
+            failure: Some(failure),
+            ..
+        } => Err(ConfigError::Script(failure)),
+        Answer {
+            config: Some(config),
+            python: real,
+            ..
+        } => Ok(Run {
+            config: *config,
+            json,
+            python: if real.as_os_str().is_empty() {
+                python
+            } else {
+                real
+            },
+        }),
+        Answer { config: None, .. } => Err(ConfigError::Died {
             file: options.file.clone(),
-            source,
+            status,
         }),
     }
 }

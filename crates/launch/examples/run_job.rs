@@ -20,6 +20,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let wishes = Wishes {
         nodes: nodes.parse()?,
+        servers: nodes.parse()?,
         ..Wishes::default()
     };
     let layout = Layout::read(Path::new(job), wishes.nodes, &Wish::default())?;

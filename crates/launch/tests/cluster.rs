@@ -4,9 +4,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use launch::k8s::cluster::arguments::{Mode, Scope};
-use launch::k8s::cluster::{ClusterError, Kubectl, Submitted, Target, submit};
+use launch::k8s::cluster::{Again, ClusterError, Kubectl, Submitted, Target, submit};
 use launch::k8s::explain::{self, State};
 use serde_json::{Value, json};
 
@@ -34,6 +35,7 @@ impl Fake {
             program: self.folder.path().join("kubectl"),
             kubeconfig: Some(config),
             context: Some("lab".into()),
+            request_timeout: Duration::from_secs(30),
         }
     }
 
@@ -57,7 +59,7 @@ fn target() -> Target {
 fn objects() -> Vec<Value> {
     vec![
         json!({"kind": "Secret", "data": {"token": "c2VjcmV0"}}),
-        json!({"kind": "Job"}),
+        json!({"kind": "Job", "metadata": {"name": "ctr"}, "spec": {"completions": 3}}),
     ]
 }
 
@@ -69,7 +71,14 @@ fn a_first_submit_applies_everything_and_passes_warnings_on() {
             "apply.err",
             "Warning: would violate PodSecurity \"restricted:latest\"\nsomething else\n",
         );
-    let submitted = submit(&fake.kubectl(), &target(), &objects(), Mode::DryRun).unwrap();
+    let submitted = submit(
+        &fake.kubectl(),
+        &target(),
+        &objects(),
+        Mode::DryRun,
+        Again::Compare,
+    )
+    .unwrap();
     let Submitted::New { lines, warnings } = submitted else {
         panic!("{submitted:?}")
     };
@@ -87,28 +96,53 @@ fn a_first_submit_applies_everything_and_passes_warnings_on() {
     let apply = asked.lines().nth(1).unwrap();
     assert_eq!(
         apply,
-        "apply --server-side -f - --field-manager=canoe --dry-run=server --kubeconfig /etc/my-config --context lab --request-timeout=30s"
+        "--kubeconfig /etc/my-config --context lab apply --server-side -f - --field-manager=canoe --dry-run=server --request-timeout=30s"
     );
 }
 
 #[test]
 fn a_second_submit_says_what_differs_and_what_can_be_done() {
     let fake = Fake::new();
-    fake.answers("get-job.out", "{\"kind\":\"Job\"}");
+    let there = |nodes: u32| json!({"kind": "Job", "metadata": {"name": "ctr"}, "spec": {"completions": nodes}});
+    fake.answers("get-job.out", &there(3).to_string())
+        .answers("get--f.out", &there(3).to_string());
     assert_eq!(
-        submit(&fake.kubectl(), &target(), &objects(), Mode::Real).unwrap(),
+        submit(
+            &fake.kubectl(),
+            &target(),
+            &objects(),
+            Mode::Real,
+            Again::Compare
+        )
+        .unwrap(),
         Submitted::Unchanged
     );
-    fake.answers("diff.out", "-  completions: 3\n+  completions: 5\n")
-        .answers("diff.code", "1");
-    let error = submit(&fake.kubectl(), &target(), &objects(), Mode::Real)
-        .unwrap_err()
-        .to_string();
+    fake.answers("get--f.out", &json!({"items": [there(5)]}).to_string());
+    let error = submit(
+        &fake.kubectl(),
+        &target(),
+        &objects(),
+        Mode::Real,
+        Again::Compare,
+    )
+    .unwrap_err()
+    .to_string();
     assert!(
-        error.contains("+  completions: 5") && error.contains("canoe job delete ctr"),
+        error.contains("completions: 5 is there, 3 is wanted") && error.contains("--replace"),
         "{error}"
     );
     assert!(!fake.asked().contains("apply"));
+    let replaced = submit(
+        &fake.kubectl(),
+        &target(),
+        &objects(),
+        Mode::Real,
+        Again::Replace,
+    );
+    assert!(matches!(replaced, Ok(Submitted::New { .. })));
+    let asked = fake.asked();
+    let (delete, apply) = (asked.find("delete jobs"), asked.find("apply"));
+    assert!(delete.is_some() && delete < apply, "{asked}");
 }
 
 #[test]
@@ -119,7 +153,14 @@ fn refusals_are_passed_on_in_the_words_of_the_cluster() {
         "error: You must be logged in to the server (Unauthorized)\n",
     )
     .answers("apply.code", "1");
-    let error = submit(&fake.kubectl(), &target(), &objects(), Mode::Real).unwrap_err();
+    let error = submit(
+        &fake.kubectl(),
+        &target(),
+        &objects(),
+        Mode::Real,
+        Again::Compare,
+    )
+    .unwrap_err();
     assert_eq!(
         error.to_string(),
         "kubectl apply --server-side: error: You must be logged in to the server (Unauthorized)"
@@ -128,6 +169,7 @@ fn refusals_are_passed_on_in_the_words_of_the_cluster() {
         program: "/no/kubectl".into(),
         kubeconfig: None,
         context: None,
+        request_timeout: Duration::from_secs(30),
     };
     let error = missing.job(&target()).unwrap_err();
     assert!(
@@ -176,7 +218,8 @@ fn delete_keeps_the_volume_unless_told() {
     fake.answers("delete.out", "job.batch \"ctr\" deleted\n");
     assert_eq!(
         fake.kubectl().delete(&target(), Scope::KeepVolume).unwrap(),
-        ["job.batch \"ctr\" deleted"]
+        ["job.batch \"ctr\" deleted"; 2],
+        "one call for the job, one for a forgotten upload"
     );
     assert!(!fake.asked().contains("persistentvolume"));
     fake.kubectl().delete(&target(), Scope::WithVolume).unwrap();

@@ -17,6 +17,8 @@ use launch::event::JobEvent;
 use launch::k8s::job::Discovery;
 use launch::local::ports::Reservation;
 use launch::local::{End, Shutdown};
+use launch::node::discover::Peers;
+use launch::node::rollcall::Agreement;
 use launch::node::run::{self, NodeError, Start};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
@@ -177,6 +179,17 @@ impl Cluster {
         }
     }
 
+    /// The other nodes know the same list of pods, although they do not run here.
+    fn others_agree(&self) {
+        let hosts: Vec<String> = (2..5).map(|last| format!("127.0.0.{last}")).collect();
+        let agreement = Agreement::new(self.job().join("output"), "0123456789");
+        for own in 0..3 {
+            let hosts = hosts.clone();
+            // Only the last one finds that all agree.
+            drop(agreement.reached(&Peers { own, hosts }));
+        }
+    }
+
     /// Runs all three nodes to their ends.
     fn run_all(&self) -> Vec<(Result<End, NodeError>, Vec<JobEvent>)> {
         let starts: Vec<Start> = (0..3).map(|node| self.start(node)).collect();
@@ -280,6 +293,7 @@ fn what_can_not_get_better_fails_at_once_with_a_code_that_fails_the_job() {
     );
 
     let no_config = Cluster::new("");
+    no_config.others_agree();
     fs::remove_file(no_config.job().join("quick_start/trainer_config.lr.py")).unwrap();
     let (result, _) = run_one(&no_config.start(0), &Shutdown::new());
     assert_eq!(run::exit_code(&result), 78);
@@ -299,6 +313,7 @@ fn what_can_not_get_better_fails_at_once_with_a_code_that_fails_the_job() {
 #[test]
 fn a_missing_shard_and_an_unwritable_volume_are_named() {
     let cluster = Cluster::new("");
+    cluster.others_agree();
     fs::remove_dir_all(cluster.job().join("0")).unwrap();
     let start = Start {
         patience: Duration::from_millis(100),
@@ -327,6 +342,7 @@ fn a_missing_shard_and_an_unwritable_volume_are_named() {
 #[test]
 fn a_pod_that_must_go_passes_the_request_on() {
     let cluster = Cluster::new("trainer-0:wait");
+    cluster.others_agree();
     let start = cluster.start(0);
     let shutdown = Shutdown::new();
     // The other servers are not there: the trainer waits for them until it is asked to end.
@@ -341,7 +357,8 @@ fn a_pod_that_must_go_passes_the_request_on() {
 
 #[test]
 fn wrong_usage_of_the_trainer_becomes_the_code_that_fails_the_job() {
-    let cluster = Cluster::new("trainer-1:usage");
+    // The others cannot finish without it.
+    let cluster = Cluster::new("trainer-0:hang,trainer-1:usage,trainer-2:hang");
     let starts: Vec<Start> = (0..3).map(|node| cluster.start(node)).collect();
     let shutdown = Shutdown::new();
     thread::scope(|scope| {

@@ -37,6 +37,7 @@ fn inputs(job: JobFile) -> Inputs {
         job,
         config,
         config_file: "trainer_config.lr.py".into(),
+        config_folder: "quick_start".into(),
         credentials,
     }
 }
@@ -60,7 +61,10 @@ fn rich() -> JobFile {
     JobFile {
         namespace: "team-a".into(),
         create_namespace: true,
+        image_pull_policy: Some("IfNotPresent".into()),
         image_pull_secrets: vec!["registry".into()],
+        spot: true,
+        user: 1234,
         nodes: 2,
         passes: Some(10),
         args: vec!["--log_period=50".into()],
@@ -142,6 +146,25 @@ fn every_object_is_as_recorded() {
     golden(
         "job.schema.json",
         &format!("{:#}\n", launch::k8s::job::schema()),
+    );
+}
+
+/// What the kustomization adds by itself is left out.
+#[test]
+fn the_base_for_kustomize_is_the_same_job() {
+    let job = JobFile {
+        image: "canoe:0.1.0".into(),
+        tls: false,
+        volume: Volume::default(),
+        ..plain()
+    };
+    let mut inputs = inputs(job);
+    inputs.config.remove("lib/words.bin");
+    let mut objects = objects::all(&inputs);
+    objects.retain(|object| object["kind"] != "ConfigMap" && object["kind"] != "Secret");
+    golden(
+        "../../../../deploy/kustomize/job.yaml",
+        &yaml::documents(&objects),
     );
 }
 

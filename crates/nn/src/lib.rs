@@ -13,7 +13,8 @@
 //! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
 //! - [`image`]: convolution and pooling of rows that are images.
-//! - [`layer`]: what a layer is. [`finish`], [`activation`]: how most of them end. [`layers`], [`projections`]: all of them.
+//! - [`layer`], [`build`]: what a layer is, and what it is made from. [`finish`], [`activation`]: how most of them end.
+//!   [`layers`], [`projections`]: all of them.
 //! - [`network`]: layers in order, the two passes. [`evaluators`]: what is measured about its outputs.
 //!
 //! # Invariants
@@ -24,6 +25,7 @@
 
 pub mod activation;
 pub mod batch;
+pub mod build;
 pub mod domain;
 pub mod error;
 pub mod evaluators;

@@ -59,7 +59,7 @@ pub use average::Average;
 pub use init::{Distribution, Initial};
 pub use method::Method;
 pub use progress::{Progress, Step};
-pub use rows::Rows;
+pub use rows::{Rows, Scattered};
 pub use rule::Rule;
 pub use schedule::Schedule;
 pub use settings::{ParameterSettings, Settings, SettingsError};

@@ -27,7 +27,7 @@
 
 use crate::average::{self, Missed};
 use crate::elements::{Piece, Pieces, shrunk};
-use crate::progress::Idle;
+use crate::progress::{Idle, Step};
 use crate::rule::Rule;
 
 const TOUCHED: u32 = 1 << 31;
@@ -90,6 +90,63 @@ impl Rows<'_> {
             catch_up(rule, idle, value, state, &mut last);
             self.last[id as usize] = last;
         }
+    }
+}
+
+/// Rows that lie anywhere, each in one piece with its slots; whoever stores them goes through those that a step touches.
+pub trait Scattered {
+    /// Calls `f` with the mark, the row (value, then slots) and the gradient of each row, every row once.
+    /// Implementations are `#[inline(always)]`: the loop over small rows must not leave the vector unit's code.
+    fn each(self, f: impl FnMut(&mut u32, &mut [f32], &[f32]));
+}
+
+/// The pieces of scattered rows that a step touches; what comes before and after the method happens here.
+pub(crate) struct Visited<'a, R> {
+    pub rule: &'a Rule,
+    pub step: &'a Step,
+    pub rows: R,
+}
+
+impl<R: Scattered> Pieces for Visited<'_, R> {
+    fn has_momentum(&self) -> bool {
+        self.rule.momentum_slots() > 0
+    }
+
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+        let (rule, step) = (self.rule, self.step);
+        let (own, momentum) = (rule.method.slots(), rule.momentum_slots());
+        let still = rule.is_still();
+        let behind = rule.average.is_some() || rule.method.folds(step);
+        self.rows.each(
+            #[inline(always)]
+            |last, row, grad| {
+                let (value, state) = row.split_at_mut(grad.len());
+                let steps = missed(*last, step.before.through);
+                if steps != 0
+                    && !(still && same_fold(step.before.through - steps, step.before.through))
+                {
+                    *last = low(step.before.through) | (*last & TOUCHED);
+                    miss(rule, &step.before, steps, value, state);
+                }
+                let dim = value.len();
+                let (slots, rest) = state.split_at_mut(own * dim);
+                let first = !touched(*last);
+                f(
+                    first,
+                    Piece {
+                        value: &mut *value,
+                        own: slots,
+                        momentum: &mut rest[..momentum * dim],
+                        grad,
+                    },
+                );
+                if behind {
+                    rule.settle(step, value, state);
+                }
+                *last = mark(step.number);
+            },
+        );
     }
 }
 
@@ -321,6 +378,23 @@ mod tests {
         }
     }
 
+    /// Rows of a list of their own, by number.
+    struct Listed<'a> {
+        rows: &'a mut [(Vec<f32>, u32)],
+        ids: &'a [u32],
+        grad: &'a [f32],
+    }
+
+    impl Scattered for Listed<'_> {
+        fn each(self, mut f: impl FnMut(&mut u32, &mut [f32], &[f32])) {
+            let dim = self.grad.len() / self.ids.len().max(1);
+            for (at, id) in self.ids.iter().enumerate() {
+                let (row, mark) = &mut self.rows[*id as usize];
+                f(mark, row, &self.grad[at * dim..(at + 1) * dim]);
+            }
+        }
+    }
+
     fn together_is_one_by_one(rule: &Rule) {
         let (count, dim) = (9usize, 3);
         let width = rule.slots() * dim;
@@ -331,6 +405,7 @@ mod tests {
             .chunks(dim)
             .map(|value| ([value, &vec![0.0; width]].concat(), 0))
             .collect();
+        let mut scattered = single.clone();
         let mut progress = crate::Progress::default();
         for number in 1..=40usize {
             let ids: Vec<u32> = (0..count as u32)
@@ -347,11 +422,18 @@ mod tests {
                 dim,
             };
             rule.update_rows(&step, rows, &ids, &grad);
+            let listed = Listed {
+                rows: &mut scattered,
+                ids: &ids,
+                grad: &grad,
+            };
+            rule.update_scattered(&step, listed);
             for (id, grad) in ids.iter().zip(grad.chunks(dim)) {
                 let (row, mark) = &mut single[*id as usize];
                 rule.update_row(&step, row, mark, grad);
             }
         }
+        assert_eq!(scattered, single, "{rule:?}");
         for (id, (row, mark)) in single.iter().enumerate() {
             let together = [
                 &values[id * dim..(id + 1) * dim],

@@ -13,7 +13,7 @@ use crate::average::{self, Average};
 use crate::elements::{self, One, Piece, Pieces, Tail};
 use crate::method::Method;
 use crate::progress::{Idle, Progress, Step};
-use crate::rows::{self, Rows, Touched};
+use crate::rows::{self, Rows, Scattered, Touched};
 use crate::schedule::Schedule;
 
 /// All that decides how one parameter changes.
@@ -175,6 +175,29 @@ impl Rule {
         for &id in ids {
             rows.last[id as usize] = rows::mark(step.number);
         }
+    }
+
+    /// [`Rule::update_row`] for rows of `dim` values that lie anywhere, with what they share done once.
+    ///
+    /// # Panics
+    ///
+    /// If a row is not `(1 + slots())` times as long as its gradient.
+    pub fn update_scattered(&self, step: &Step, rows: impl Scattered) {
+        let pieces = rows::Visited {
+            rule: self,
+            step,
+            rows,
+        };
+        self.method.apply(&self.row_tail(step), pieces);
+    }
+
+    /// What follows the method's own update of a piece: sums of the average, AdaGrad's move.
+    pub(crate) fn settle(&self, step: &Step, value: &[f32], state: &mut [f32]) {
+        if self.average.is_some() {
+            let sums = self.sums_at(value.len());
+            average::add(step.average, value, &mut state[sums..]);
+        }
+        self.method.fold(step, value.len(), state);
     }
 
     /// [`Rule::catch_up`] for many rows of a table.

@@ -2,6 +2,7 @@
 
 use crate::barrier::Apply;
 use crate::connection::unexpected;
+use crate::dense::DensePiece;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
 use crate::service::{Piece, Service, Staged, invalid};
@@ -13,7 +14,7 @@ use wire::channel::{Channel, ChannelError};
 use wire::frame::{Head, Kind};
 use wire::handshake::refuse;
 use wire::message::{Code, Hot, Refusal};
-use wire::{Mode, TableId, View};
+use wire::{Encoding, Mode, TableId, View, gaps};
 
 /// Numbers that one reduction may have.
 const REDUCED: u32 = 1 << 16;
@@ -49,6 +50,30 @@ struct Line<'a> {
     spare: Vec<Found>,
     tickets: u64,
     values: Vec<f32>,
+}
+
+/// A dense gradient on its way.
+struct Arriving<'a> {
+    channel: &'a mut Channel,
+    encoding: Encoding,
+    /// Of the blocks that are still to come, if the gradient has gaps.
+    masks: Option<&'a [u64]>,
+    packed: &'a mut Vec<f32>,
+}
+
+impl Arriving<'_> {
+    /// Receives the next block.
+    fn block(&mut self, block: &mut [f32]) -> Result<(), ChannelError> {
+        let Some((mask, rest)) = self.masks.and_then(<[u64]>::split_first) else {
+            return self.channel.read_values(self.encoding, block);
+        };
+        self.masks = Some(rest);
+        let count = gaps::count(*mask, block.len()).unwrap_or(0);
+        self.packed.resize(count, 0.0);
+        self.channel.read_values(self.encoding, self.packed)?;
+        gaps::unpack(self.packed, *mask, block);
+        Ok(())
+    }
 }
 
 /// Serves a data connection until it or the epoch ends.
@@ -153,44 +178,95 @@ impl Line<'_> {
     }
 
     fn push_dense(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let len = match self.piece(hot.table)? {
-            Piece::Dense(piece) => piece.len(),
-            _ => {
-                return Err(
-                    invalid(format!("table {} is not dense on this port", hot.table)).into(),
-                );
-            }
+        let Piece::Dense(piece) = self.piece(hot.table)?.clone() else {
+            return Err(invalid(format!("table {} is not dense on this port", hot.table)).into());
         };
-        if head.payload != (len * head.encoding.bytes()) as u64 {
-            let text = format!(
-                "gradient of table {} has {} bytes, {len} values belong here",
-                hot.table, head.payload
-            );
-            return Err(invalid(text).into());
-        }
+        let len = piece.len();
+        let masks = self.masks(head, hot, &piece)?;
+        let mut packed = std::mem::take(&mut self.values);
         if let Some(apply) = self.begin_push(hot)? {
             let listener = RunListener {
                 host: self.host,
                 run: self.run,
             };
             let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &listener);
-            let channel = &mut *self.channel;
-            let receive = |block: &mut [f32]| channel.read_values(head.encoding, block);
-            return Ok(self.service.apply_arriving(
+            let mut arriving = Arriving {
+                channel: &mut *self.channel,
+                encoding: head.encoding,
+                masks: masks.as_deref(),
+                packed: &mut packed,
+            };
+            self.service.apply_arriving(
                 &self.run.tables,
                 (self.trainer, &apply),
                 report,
-                receive,
-            )?);
+                |block: &mut [f32]| arriving.block(block),
+            )?;
+            self.values = packed;
+            return Ok(());
         }
         let mut gradient = match self.service.take_staged(self.trainer, hot.table.index()) {
             Staged::Dense(buffer) => buffer,
             _ => Vec::new(),
         };
         gradient.resize(len, 0.0);
-        self.channel.read_values(head.encoding, &mut gradient)?;
+        let mut arriving = Arriving {
+            channel: &mut *self.channel,
+            encoding: head.encoding,
+            masks: masks.as_deref(),
+            packed: &mut packed,
+        };
+        if masks.is_some() {
+            let mut rest = gradient.as_mut_slice();
+            for block in piece.blocks() {
+                let (own, later) = rest.split_at_mut(block.len);
+                arriving.block(own)?;
+                rest = later;
+            }
+        } else {
+            arriving.block(&mut gradient)?;
+        }
+        self.values = packed;
         self.end_push(hot.table, Staged::Dense(gradient));
         Ok(())
+    }
+
+    /// The masks of a push with gaps. Checks that the payload is as long as it should.
+    fn masks(
+        &mut self,
+        head: &Head,
+        hot: &Hot,
+        piece: &DensePiece,
+    ) -> Result<Option<Vec<u64>>, Stop> {
+        let unfit = |count: usize| {
+            let text = format!(
+                "gradient of table {} has {} bytes, {count} values belong here",
+                hot.table, head.payload
+            );
+            Stop::from(invalid(text))
+        };
+        if hot.count == 0 {
+            let whole = head.payload == (piece.len() * head.encoding.bytes()) as u64;
+            return if whole {
+                Ok(None)
+            } else {
+                Err(unfit(piece.len()))
+            };
+        }
+        let blocks = piece.blocks();
+        if hot.count as usize != blocks.len() || head.payload < 8 * u64::from(hot.count) {
+            return Err(unfit(piece.len()));
+        }
+        let mut masks = vec![0_u64; blocks.len()];
+        self.channel
+            .read_bytes(bytemuck::cast_slice_mut(&mut masks))?;
+        let counts = masks.iter().zip(blocks);
+        let counts = counts.map(|(mask, block)| gaps::count(*mask, block.len));
+        let count: usize = counts.sum::<Option<usize>>().ok_or_else(|| unfit(0))?;
+        if head.payload != (8 * masks.len() + count * head.encoding.bytes()) as u64 {
+            return Err(unfit(count));
+        }
+        Ok(Some(masks))
     }
 
     fn push_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {

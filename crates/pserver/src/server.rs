@@ -15,6 +15,9 @@ use wire::stream::{Stream, listen_tcp, listen_unix};
 use wire::tls::ServerTls;
 use wire::{Status, Token};
 
+/// How long a port that is in use is waited for.
+const PORT_WAIT: Duration = Duration::from_secs(1);
+
 /// Between two looks for silent trainers.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -107,11 +110,7 @@ impl Server {
         for address in &config.addresses {
             for number in 0..count {
                 let port = config.port + number as u16;
-                let tcp = listen_tcp(*address, port).map_err(|source| ServeError::Listen {
-                    address: *address,
-                    port,
-                    source,
-                })?;
+                let tcp = listen(*address, port)?;
                 // Where there are no such sockets, or the name is taken, TCP serves local trainers too.
                 let unix = config
                     .local_sockets
@@ -247,6 +246,27 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shutdown();
+    }
+}
+
+/// Listens on a port. One that an outgoing connection of somebody happens to use is free again in a moment.
+fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServeError> {
+    let begun = Instant::now();
+    loop {
+        match listen_tcp(address, port) {
+            Err(source)
+                if source.kind() != std::io::ErrorKind::AddrInUse
+                    || begun.elapsed() > PORT_WAIT =>
+            {
+                return Err(ServeError::Listen {
+                    address,
+                    port,
+                    source,
+                });
+            }
+            Err(_) => std::thread::sleep(TICK),
+            Ok(listener) => return Ok(listener),
+        }
     }
 }
 

@@ -66,6 +66,12 @@ pub enum TrainError {
     /// The configuration lacks something that the job needs.
     #[error("the configuration {0}")]
     Configuration(&'static str),
+    /// There is nothing to learn from.
+    #[error("pass {pass} has no samples: the training data are empty")]
+    NoSamples {
+        /// The pass.
+        pass: u32,
+    },
     /// A file that lists models cannot be read.
     #[error("read {path}")]
     Read {

@@ -1,35 +1,33 @@
 //! Puts a trainer together and runs what was asked for: train, test, check gradients, take times.
 
-use std::panic::resume_unwind;
+mod parts;
+mod test;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{DataConfig, ModelConfig, ParameterConfig, TrainerConfig};
-use nn::{Evaluators, InputSpec, Network, Parameters};
+use config::{ParameterConfig, TrainerConfig};
+use nn::{Network, Parameters};
 use wire::Mode;
 use wire::spec::Origin;
 
 use crate::checkgrad;
-use crate::data::{self, Source};
 use crate::error::TrainError;
-use crate::inspect::Inspector;
 use crate::loading;
 use crate::log::Level;
-use crate::models;
 use crate::pass_directory::{self, Extras, SERVERS, STATE};
-use crate::predict;
 use crate::report::Report;
 use crate::rules;
 use crate::saving::Saver;
 use crate::settings::{Remote, Settings};
 use crate::state_file;
-use crate::testing::Tester;
 use crate::timing::Timing;
 use crate::train::Trainer;
 use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
 use crate::updater::remote::{JobTables, RemoteUpdater};
 use crate::updater::{Position, UpdateError, Updater};
+use parts::{all_sources, evaluators, inspector, network, tester, train_sources};
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,116 +58,10 @@ pub fn run(
         .map_err(TrainError::Threads)?;
     pool.install(|| match job {
         Job::Train => train(config, settings, report),
-        Job::Test => test(config, settings, report),
+        Job::Test => test::run(config, settings, report),
         Job::CheckGradient { eps } => check_gradient(config, settings, *eps, report),
         Job::Time => time(config, settings, report),
     })
-}
-
-fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
-    let model = config.model_config.as_ref();
-    model.ok_or(TrainError::Configuration("describes no network"))
-}
-
-fn network(config: &TrainerConfig) -> Result<Network, TrainError> {
-    Ok(Network::new(model(config)?)?)
-}
-
-fn inspector(config: &TrainerConfig, settings: &Settings) -> Result<Inspector, TrainError> {
-    let directory = settings.data.directories.first();
-    let directory = directory.map_or(Path::new(""), PathBuf::as_path);
-    Ok(Inspector::new(
-        model(config)?,
-        settings.reporting,
-        directory,
-    ))
-}
-
-fn test_source(
-    config: &TrainerConfig,
-    inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<Option<Source>, TrainError> {
-    let Some(data) = &config.test_data_config else {
-        return Ok(None);
-    };
-    open(data, config, inputs, settings, (0, false)).map(Some)
-}
-
-/// The training data of each trainer that this process plays.
-fn train_sources(
-    config: &TrainerConfig,
-    inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<Vec<Source>, TrainError> {
-    let data = config
-        .data_config
-        .as_ref()
-        .ok_or(TrainError::Configuration("names no training data"))?;
-    (0..settings.data.directories.len())
-        .map(|played| open(data, config, inputs, settings, (played, true)))
-        .collect()
-}
-
-/// Training and test data. Both are opened at the same time, because each waits for Python to start.
-fn all_sources(
-    config: &TrainerConfig,
-    inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<(Vec<Source>, Option<Source>), TrainError> {
-    std::thread::scope(|scope| {
-        let test = scope.spawn(|| test_source(config, inputs, settings));
-        let train = train_sources(config, inputs, settings);
-        let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok((train?, test?))
-    })
-}
-
-fn open(
-    data: &DataConfig,
-    config: &TrainerConfig,
-    inputs: &[InputSpec],
-    settings: &Settings,
-    (played, training): (usize, bool),
-) -> Result<Source, TrainError> {
-    let inputs = inputs.iter().map(|input| data::Input {
-        name: input.name.clone(),
-        size: input.size,
-    });
-    let inputs: Vec<_> = inputs.collect();
-    let files = &settings.data;
-    let options = data::Options {
-        seed: settings.seed,
-        trainer: settings.trainer + played as u32,
-        training,
-        batch_size: u64::try_from(config.opt_config.batch_size)
-            .unwrap_or(1)
-            .max(1),
-        directory: files.directories.get(played).cloned().unwrap_or_default(),
-        config_directory: settings.config_file.parent().map(Path::to_owned),
-        python: files.python.clone(),
-        package: files.package.clone(),
-        python_path: files.python_path.clone(),
-        workers: files.workers,
-    };
-    Ok(data::open(data, &inputs, &options)?)
-}
-
-fn evaluators(config: &TrainerConfig, inspector: &Inspector) -> Result<Evaluators, TrainError> {
-    let mut evaluators = Evaluators::new(model(config)?)?;
-    inspector.load_dictionaries(&mut evaluators)?;
-    Ok(evaluators)
-}
-
-fn tester(
-    config: &TrainerConfig,
-    settings: &Settings,
-    source: Source,
-    inspector: &Inspector,
-) -> Result<Tester, TrainError> {
-    let file = settings.passes.predict_file.clone();
-    let evaluators = evaluators(config, inspector)?;
-    Ok(Tester::new(source, evaluators, file))
 }
 
 fn save_dir(config: &TrainerConfig, settings: &Settings) -> PathBuf {
@@ -472,58 +364,6 @@ fn saver(config: &TrainerConfig, settings: &Settings) -> Saver {
         },
         replaces: passes.save_only_one.then_some(passes.saving_period),
     }
-}
-
-fn test(
-    config: &TrainerConfig,
-    settings: &Settings,
-    report: &mut dyn Report,
-) -> Result<(), TrainError> {
-    let mut network = network(config)?;
-    let source = test_source(config, network.inputs(), settings)?
-        .ok_or(TrainError::Configuration("names no test data"))?;
-    let mut inspector = inspector(config, settings)?;
-    let mut tester = tester(config, settings, source, &inspector)?;
-    for directory in models::to_test(&save_dir(config, settings), &settings.passes)? {
-        let directory = directory?;
-        let text = format!("Loading parameters from {}", directory.display());
-        report.line(Level::Info, "ParamUtil.cpp:60", &text);
-        let mut parameters = loading::draw(
-            parameter_configs(config),
-            network.parameters(),
-            settings.seed,
-        );
-        let missing = settings.passes.missing;
-        loading::load(&directory, network.parameters(), missing, &mut parameters)?;
-        if let Some(out) = &settings.passes.predict_output_dir {
-            let outputs = config
-                .model_config
-                .iter()
-                .flat_map(|m| m.output_layer_names.clone());
-            let outputs: Vec<_> = outputs.collect();
-            let written = predict::write(
-                &mut network,
-                &parameters,
-                &mut tester.source,
-                &outputs,
-                out,
-                settings.trainer,
-            )?;
-            report.line(
-                Level::Info,
-                "Tester.cpp:200",
-                &format!("wrote {}", written.display()),
-            );
-        } else {
-            let meter = tester.run(&mut network, &parameters, &mut inspector, report)?;
-            report.line(
-                Level::Info,
-                "Tester.cpp:115",
-                &meter.test_line(&tester.evaluators.line()),
-            );
-        }
-    }
-    Ok(())
 }
 
 fn check_gradient(

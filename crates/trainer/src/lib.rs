@@ -11,7 +11,7 @@
 //! - [`data`]: samples from data providers and native readers, in an order that only the seed decides.
 //! - [`updater`]: gradients to new values; [`rules`] and [`loading`] say how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
-//! - [`models`], [`testing`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`models`], [`testing`], [`gather`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`model`]: a finished model seen from outside.
 //! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`number`], [`log`]: what a trainer
 //!   says, in v1's words.
@@ -25,6 +25,7 @@
 pub mod checkgrad;
 pub mod data;
 pub mod error;
+pub mod gather;
 pub mod inspect;
 pub mod job;
 pub mod loading;

@@ -74,6 +74,8 @@ pub struct Passes {
     pub predict_output_dir: Option<PathBuf>,
     /// Write what evaluators of ranks (areas under the curve, orders of pairs) saw of the last test here.
     pub predict_file: Option<PathBuf>,
+    /// `--job=test`: add up what the evaluators of all trainers saw, through the servers.
+    pub distribute_test: bool,
     /// `--job=time`: take a new batch every round.
     pub feed_data: bool,
 }

@@ -8,6 +8,7 @@ use nn::{Evaluators, Network, Parameters, Pass};
 use crate::data::Source;
 use crate::error::TrainError;
 use crate::inspect::Inspector;
+use crate::log::Level;
 use crate::meter::Meter;
 use crate::report::Report;
 
@@ -60,6 +61,10 @@ impl Tester {
             inspector.evaluated(&mut self.evaluators, report)?;
             meter.add(cost, data.samples as u64);
             batch += 1;
+        }
+        if batch == 0 {
+            let text = "the test data have no samples";
+            report.line(Level::Warning, "Tester.cpp:110", text);
         }
         self.write_predictions()?;
         Ok(meter)

@@ -97,6 +97,10 @@ impl Trainer<'_> {
         self.evaluators.1.reset();
         self.waited = Duration::ZERO;
         let batches = self.batches(start, report)?;
+        // A trainer of several may have got an empty shard; alone it would only write down its first values.
+        if batches.1 == 0 && self.settings.remote.is_none() {
+            return Err(TrainError::NoSamples { pass });
+        }
         let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
         self.waited += begun.elapsed();

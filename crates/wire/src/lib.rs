@@ -24,6 +24,7 @@ pub mod channel;
 pub mod client;
 pub mod encoding;
 pub mod frame;
+pub mod gaps;
 pub mod handshake;
 pub mod ids;
 pub mod message;

@@ -25,7 +25,7 @@ pub struct Hot {
     pub step: Step,
     /// The table.
     pub table: TableId,
-    /// Rows in the payload.
+    /// Rows in the payload; of a dense push with gaps, its blocks.
     pub count: u32,
     /// Samples in the trainer's batch.
     pub samples: u64,

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::progress::{bytes_bar, human_bytes, set_total};
 use crate::data::archive::{self, Limits};
+use crate::data::carry;
 use crate::data::checksum::Checksum;
 use crate::data::fetch::{self, Fetched, Patience, Request};
 use crate::data::show::{self, Amount, Shown};
@@ -32,6 +33,12 @@ enum Action {
     Split(SplitArgs),
     /// Bring a file here from a URL or a path: resumed if it was interrupted, checked, unpacked.
     Fetch(FetchArgs),
+    /// Take in a folder that comes on standard input; the other end of `canoe job submit --data`.
+    #[command(hide = true)]
+    Receive {
+        /// Where it goes.
+        folder: PathBuf,
+    },
     /// Show files, shards, sizes, lines and the first samples of a job directory, folder or file.
     Show(ShowArgs),
 }
@@ -131,6 +138,11 @@ pub fn run(args: DataArgs) -> Result<()> {
     match args.action {
         Action::Split(args) => run_split(&args),
         Action::Fetch(args) => run_fetch(&args),
+        Action::Receive { folder } => Ok(carry::receive(
+            &folder,
+            &mut std::io::stdin().lock(),
+            &mut std::io::stdout().lock(),
+        )?),
         Action::Show(args) => run_show(&args),
     }
 }

@@ -200,7 +200,9 @@ fn finish(common: &CommonArgs, config: &str) -> Result<()> {
         eprintln!("split the training data into {shards} shards");
         eprintln!("try: canoe run {job} --nodes {shards} --config={config}");
     } else {
-        eprintln!("try: cd {job} && canoe train --config={config} --save_dir=output");
+        eprintln!(
+            "try: cd {job} && canoe train --config={config} --save_dir=output --num_passes=15"
+        );
     }
     Ok(())
 }

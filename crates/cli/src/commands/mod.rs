@@ -7,7 +7,6 @@ pub mod dashboard;
 pub mod data;
 pub mod demo;
 pub mod job;
-mod job_watch;
 pub mod model;
 pub mod node;
 mod progress;

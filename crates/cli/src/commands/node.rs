@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use launch::display::plain::Plain;
 use launch::event::JobEvent;
-use launch::local::Shutdown;
+use launch::local::{End, Shutdown};
 use launch::node::environment::Environment;
+use launch::node::health;
 use launch::node::run::{self as node, Start};
 
 use super::run::TELL_EVERY;
@@ -25,6 +26,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             return Ok(Exit::Code(launch::node::finish::code::USAGE));
         }
     };
+    if start.arguments.iter().any(|flag| flag == "--show_status") {
+        print!(
+            "{}",
+            health::ask(start.health_port).context("ask the node on this machine")?
+        );
+        return Ok(Exit::Success);
+    }
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for signals")?;
     let begun = std::time::Instant::now();
@@ -56,8 +64,15 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             eprintln!("{line}");
         }
     });
-    if let Err(error) = &ended {
-        eprintln!("canoe node: {:#}", Chain(error));
+    // The last line is what `canoe job status` shows of a pod that has failed.
+    match &ended {
+        Err(error) => eprintln!("canoe node: {:#}", Chain(error)),
+        Ok(End::Failed(cause)) => {
+            let last = cause.tail.iter().rfind(|line| !line.trim().is_empty());
+            let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
+            eprintln!("canoe node: {}{last}", cause.reason);
+        }
+        Ok(_) => {}
     }
     Ok(Exit::Code(node::exit_code(&ended)))
 }

@@ -61,8 +61,8 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         };
         say(level, text);
     };
-    if security::is_finished(&flags)? {
-        log(pserver::Level::Info, "the job has finished already");
+    if let Some(text) = security::just_finished(&flags)? {
+        log(pserver::Level::Info, &text);
         return Ok(Exit::Success);
     }
     let server = Arc::new(Server::start(config(&flags)?, Arc::new(log))?);

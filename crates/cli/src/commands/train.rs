@@ -49,12 +49,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         console.line(Level::Warning, "Flags.cpp:1", &warning);
     }
     let job = job(&flags)?;
-    if !flags.bool("local") && security::is_finished(&flags)? {
-        console.line(
-            Level::Info,
-            "Trainer.cpp:110",
-            "the job has finished already",
-        );
+    if !flags.bool("local")
+        && let Some(text) = security::just_finished(&flags)?
+    {
+        console.line(Level::Info, "Trainer.cpp:110", &text);
         return Ok(Exit::Success);
     }
     let save_dir = save_dir(&flags)?;
@@ -63,14 +61,13 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         Some(stage) => (stage.config.clone(), stage.directories.clone()),
         None => (config_file(&flags)?, vec![working_directory()?]),
     };
-    let python = PathBuf::from(flags.text("python_bin"));
-    let evaluated = config::evaluate(&config::EvaluateOptions {
+    let evaluated = config::evaluate_with_python(&config::EvaluateOptions {
         args: config_args(&flags),
-        python: Some(python.clone()),
+        python: Some(PathBuf::from(flags.text("python_bin"))),
         python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
-    let evaluated = match evaluated {
+    let (evaluated, python) = match evaluated {
         Ok(evaluated) => evaluated,
         Err(error) => {
             eprintln!("canoe: {:#}", anyhow::Error::from(error));
@@ -191,6 +188,10 @@ fn warnings(flags: &Flags) -> Vec<String> {
     let mut warnings = flags.warnings();
     if flags.bool("use_gpu") {
         warnings.push("--use_gpu=1 has no effect: training runs on the CPU".to_owned());
+    }
+    if flags.bool("distribute_test") && (flags.bool("local") || flags.text("job") != "test") {
+        let text = "--distribute_test has no effect without --job=test and --local=0";
+        warnings.push(text.to_owned());
     }
     warnings
 }
@@ -367,6 +368,7 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         model_list: path("model_list"),
         predict_output_dir: path("predict_output_dir"),
         predict_file: path("predict_file"),
+        distribute_test: flags.bool("distribute_test"),
         feed_data: flags.bool("feed_data"),
     })
 }

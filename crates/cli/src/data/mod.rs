@@ -5,12 +5,14 @@
 //! - [`fetch`]: a file from a URL or a path, resumed and checked.
 //! - [`checksum`]: SHA-256 of files.
 //! - [`archive`]: unpacks what was fetched, safely.
+//! - [`carry`]: a folder over a pipe, to a pod.
 //! - [`split`]: shards for the trainers, nothing lost or doubled.
 //! - [`show`]: what is there.
 //! - [`random`]: the seeded random numbers behind shuffles and generated data.
 //! - `parallel`: a few threads for a few files.
 
 pub mod archive;
+pub mod carry;
 pub mod checksum;
 pub mod fetch;
 mod parallel;

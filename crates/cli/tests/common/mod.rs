@@ -54,6 +54,33 @@ impl Folder {
         self.canoe_in("job", &[&args[..], more].concat())
     }
 
+    /// Writes a configuration `name` beside `original`, with some of its text replaced.
+    pub fn vary(&self, original: &str, name: &str, replacements: &[(&str, &str)]) {
+        let folder = self.path("job/quick_start");
+        let mut text = fs::read_to_string(folder.join(original)).unwrap();
+        for (from, to) in replacements {
+            assert!(text.contains(from), "{original} has no {from}");
+            text = text.replace(from, to);
+        }
+        fs::write(folder.join(name), text).unwrap();
+    }
+
+    /// Runs the job on nodes.
+    pub fn nodes(&self, nodes: u32, config: &str, more: &[&str]) -> Output {
+        let nodes = format!("--nodes={nodes}");
+        let args = ["run", "job", &nodes, "--config", config];
+        self.canoe(&[&args[..], more].concat())
+    }
+
+    /// Runs the job in one process that plays the nodes, saved under `save`.
+    pub fn played(&self, nodes: u32, config: &str, save: &str, more: &[&str]) -> Output {
+        let nodes = format!("--simulate_nodes={nodes}");
+        let config = format!("--config={config}");
+        let save = format!("--save_dir={}", self.path(save).display());
+        let args = ["train", &nodes, &config, &save, "--dot_period=0"];
+        self.canoe_in("job", &[&args[..], more].concat())
+    }
+
     /// The bytes of every parameter file of a pass directory, by name.
     pub fn parameters(&self, pass: &str) -> Vec<(String, Vec<u8>)> {
         parameters(&self.path(pass))

@@ -69,6 +69,27 @@ pub fn problems(job: &JobFile) -> Vec<String> {
         "trainerCount: must be at least 1".to_owned(),
     );
     check(job.image.trim().is_empty(), "image: is empty".to_owned());
+    check(
+        !matches!(
+            job.image_pull_policy.as_deref(),
+            None | Some("Always" | "IfNotPresent" | "Never")
+        ),
+        format!(
+            "imagePullPolicy: {:?} is not Always, IfNotPresent or Never",
+            job.image_pull_policy.as_deref().unwrap_or_default()
+        ),
+    );
+    check(
+        job.user == 0,
+        "user: 0 is root, which restricted pod security refuses".to_owned(),
+    );
+    check(
+        job.grace_seconds < 15,
+        format!(
+            "graceSeconds: {} is too short for a snapshot; take 15 or more",
+            job.grace_seconds
+        ),
+    );
     for (field, value) in quantities(job) {
         check(
             !is_quantity(value),

@@ -1,6 +1,6 @@
 //! The job file: what a user says about a job on a cluster. `job.yaml` in the job folder, or flags.
 //!
-//! Everything has a default except the volume, because nobody can guess where a cluster keeps data.
+//! Everything has a default but the name. The volume's is the claim that `canoe cluster up` installs.
 //! Unknown keys are errors: a key that is silently ignored is a wish that is silently not fulfilled.
 
 use std::collections::BTreeMap;
@@ -26,6 +26,9 @@ pub struct JobFile {
     /// Container image with the canoe binary and python3; best by digest.
     #[serde(default = "default_image")]
     pub image: String,
+    /// `Always`, `IfNotPresent` or `Never`; left out: the cluster's own rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<String>,
     /// Secrets for a private registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
@@ -56,10 +59,13 @@ pub struct JobFile {
     /// How nodes find each other.
     #[serde(default)]
     pub discovery: Discovery,
-    /// Where data, logs and models are.
-    #[serde(with = "yaml_serde::with::singleton_map")]
+    /// Where data, logs and models are; the claim `canoe-files` if left out.
+    #[serde(default, with = "yaml_serde::with::singleton_map")]
     #[schemars(with = "Volume")]
     pub volume: Volume,
+    /// User and group of all processes, not 0; who may write on the volume.
+    #[serde(default = "default_user")]
+    pub user: u32,
     /// What the data job does; left out: the shards are on the volume already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
@@ -72,6 +78,9 @@ pub struct JobFile {
     /// Taints that the nodes tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
+    /// Also run on machines that the cloud may take back; adds the tolerations of the known clouds.
+    #[serde(default)]
+    pub spot: bool,
     /// Name of a PriorityClass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
@@ -191,8 +200,19 @@ pub enum Volume {
     },
 }
 
+impl Default for Volume {
+    fn default() -> Self {
+        Self::Claim {
+            name: CLUSTER_CLAIM.to_owned(),
+        }
+    }
+}
+
+/// The claim that a cluster made by `canoe cluster up` has.
+pub const CLUSTER_CLAIM: &str = "canoe-files";
+
 /// What the data job does before the training.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Data {
     /// Archive or file to download into `data/` of the job's folder; left out: the data are there.
@@ -223,7 +243,7 @@ impl Default for Resources {
         Self {
             cpu: "1".to_owned(),
             memory: "2Gi".to_owned(),
-            disk: "10Gi".to_owned(),
+            disk: "4Gi".to_owned(),
         }
     }
 }
@@ -268,6 +288,10 @@ fn default_trainer_count() -> u32 {
 
 fn default_retries() -> u32 {
     6
+}
+
+fn default_user() -> u32 {
+    super::objects::USER
 }
 
 fn default_grace() -> u32 {
@@ -337,6 +361,7 @@ impl JobFile {
             namespace: default_namespace(),
             create_namespace: false,
             image: default_image(),
+            image_pull_policy: None,
             image_pull_secrets: Vec::new(),
             nodes: default_nodes(),
             config: None,
@@ -348,10 +373,12 @@ impl JobFile {
             args: Vec::new(),
             discovery: Discovery::default(),
             volume,
+            user: default_user(),
             data: None,
             resources: Resources::default(),
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            spot: false,
             priority_class: None,
             retries: default_retries(),
             grace_seconds: default_grace(),
@@ -373,7 +400,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_file_is_a_name_and_a_volume() {
+    fn the_shortest_file_is_a_name() {
+        let job = JobFile::parse("job.yaml", "name: ctr\n").unwrap();
+        assert_eq!(job, JobFile::new("ctr", Volume::default()));
+    }
+
+    #[test]
+    fn a_volume_may_be_named() {
         let job =
             JobFile::parse("job.yaml", "name: ctr\nvolume: {claim: {name: efsvol}}\n").unwrap();
         assert_eq!(
@@ -401,8 +434,8 @@ mod tests {
             error.contains("nodes") && error.contains("line 3"),
             "{error}"
         );
-        let error = parse("name: ctr\n");
-        assert!(error.contains("missing field `volume`"), "{error}");
+        let error = parse("nodes: 3\n");
+        assert!(error.contains("missing field `name`"), "{error}");
         let error = parse("name: ctr\nvolume: {nfs: {sever: x}}\n");
         assert!(
             error.contains("unknown field `sever`") && error.contains("line 2"),
@@ -463,6 +496,6 @@ mod tests {
             );
         }
         assert_eq!(schema["additionalProperties"], false);
-        assert_eq!(schema["required"], serde_json::json!(["name", "volume"]));
+        assert_eq!(schema["required"], serde_json::json!(["name"]));
     }
 }

@@ -53,6 +53,7 @@ pub fn gather(
         ConfigFrom::ConfigMap => folder::read(&config_dir)?,
         ConfigFrom::Volume => Files::new(),
     };
+    let config_folder = config_dir.clone();
     let in_job = config_dir
         .strip_prefix(folder)
         .ok()
@@ -66,6 +67,7 @@ pub fn gather(
         job,
         config: files,
         config_file: config.display().to_string(),
+        config_folder,
         credentials,
     })
 }

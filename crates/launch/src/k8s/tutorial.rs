@@ -21,7 +21,7 @@ pub fn files(inputs: &Inputs) -> Vec<(&'static str, String)> {
             .cloned()
             .collect()
     };
-    let data_name = objects::data_job_name(&inputs.job);
+    let data_name = objects::data_job_name(&inputs.job.name);
     let jobs = of_kind(&["Job"]);
     let (data, mut training): (Vec<Value>, Vec<Value>) = jobs
         .into_iter()

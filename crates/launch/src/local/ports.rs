@@ -1,10 +1,17 @@
-//! Free loopback ports: the kernel names them, and they stay reserved until the process starts.
+//! Free loopback ports, reserved until the process starts. They lie below those that the kernel gives to outgoing
+//! connections: one of these could otherwise sit on the port of a server that is being started again.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// How often the kernel is asked for a run of neighbouring ports before we give up.
+/// How often a run of neighbouring ports is looked for before we give up.
 const ATTEMPTS: usize = 200;
+/// The first port that is tried; many well-known ones lie below.
+const LOWEST: u16 = 10_240;
+/// Where the kernel's own choice begins, unless it says otherwise.
+const USUAL_RANGE: u16 = 32_768;
 
 /// Neighbouring ports, held by open listeners until this is dropped.
 #[derive(Debug)]
@@ -35,7 +42,22 @@ pub fn taken(first: u16, count: u16) -> bool {
         .any(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err())
 }
 
-fn any_port() -> io::Result<TcpListener> {
+/// The first port that outgoing connections may get.
+fn range_start(setting: &str) -> u16 {
+    let first = setting.split_whitespace().next();
+    first
+        .and_then(|port| port.parse().ok())
+        .unwrap_or(USUAL_RANGE)
+}
+
+/// A free port: any one below the kernel's range first, in the end whatever the kernel names.
+fn any_port(attempt: usize, count: u16) -> io::Result<TcpListener> {
+    let setting = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let end = range_start(&setting.unwrap_or_default()).saturating_sub(count);
+    if attempt < ATTEMPTS / 2 && end > LOWEST {
+        let draw = RandomState::new().hash_one(attempt) % u64::from(end - LOWEST);
+        return TcpListener::bind((Ipv4Addr::LOCALHOST, LOWEST + draw as u16));
+    }
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
@@ -45,8 +67,14 @@ fn port_of(listener: &TcpListener) -> io::Result<u16> {
 
 fn neighbours(count: u16) -> io::Result<(u16, Vec<TcpListener>)> {
     let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..ATTEMPTS {
-        let first = any_port()?;
+    for attempt in 0..ATTEMPTS {
+        let first = match any_port(attempt, count) {
+            Ok(first) => first,
+            Err(error) => {
+                last_error = error;
+                continue;
+            }
+        };
         let start = port_of(&first)?;
         let rest = (1..count).map(|offset| {
             let port = start
@@ -65,6 +93,13 @@ fn neighbours(count: u16) -> io::Result<(u16, Vec<TcpListener>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_range_is_read_or_guessed() {
+        assert_eq!(range_start("15000\t61000\n"), 15_000);
+        assert_eq!(range_start(""), USUAL_RANGE);
+        assert_eq!(range_start("all of them"), USUAL_RANGE);
+    }
 
     #[test]
     fn ports_are_held_until_dropped_and_free_after() {

@@ -44,7 +44,7 @@ impl ApiServer {
             format!("/api/v1/namespaces/{namespace}/pods?labelSelector=job-name%3D{job_name}");
         let answer = self
             .get(&path, token.trim(), authority.as_bytes())
-            .map_err(|error| NotYet::Later(format!("ask {}:{}: {error}", self.host, self.port)))?;
+            .map_err(|error| NotYet::Later(self.trouble(&error)))?;
         let (status, body) = split_answer(&answer)
             .ok_or_else(|| NotYet::Later("the API server's answer is not HTTP".to_owned()))?;
         judge(status, namespace)?;
@@ -53,6 +53,16 @@ impl ApiServer {
                 "the API server's answer is not a list of pods: {error}"
             ))
         })
+    }
+
+    fn trouble(&self, error: &io::Error) -> String {
+        let (host, port) = (&self.host, self.port);
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("{host}:{port} does not answer within {:?}", self.timeout)
+            }
+            _ => format!("ask {host}:{port}: {error}"),
+        }
     }
 
     fn account_file(&self, name: &str) -> Result<String, NotYet> {
@@ -77,11 +87,11 @@ impl ApiServer {
         } else {
             self.host.clone()
         };
-        write!(
-            stream,
+        let request = format!(
             "GET {path} HTTP/1.0\r\nHost: {host}:{}\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
             self.port
-        )?;
+        );
+        stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         match stream.take(LARGEST_ANSWER).read_to_end(&mut answer) {
             // Some servers close without TLS's goodbye; the length of the body is checked by its JSON.
@@ -300,7 +310,9 @@ mod tests {
             account_dir: account.path().into(),
             timeout: Duration::from_millis(50),
         };
-        assert!(matches!(api.pods("default", "ctr"), Err(NotYet::Later(_))));
+        assert!(
+            matches!(api.pods("default", "ctr"), Err(NotYet::Later(text)) if text.ends_with("does not answer within 50ms"))
+        );
     }
 
     proptest::proptest! {

@@ -4,16 +4,24 @@
 //! So each node leaves a marker in `output/node_<id>/` when its trainer has finished, and stays until
 //! all markers are there. A marker carries a name of the run, so that those of an earlier run with
 //! the same folder do not count.
+//!
+//! The servers let a trainer go only when all trainers have come to the end. So one marker means that the
+//! whole job is done: a node that is replaced after that has nothing left to do, and waiting for the
+//! last markers is a courtesy with a limit.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::event::Exit;
 use crate::local::End;
 
 const MARKER: &str = "finished";
+/// How long a node whose trainer has finished waits for the markers of the others. A shared file system may
+/// show them late.
+pub const COURTESY: Duration = Duration::from_secs(75);
 
 /// The markers of one run.
 #[derive(Debug)]
@@ -26,12 +34,10 @@ pub struct Markers {
 impl Markers {
     /// `token` tells this run from others; it cannot be read from the marker.
     pub fn new(output: PathBuf, nodes: u32, token: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        token.hash(&mut hasher);
         Self {
             output,
             nodes,
-            run: format!("{:016x}", hasher.finish()),
+            run: run_name(token),
         }
     }
 
@@ -62,9 +68,21 @@ impl Markers {
             .collect()
     }
 
+    /// Whether the job is over: one trainer was let go, so all have come to the end.
+    pub fn is_over(&self) -> bool {
+        self.missing().len() < self.nodes as usize
+    }
+
     fn is_there(&self, path: &Path) -> bool {
         fs::read_to_string(path).is_ok_and(|run| run == self.run)
     }
+}
+
+/// A name for the run that a token belongs to; it does not give the token away.
+pub fn run_name(token: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    token.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The exit codes of a node, which the Job's failure policy reads.

@@ -1,13 +1,34 @@
-//! Probes of a pod: `/healthz` (the node works), `/readyz` (its server can be used), `/status` (what it does).
+//! Probes of a pod: `/healthz` (the node works), `/readyz` (its server can be used), `/status` (what it does, as JSON).
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use crate::event::Role;
+use crate::status::Status;
+
 /// A node that has not moved for this long hangs: even the longest wait looks around more often.
 const HANGS: Duration = Duration::from_secs(60);
+
+/// What a node says about itself; `canoe job status` reads it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// Its id, once it has one.
+    pub node: Option<u32>,
+    /// What it does, for people.
+    pub does: String,
+    /// Whether its server can be used.
+    pub ready: bool,
+    /// Where its trainer is.
+    pub trainer: Option<Status>,
+    /// Where its server is.
+    pub pserver: Option<Status>,
+}
 
 /// What the probes see. Clones share it.
 #[derive(Debug, Clone)]
@@ -16,8 +37,7 @@ pub struct Health(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     moved: Instant,
-    ready: bool,
-    what: String,
+    shown: NodeStatus,
 }
 
 impl Health {
@@ -25,8 +45,10 @@ impl Health {
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             moved: Instant::now(),
-            ready: false,
-            what: "starting".to_owned(),
+            shown: NodeStatus {
+                does: "starting".to_owned(),
+                ..NodeStatus::default()
+            },
         })))
     }
 
@@ -45,17 +67,33 @@ impl Health {
 
     /// What it does, for people.
     pub fn does(&self, what: &str) {
-        self.with(|state| (state.moved, state.what) = (Instant::now(), what.to_owned()));
+        self.with(|state| (state.moved, state.shown.does) = (Instant::now(), what.to_owned()));
     }
 
     /// Whether its server can be used.
     pub fn ready(&self, ready: bool) {
-        self.with(|state| state.ready = ready);
+        self.with(|state| state.shown.ready = ready);
     }
 
-    /// Answers probes on this address in a thread of its own, until the process ends.
-    pub fn serve(&self, address: IpAddr, port: u16) -> io::Result<u16> {
-        let listener = TcpListener::bind(SocketAddr::new(address, port))?;
+    /// The node knows its id.
+    pub fn is_node(&self, id: u32) {
+        self.with(|state| state.shown.node = Some(id));
+    }
+
+    /// Where one of its processes is.
+    pub fn progress(&self, role: Role, status: Status) {
+        self.with(|state| match role {
+            Role::Trainer => state.shown.trainer = Some(status),
+            Role::Pserver => state.shown.pserver = Some(status),
+        });
+    }
+
+    /// Answers probes on all addresses in a thread of its own, until the process ends.
+    pub fn serve(&self, port: u16) -> io::Result<u16> {
+        // Both kinds of addresses if the machine has both.
+        let any = |address| TcpListener::bind(SocketAddr::new(address, port));
+        let listener = any(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+            .or_else(|_| any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))?;
         let port = listener.local_addr()?.port();
         let health = self.clone();
         thread::Builder::new()
@@ -94,14 +132,17 @@ impl Health {
             match path {
                 "/healthz" if still > HANGS => (
                     "503 Service Unavailable",
-                    format!("no move for {} s: {}\n", still.as_secs(), state.what),
+                    format!("no move for {} s: {}\n", still.as_secs(), state.shown.does),
                 ),
                 "/healthz" => ("200 OK", "ok\n".to_owned()),
-                "/readyz" if !state.ready => {
-                    ("503 Service Unavailable", format!("{}\n", state.what))
+                "/readyz" if !state.shown.ready => {
+                    ("503 Service Unavailable", format!("{}\n", state.shown.does))
                 }
                 "/readyz" => ("200 OK", "ready\n".to_owned()),
-                "/status" => ("200 OK", format!("{}\n", state.what)),
+                "/status" => (
+                    "200 OK",
+                    serde_json::to_string(&state.shown).unwrap_or_default() + "\n",
+                ),
                 _ => (
                     "404 Not Found",
                     "there are /healthz, /readyz and /status\n".to_owned(),
@@ -115,6 +156,20 @@ impl Default for Health {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Asks the node on this machine for its status: what `canoe node --show_status` prints.
+pub fn ask(port: u16) -> io::Result<String> {
+    let limit = Duration::from_secs(5);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(1 << 20).read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
+    body.map(str::to_owned)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The path of a GET request.
@@ -144,7 +199,7 @@ mod tests {
     #[test]
     fn probes_see_what_the_node_does() {
         let health = Health::new();
-        let port = health.serve("127.0.0.1".parse().unwrap(), 0).unwrap();
+        let port = health.serve(0).unwrap();
         assert!(get(port, "/healthz").starts_with("HTTP/1.0 200"));
         health.does("copying the shard");
         let answer = get(port, "/readyz");
@@ -155,6 +210,14 @@ mod tests {
         health.ready(true);
         assert!(get(port, "/readyz?x=1").starts_with("HTTP/1.0 200"));
         assert!(get(port, "/other").starts_with("HTTP/1.0 404"));
+        health.is_node(2);
+        let trainer = Status {
+            batch: Some(7),
+            ..Status::default()
+        };
+        health.progress(Role::Trainer, trainer.clone());
+        let shown: NodeStatus = serde_json::from_str(&ask(port).unwrap()).unwrap();
+        assert_eq!((shown.node, shown.trainer), (Some(2), Some(trainer)));
     }
 
     #[test]

@@ -15,7 +15,11 @@
 //! - [`patience`]: waiting for a condition.
 //! - [`stage`]: shard and configuration to local disk.
 //! - [`plan`]: command lines of the two processes. Pure.
+//! - [`prepare`]: from the variables to the plan.
 //! - [`finish`]: staying until all peers have finished, and what the exit code says.
+//! - [`farewell`]: going when asked to, if possible after a snapshot. Pure.
+//! - [`rollcall`]: `podlist` while the job runs.
+//! - [`work`]: the two processes as the supervisor sees them.
 //! - [`health`]: what probes are answered.
 //! - [`start`]: the arguments of `canoe node`.
 //! - [`run`]: all of it in order.
@@ -23,10 +27,14 @@
 pub mod api;
 pub mod discover;
 pub mod environment;
+pub mod farewell;
 pub mod finish;
 pub mod health;
 pub mod patience;
 pub mod plan;
+mod prepare;
+pub mod rollcall;
 pub mod run;
 pub mod stage;
 pub mod start;
+mod work;

@@ -103,6 +103,9 @@ impl NodePlan {
         let mut args = vec!["pserver".to_owned(), format!("--port={}", environment.port)];
         args.push(format!("--nics={}", environment.nic));
         args.extend(self.common_args());
+        let concerns_servers =
+            |flag: &&String| flag.trim_start_matches('-').starts_with("peer_timeout=");
+        args.extend(self.trainer_flags.iter().filter(concerns_servers).cloned());
         args.push(format!("--server_id={}", self.peers.own));
         args.push(format!("--status_port={}", self.status_ports.0));
         args

@@ -73,6 +73,10 @@ pub fn copy_folder(
     list(from, Path::new(""), &mut files)?;
     let total = files.iter().map(|file| file.size).sum();
     let mut done = 0;
+    fs::create_dir_all(to).map_err(|source| StageError::Write {
+        path: to.to_owned(),
+        source,
+    })?;
     for file in &files {
         let (source, copy) = (from.join(&file.path), to.join(&file.path));
         if let Some(folder) = copy.parent() {

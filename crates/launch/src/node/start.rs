@@ -13,7 +13,7 @@ use crate::k8s::job::Discovery;
 use crate::k8s::objects::HEALTH_PORT;
 
 /// The node's own flags and what they mean, for help texts.
-pub const FLAGS: [(&str, &str); 4] = [
+pub const FLAGS: [(&str, &str); 6] = [
     (
         "--discovery=indexed|podlist",
         "how nodes find each other (indexed)",
@@ -26,6 +26,14 @@ pub const FLAGS: [(&str, &str); 4] = [
     (
         "--grace=SECONDS",
         "from SIGTERM to SIGKILL of server and trainer (50)",
+    ),
+    (
+        "--account_dir=DIR",
+        "token and ca.crt of the service account, for podlist (where Kubernetes puts them)",
+    ),
+    (
+        "--show_status",
+        "print what the node on this machine does, as JSON, and end",
     ),
 ];
 
@@ -89,6 +97,7 @@ impl Start {
                 }
             }
             "health_port" => self.health_port = value.parse().map_err(|_| wrong("a port"))?,
+            "account_dir" => self.account_dir = PathBuf::from(value),
             "patience" => self.patience = seconds()?,
             "grace" => self.grace = seconds()?,
             _ => return Ok(false),

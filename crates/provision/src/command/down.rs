@@ -36,6 +36,8 @@ pub struct DownReport {
     pub kept: Vec<Remains>,
     /// What AWS still lists but what costs nothing.
     pub free: Vec<Remains>,
+    /// File systems and keys that went although no stack owned them; the cluster file may name them.
+    pub forgotten: Vec<String>,
 }
 
 /// Takes everything away. Can be interrupted and run again.
@@ -74,6 +76,7 @@ pub async fn down(
         data_kept: false,
     };
     let mut attempts = 0;
+    let mut forgotten = Vec::new();
     loop {
         let step = next(&inventory, wishes);
         if step == DownStep::Done {
@@ -84,9 +87,14 @@ pub async fn down(
             retry_or_fail(error, attempts, options.pace, sink).await?;
         }
         wishes.data_kept |= step == DownStep::KeepData;
+        if let DownStep::RemoveFileSystems(ids) | DownStep::RemoveKeys(ids) = step {
+            forgotten.extend(ids);
+        }
         inventory = look(cloud, spec).await?;
     }
-    sweep(cloud, spec, &kept_ids, options.keep_data, sink).await
+    let mut report = sweep(cloud, spec, &kept_ids, options.keep_data, sink).await?;
+    report.forgotten = forgotten;
+    Ok(report)
 }
 
 /// AWS releases some things slowly (interfaces, groups); a few more tries are normal.
@@ -108,7 +116,7 @@ async fn retry_or_fail(
         "{error}; trying again ({attempts} of {})",
         pace.delete_attempts
     )));
-    sleep(pace.poll).await;
+    sleep(pace.poll * 2u32.pow(attempts.min(6))).await; // a load balancer's interfaces take minutes to go
     Ok(())
 }
 
@@ -374,7 +382,11 @@ async fn sweep(
         sink.talk(Talk::Step(format!(
             "nothing{other} that costs money is left"
         )));
-        return Ok(DownReport { kept, free });
+        return Ok(DownReport {
+            kept,
+            free,
+            forgotten: Vec::new(),
+        });
     }
     let words = |remains: &Remains| format!("{} {}: {}", remains.what, remains.arn, remains.remedy);
     Err(CommandError::Leftovers(costly.iter().map(words).collect()))

@@ -53,7 +53,7 @@ pub async fn status(
         endpoint: None,
         nodes_ready: None,
         nodes_wanted: spec.workers.count,
-        file_system: None,
+        file_system: spec.storage.file_system_id.clone(),
         access_point: None,
         hours,
         cost_hourly: estimate.hourly(),

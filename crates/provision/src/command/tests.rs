@@ -179,7 +179,11 @@ async fn data_and_key_stay_when_asked_to() {
         .await
         .unwrap();
     assert_eq!(up.file_system, "demo-storage.FileSystemId");
-    run_down_of(&cloud, &again, false).await.unwrap();
+    let report = run_down_of(&cloud, &again, false).await.unwrap();
+    assert_eq!(
+        report.forgotten,
+        ["demo-storage.FileSystemId".to_owned(), key.clone()]
+    );
     assert!(names(&cloud).is_empty());
     cloud.with(|account| {
         assert!(

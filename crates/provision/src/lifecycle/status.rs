@@ -79,6 +79,9 @@ impl Status {
             ));
         }
         if self.is_absent() {
+            if let Some(id) = &self.file_system {
+                lines.push(format!("files     {id} is kept, and costs"));
+            }
             lines.push("nothing exists; `canoe cluster up` makes it".to_owned());
             return lines;
         }

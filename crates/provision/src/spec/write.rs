@@ -86,6 +86,26 @@ pub fn with_text(text: &str, path: &str, value: &str) -> Option<String> {
     (read.pointer(&pointer)? == value).then_some(edited)
 }
 
+/// The file `text` with the line of `path` commented out; as it is when there is no such line.
+pub fn without(text: &str, path: &str) -> String {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let Ok(before) = crate::yaml::parse(text) else {
+        return text.to_owned();
+    };
+    let line = before.value.pointer(&pointer).and(before.line(path));
+    let key = path.rsplit('.').next().unwrap_or(path);
+    let edit = |(number, old): (usize, &str)| {
+        let bare = old.trim_start();
+        if Some(number) == line && bare.starts_with(&format!("{key}:")) {
+            format!("{}# {bare}", &old[..old.len() - bare.len()])
+        } else {
+            old.to_owned()
+        }
+    };
+    let lines: Vec<String> = (1..).zip(text.split('\n')).map(edit).collect();
+    lines.join("\n")
+}
+
 fn entry(out: &mut String, field: &Field, key: &str, indent: &str, value: Option<&Value>) {
     if indent.is_empty() {
         out.push('\n');
@@ -188,6 +208,9 @@ mod tests {
                 .as_deref(),
             Some(arn)
         );
+        let gone = without(&kept, "storage.fileSystemId");
+        assert_eq!(read(&gone).unwrap().0.storage.file_system_id, None);
+        assert_eq!(without(&gone, "storage.fileSystemId"), gone);
         let bare = "storage:\n  uid: 5\n";
         assert_eq!(
             with_text(bare, "storage.fileSystemId", "fs-1").unwrap(),

@@ -13,6 +13,7 @@ pub struct Source<'a> {
 
 /// Calls `update(slot, gradient)` once for each distinct row, ascending; the gradient of a row that several have is
 /// the first one's, plus the second one's, and so on, in the order of `sources`. `sum` is as long as a row.
+#[inline(always)]
 pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut(u32, &[f32])) {
     let cols = sum.len();
     if let [only] = sources {
@@ -51,6 +52,7 @@ pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut
 }
 
 /// The usual case of two trainers, without a search for the lowest.
+#[inline(always)]
 fn two(
     first: &Source<'_>,
     second: &Source<'_>,
@@ -81,6 +83,7 @@ fn two(
     }
 }
 
+#[inline(always)]
 fn take<'a>(source: &mut Source<'a>, cols: usize) -> (u32, &'a [f32]) {
     let slot = source.slots[0];
     let (gradient, rest) = source.gradients.split_at(cols);

@@ -14,7 +14,7 @@ pub mod shard;
 
 use crate::table::Table;
 use merge::Source;
-use optim::{Progress, Step};
+use optim::{Progress, Scattered, Step};
 use region::Region;
 use shard::Shard;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -370,11 +370,13 @@ impl SparsePiece {
             }
             wire::prefetch::slice(source.gradients);
         }
-        let mut update = |slot: u32, gradient: &[f32]| {
-            let (mark, row) = shard.touch(slot, region);
-            table.rule.update_row(step, row, mark, gradient);
+        let rows = Merged {
+            shard,
+            region,
+            sources,
+            sum,
         };
-        merge::each(sources, sum, &mut update);
+        table.rule.update_scattered(step, rows);
     }
 
     fn enter(&self, run: &Run) -> MutexGuard<'_, Shard> {
@@ -472,6 +474,26 @@ impl SparsePiece {
             numbers.copy_from_slice(&row[1..]);
         }
         Ok(())
+    }
+}
+
+/// The rows of one shard that a step touches, with the sums of their gradients.
+struct Merged<'a, 'b> {
+    shard: &'a mut Shard,
+    region: &'a Region,
+    sources: &'a mut [Source<'b>],
+    sum: &'a mut [f32],
+}
+
+impl Scattered for Merged<'_, '_> {
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(&mut u32, &mut [f32], &[f32])) {
+        let (shard, region) = (self.shard, self.region);
+        let mut update = |slot: u32, gradient: &[f32]| {
+            let (mark, row) = shard.touch(slot, region);
+            f(mark, row, gradient);
+        };
+        merge::each(self.sources, self.sum, &mut update);
     }
 }
 

@@ -136,7 +136,8 @@ const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); \
 fn command(python: &Python) -> Command {
     let mut command = Command::new(&python.program);
     command
-        .args(["-c", START])
+        // -S: third-party packages are found when they are asked for, which takes most of the start away.
+        .args(["-S", "-c", START])
         .arg(&python.package)
         .current_dir(&python.directory)
         .env("PYTHONHASHSEED", "0")

@@ -3,15 +3,23 @@
 use super::config::Error;
 use super::{Fault, Session};
 use crate::frame::Kind;
+use crate::gaps;
 use crate::ids::TableId;
 use crate::message::{Hot, View};
 use crate::shard::{Block, Topology, blocks_of};
 use crate::spec::JobSpec;
 
+/// Tables with fewer values are sent whole.
+const WORTH_A_LOOK: u64 = 1 << 16;
+/// How many pushes of a table that had no gaps go out before it is looked at again.
+const PATIENCE: u32 = 15;
+
 /// Which blocks of which dense table lie on which service.
 #[derive(Debug)]
 pub(super) struct DenseMap {
     services: u32,
+    /// Pushes of each table that are not looked at for gaps.
+    patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
     blocks: Vec<Vec<Vec<Block>>>,
 }
@@ -26,8 +34,17 @@ impl DenseMap {
         });
         Self {
             services,
+            patience: vec![0; spec.tables.len()],
             blocks: blocks.collect(),
         }
+    }
+
+    /// Whether to look for gaps in this push.
+    fn look(&mut self, table: TableId, len: u64) -> bool {
+        let patience = &mut self.patience[table.index()];
+        let tired = *patience == 0;
+        *patience = patience.saturating_sub(1);
+        tired && len >= WORTH_A_LOOK
     }
 
     pub(super) fn blocks(&self, table: TableId, service: u32) -> &[Block] {
@@ -35,6 +52,27 @@ impl DenseMap {
             .get(service as usize)
             .map_or(&[], Vec::as_slice)
     }
+}
+
+/// Takes the gaps out of the blocks of a gradient; false if there are too few to be worth it.
+fn pack<'a>(
+    blocks: impl Iterator<Item = &'a [f32]>,
+    masks: &mut Vec<u64>,
+    packed: &mut Vec<f32>,
+) -> bool {
+    masks.clear();
+    packed.clear();
+    let mut seen = 0;
+    for block in blocks {
+        let mask = gaps::mask(block);
+        masks.push(mask);
+        gaps::pack(block, mask, packed);
+        seen += block.len();
+        if seen >= WORTH_A_LOOK as usize && packed.len() * 2 > seen {
+            return false;
+        }
+    }
+    packed.len() * 2 <= seen
 }
 
 impl Session {
@@ -60,8 +98,10 @@ impl Session {
             samples: self.samples,
             ..self.hot()
         };
+        let mut look = self.dense.look(table, gradient.len() as u64);
         let encoding = self.dialer.config.encoding;
         let first = self.dialer.config.trainer.0 * self.topology.ports;
+        let mut masks = Vec::new();
         for turn in 0..self.dense.services {
             // Trainers begin at different servers, so that not all knock at the same one.
             let service = (first + turn) % self.dense.services;
@@ -73,7 +113,21 @@ impl Session {
             let runs = blocks
                 .iter()
                 .map(|block| &gradient[block.start..block.start + block.len]);
+            if look && pack(runs.clone(), &mut masks, &mut self.scratch) {
+                let hot = Hot {
+                    count: blocks.len() as u32,
+                    ..hot
+                };
+                let packed = std::iter::once(self.scratch.as_slice());
+                let masks = bytemuck::cast_slice(&masks);
+                self.lines[line].send_values(Kind::PushDense, encoding, &hot, masks, packed)?;
+                continue;
+            }
             self.lines[line].send_values(Kind::PushDense, encoding, &hot, &[], runs)?;
+            if look {
+                self.dense.patience[table.index()] = PATIENCE;
+                look = false;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `canoe bench`: reproducible measurements. Each prints one JSON object on standard output.
 
+mod job;
 mod ps;
 mod train;
 
@@ -32,10 +33,19 @@ pub fn run(args: BenchArgs) -> anyhow::Result<Exit> {
 
 /// CPU time of this process, user and system, in seconds.
 fn cpu_seconds() -> f64 {
+    used(libc::RUSAGE_SELF)
+}
+
+/// CPU time of all processes that this one has started and that have ended, and theirs.
+fn children_cpu_seconds() -> f64 {
+    used(libc::RUSAGE_CHILDREN)
+}
+
+fn used(whose: libc::c_int) -> f64 {
     // SAFETY: `rusage` is plain data for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is valid for the call.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    unsafe { libc::getrusage(whose, &mut usage) };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }

@@ -1,16 +1,31 @@
-//! `canoe bench ps`: rounds of dense pushes and pulls, and of sparse ones, beside a plain stream in the same run.
+//! `canoe bench ps`: rounds of dense pushes and pulls beside a plain stream in the same run, of sparse ones, and whole
+//! jobs.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use pserver::bench::Transport;
 use pserver::bench::dense::Dense;
 use pserver::bench::sparse::Sparse;
 
+use super::job::{self, Model};
 use crate::exit::Exit;
+use crate::table::{Align, Table};
 
 /// Arguments of `canoe bench ps`.
 #[derive(Debug, Args)]
 pub struct PsBench {
     #[command(subcommand)]
     workload: Workload,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// One object.
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -20,6 +35,9 @@ enum Workload {
         /// Rounds that are counted.
         #[arg(long)]
         rounds: Option<u32>,
+        /// Over TCP, as between hosts, instead of the unix sockets of one host.
+        #[arg(long)]
+        tcp: bool,
     },
     /// W4: 100,000 rows of 16 numbers pulled and pushed a step, AdaGrad on the server.
     Sparse {
@@ -32,12 +50,21 @@ enum Workload {
     },
     /// One client, 10,000 rows of 16 numbers: how long a pull and a push take.
     Latency,
+    /// The quick_start demo on 2 nodes, each a server and a trainer with one thread, beside one process.
+    Job {
+        /// Which network.
+        #[arg(long, value_enum, default_value_t = Model::Lr)]
+        model: Model,
+        /// Pairs of runs whose median counts.
+        #[arg(long, default_value_t = 3)]
+        repeats: u32,
+    },
 }
 
 /// Runs the measurement.
 pub fn run(bench: &PsBench) -> anyhow::Result<Exit> {
     let result = match bench.workload {
-        Workload::Dense { rounds } => dense(rounds)?,
+        Workload::Dense { rounds, tcp } => dense(rounds, tcp)?,
         Workload::Sparse { rows, steps } => {
             let standard = Sparse::default();
             sparse(&Sparse {
@@ -47,14 +74,40 @@ pub fn run(bench: &PsBench) -> anyhow::Result<Exit> {
             })?
         }
         Workload::Latency => sparse(&Sparse::latency())?,
+        Workload::Job { model, repeats } => job::run(model, repeats)?,
     };
-    println!("{result}");
+    match bench.output {
+        Output::Json => println!("{result}"),
+        Output::Table => print!("{}", table(&result)),
+    }
     Ok(Exit::Success)
 }
 
-fn dense(rounds: Option<u32>) -> anyhow::Result<serde_json::Value> {
+/// The figures of a result, one a line.
+fn table(result: &serde_json::Value) -> Table {
+    let mut table = Table::new(&[("figure", Align::Left), ("value", Align::Right)]);
+    for (name, value) in result.as_object().into_iter().flatten() {
+        let text = match value {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Number(number) if number.is_f64() => {
+                let number = number.as_f64().unwrap_or(f64::NAN);
+                if number.abs() < 1000.0 {
+                    format!("{number:.3}")
+                } else {
+                    format!("{number:.0}")
+                }
+            }
+            other => other.to_string(),
+        };
+        table.row([name.replace('_', " "), text]);
+    }
+    table
+}
+
+fn dense(rounds: Option<u32>, tcp: bool) -> anyhow::Result<serde_json::Value> {
     let standard = Dense::default();
     let dense = Dense {
+        transport: if tcp { Transport::Tcp } else { Transport::Unix },
         rounds: rounds.unwrap_or(standard.rounds),
         ..standard
     };
@@ -62,6 +115,7 @@ fn dense(rounds: Option<u32>) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::json!({
         "bench": "ps dense",
         "values": dense.values,
+        "transport": if tcp { "tcp" } else { "unix" },
         "gb_per_s": result.bytes_per_second / 1e9,
         "gb_per_cpu_s": result.bytes_per_cpu_second / 1e9,
         "median_round_s": result.median_round,

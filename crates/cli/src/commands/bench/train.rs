@@ -69,6 +69,7 @@ fn settings(bench: &TrainBench, save_dir: PathBuf) -> anyhow::Result<Settings> {
             model_list: None,
             predict_output_dir: None,
             predict_file: None,
+            distribute_test: false,
             feed_data: false,
         },
         reporting: Reporting {

@@ -209,6 +209,9 @@ pub(super) struct InitArgs {
     /// Your own KMS key.
     #[arg(long)]
     pub(super) kms_key_arn: Option<String>,
+    /// How the shared file system is paid for and how fast it is.
+    #[arg(long, value_enum, default_value = "elastic")]
+    pub(super) efs_throughput: ThroughputArg,
     /// A file system that is there already.
     #[arg(long)]
     pub(super) file_system_id: Option<String>,
@@ -224,6 +227,14 @@ pub(super) struct InitArgs {
     /// Replace an existing cluster.yaml.
     #[arg(long)]
     pub(super) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ThroughputArg {
+    /// Pay per byte moved, fast from the first byte.
+    Elastic,
+    /// Speed grows with what is stored.
+    Bursting,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

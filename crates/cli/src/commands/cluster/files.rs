@@ -8,13 +8,14 @@ use provision::assets::{AssetFolder, write_whole};
 use provision::aws::Aws;
 use provision::cloud::Cloud as _;
 use provision::lifecycle::leftovers::Remains;
-use provision::spec::{self, Mode};
+use provision::spec::{self, ClusterSpec, Mode};
 use provision::template::{Render, render};
 use provision::user_data::UserData;
 use provision::{cost, credentials, kubeconfig, policy, yaml};
 use serde_json::Value;
 
 use super::args::{Output, RenderCommand};
+use super::terminal::show;
 use super::{load, print_json};
 use crate::exit::Exit;
 
@@ -64,7 +65,7 @@ pub(super) fn print_cost(folder: &AssetFolder, output: Output) -> anyhow::Result
         return print_json(&serde_json::to_value(&estimate)?);
     }
     for line in estimate.lines() {
-        println!("{line}");
+        show(&line);
     }
     Ok(Exit::Success)
 }
@@ -187,6 +188,27 @@ pub(super) fn forget_kubeconfig(folder: &AssetFolder, name: &str) -> anyhow::Res
         write_kubeconfig(&target, &left)?;
         eprintln!("took {name} out of {}", target.display());
     }
+    Ok(())
+}
+
+/// Takes out of cluster.yaml what has gone, so that the next `up` makes its own.
+pub(super) fn forget_data(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+    gone: &[String],
+) -> anyhow::Result<()> {
+    let named = [
+        ("storage.fileSystemId", &spec.storage.file_system_id),
+        ("kmsKeyArn", &spec.kms_key_arn),
+    ];
+    let mut text = folder.read_spec()?;
+    for (path, value) in named {
+        if value.as_ref().is_some_and(|value| gone.contains(value)) {
+            text = spec::write::without(&text, path);
+            eprintln!("cluster.yaml: {path} is commented out");
+        }
+    }
+    folder.update_spec(&text)?;
     Ok(())
 }
 

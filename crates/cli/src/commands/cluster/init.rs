@@ -7,11 +7,12 @@ use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
 use provision::aws::Aws;
 use provision::cloud::Cloud as _;
-use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode};
+use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode, Throughput};
 
-use super::args::{EgressArg, InitArgs};
+use super::args::{EgressArg, InitArgs, ThroughputArg};
 use super::questions::{Dialogue, unknown_zone};
 use super::shown;
+use super::terminal::tell;
 use crate::exit::Exit;
 
 /// How long to wait for the account's list of zones; `validate` asks again.
@@ -156,6 +157,10 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
     }
     spec.ssh_key_name = init.ssh_key;
     spec.kms_key_arn = init.kms_key_arn;
+    spec.storage.throughput = match init.efs_throughput {
+        ThroughputArg::Elastic => Throughput::Elastic,
+        ThroughputArg::Bursting => Throughput::Bursting,
+    };
     spec.storage.file_system_id = init.file_system_id;
     spec.dns.external_name = init.external_dns_name;
     spec.dns.hosted_zone_id = init.hosted_zone_id;
@@ -176,7 +181,7 @@ async fn offered_zones(region: &str) -> Vec<String> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in 5 s".to_owned(),
     };
-    eprintln!("note: zones are not checked yet: {reason}");
+    tell(&format!("note: zones are not checked yet: {reason}"));
     Vec::new()
 }
 
@@ -193,7 +198,7 @@ async fn own_address() -> Option<String> {
     match provision::aws::address::own_address().await {
         Ok(address) => Some(address.to_string()),
         Err(error) => {
-            eprintln!("warning: your own address is not known: {error}");
+            tell(&format!("warning: your own address is not known: {error}"));
             None
         }
     }

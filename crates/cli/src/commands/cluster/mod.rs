@@ -18,7 +18,7 @@ use provision::command::stack::Review;
 use provision::command::up::{UpOptions, up};
 use provision::command::validate::{Verdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
-use provision::spec::{self, ClusterSpec, Mode, Severity};
+use provision::spec::{self, ClusterSpec, Mode, Problem, Severity};
 use provision::{cost, credentials, lifecycle, manifests};
 use serde_json::Value;
 
@@ -27,10 +27,11 @@ pub use args::ClusterArgs;
 use crate::exit::Exit;
 use args::{ClusterCommand, Output};
 use files::{
-    forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data, render_files,
+    forget_data, forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data,
+    render_files,
 };
 use init::init_file;
-use terminal::Terminal;
+use terminal::{Terminal, show, tell};
 
 /// Runs the command.
 pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
@@ -87,7 +88,7 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             kubectl,
             poll,
         } => {
-            let spec = load(&folder)?;
+            let spec = load_warily(&folder)?;
             make(&folder, &spec, yes, poll).await?;
             finish(&folder, &spec, merge, (!no_wait).then_some(kubectl)).await
         }
@@ -142,18 +143,23 @@ fn pace(poll: f64) -> Pace {
 
 /// Reads cluster.yaml; problems are printed with their lines.
 fn load(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
-    let text = folder.read_spec()?;
-    understood(&text, &folder.path("cluster.yaml").display().to_string())
+    Ok(understood(folder, &folder.read_spec()?)?.0)
 }
 
-fn understood(text: &str, file: &str) -> anyhow::Result<ClusterSpec> {
+/// The same, and warnings are printed too: for the commands where it is time to think twice.
+fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
+    let (spec, warnings) = understood(folder, &folder.read_spec()?)?;
+    let file = folder.path("cluster.yaml").display().to_string();
+    for warning in warnings {
+        tell(&format!("warning: {}", warning.text(&file)));
+    }
+    Ok(spec)
+}
+
+fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, Vec<Problem>)> {
+    let file = folder.path("cluster.yaml").display().to_string();
     match spec::read(text) {
-        Ok((spec, warnings)) => {
-            for warning in warnings {
-                eprintln!("warning: {}", warning.text(file));
-            }
-            Ok(spec)
-        }
+        Ok(good) => Ok(good),
         Err(problems) => {
             for problem in &problems {
                 let word = if problem.severity == Severity::Error {
@@ -161,7 +167,7 @@ fn understood(text: &str, file: &str) -> anyhow::Result<ClusterSpec> {
                 } else {
                     "warning"
                 };
-                eprintln!("{word}: {}", problem.text(file));
+                tell(&format!("{word}: {}", problem.text(&file)));
             }
             bail!("{file} cannot be used; correct the lines above")
         }
@@ -173,7 +179,7 @@ async fn validate(
     only_offline: bool,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+    let spec = load_warily(folder)?;
     let faults = offline(&spec);
     let checks = if only_offline {
         Vec::new()
@@ -189,7 +195,7 @@ async fn validate(
         )?;
     } else {
         for fault in &faults {
-            println!("FAIL     template: {fault}");
+            show(&format!("FAIL     template: {fault}"));
         }
         println!(
             "{:<8} template rules",
@@ -201,10 +207,10 @@ async fn validate(
                 Verdict::Fail => "FAIL",
                 Verdict::Unknown => "unknown",
             };
-            println!("{word:<8} {}: {}", check.what, check.text);
+            show(&format!("{word:<8} {}: {}", check.what, check.text));
         }
         for line in estimate.lines() {
-            println!("cost     {line}");
+            show(&format!("cost     {line}"));
         }
     }
     Ok(if good { Exit::Success } else { Exit::Failure })
@@ -218,7 +224,7 @@ async fn make(
 ) -> anyhow::Result<()> {
     let estimate = cost::estimate(spec);
     eprintln!(
-        "cluster {} in {}: about {:.2} USD an hour (estimate, list prices of {})",
+        "cluster {} in {}: about {:.2} USD an hour (estimate, prices of {})",
         spec.name,
         spec.region,
         estimate.hourly(),
@@ -243,7 +249,7 @@ async fn make(
 fn explain<T>(result: Result<T, CommandError>) -> anyhow::Result<T> {
     if let Err(CommandError::Unfit(lines) | CommandError::Leftovers(lines)) = &result {
         for line in lines {
-            eprintln!("  {line}");
+            tell(&format!("  {line}"));
         }
     }
     Ok(result?)
@@ -332,7 +338,7 @@ async fn show_status(
         print_json(&serde_json::to_value(&view)?)?;
     } else {
         for line in view.lines() {
-            println!("{line}");
+            show(&line);
         }
     }
     Ok(if view.is_up() {
@@ -358,10 +364,13 @@ async fn scale(folder: &AssetFolder, workers: u32, yes: bool, poll: f64) -> anyh
     let before = folder.read_spec()?;
     let after = spec::write::with_workers(&before, workers)
         .context("cluster.yaml has no line `count: N` to edit")?;
-    let spec = understood(&after, &folder.path("cluster.yaml").display().to_string())?;
+    let (spec, _) = understood(folder, &after)?;
     folder.update_spec(&after)?;
     match make(folder, &spec, yes, poll).await {
-        Ok(()) => eprintln!("{workers} workers; cluster.yaml says so too"),
+        Ok(()) => {
+            eprintln!("{workers} workers are asked for; cluster.yaml says so too");
+            eprintln!("see them come with {}", shown(folder, "status"));
+        }
         Err(error) if matches!(error.downcast_ref(), Some(CommandError::Declined)) => {
             folder.update_spec(&before)?;
             return Err(error);
@@ -380,7 +389,7 @@ fn upgrade(folder: &AssetFolder, to: &str) -> anyhow::Result<Exit> {
     match lifecycle::upgrade::plan(&spec, &spec.kubernetes_version, to) {
         Ok(steps) => {
             for (number, step) in (1..).zip(steps) {
-                println!("{number}. {step}");
+                show(&format!("{number}. {step}"));
             }
             Ok(Exit::Success)
         }
@@ -400,6 +409,9 @@ async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> any
     }
     if !report.kept.is_empty() {
         remember_data(folder, &report.kept)?;
+    }
+    if !report.forgotten.is_empty() {
+        forget_data(folder, &spec, &report.forgotten)?;
     }
     forget_kubeconfig(folder, &spec.name)?;
     Ok(Exit::Success)

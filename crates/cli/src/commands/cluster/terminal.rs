@@ -14,9 +14,9 @@ pub(super) struct Terminal {
 impl Sink for Terminal {
     fn talk(&mut self, talk: Talk) {
         match talk {
-            Talk::Step(text) => eprintln!("{text}"),
-            Talk::Detail(text) => eprintln!("  {text}"),
-            Talk::Warning(text) => eprintln!("warning: {text}"),
+            Talk::Step(text) => tell(&text),
+            Talk::Detail(text) => tell(&format!("  {text}")),
+            Talk::Warning(text) => tell(&format!("warning: {text}")),
             Talk::Resource {
                 resource,
                 kind,
@@ -46,6 +46,50 @@ impl Sink for Terminal {
     }
 }
 
+/// What takes so long is worth saying beforehand.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Columns that every terminal has.
+const COLUMNS: usize = 80;
+
+/// A line on standard error; long ones are folded between words when a person looks.
+pub(super) fn tell(line: &str) {
+    eprintln!("{}", for_eyes(line, std::io::stderr().is_terminal()));
+}
+
+/// The same on standard output.
+pub(super) fn show(line: &str) {
+    println!("{}", for_eyes(line, std::io::stdout().is_terminal()));
+}
+
+fn for_eyes(line: &str, person: bool) -> String {
+    if person {
+        folded(line, COLUMNS)
+    } else {
+        line.to_owned()
+    }
+}
+
+/// Folds a line between words; what follows stands four columns further right. Spaces inside the
+/// first columns (tables) stay.
+fn folded(line: &str, columns: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    let indent = line.len() - line.trim_start().len() + 4;
+    for word in line.split_inclusive(' ') {
+        let width = word.trim_end().chars().count();
+        if used > indent && used + width > columns {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            used = indent;
+        }
+        out.push_str(word);
+        used += word.chars().count();
+    }
+    out
+}
+
 /// One resource's change: time so far, what happens, which resource, how long that usually takes.
 fn resource_line(
     resource: &str,
@@ -55,7 +99,7 @@ fn resource_line(
     usual: Duration,
 ) -> String {
     let kind = kind.strip_prefix("AWS::").unwrap_or(kind);
-    let usual = if status.ends_with("_IN_PROGRESS") {
+    let usual = if status.ends_with("_IN_PROGRESS") && usual >= LONG {
         format!(", usually {} s", usual.as_secs())
     } else {
         String::new()
@@ -88,21 +132,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn long_lines_are_folded_between_words() {
+        assert_eq!(folded("a short one", 20), "a short one");
+        assert_eq!(
+            folded("  warning: this line is too long", 20),
+            "  warning: this line\n      is too long"
+        );
+        let word = "x".repeat(90);
+        assert_eq!(folded(&word, 80), word, "nothing is cut");
+        assert_eq!(for_eyes(&word.replace('x', "x "), false).lines().count(), 1);
+    }
+
+    #[test]
     fn resources_fit_a_terminal() {
-        let line = |status| {
+        let timed = |status, usual| {
             resource_line(
                 "PrivateSubnet1RouteTable",
                 "AWS::EC2::SubnetRouteTableAssociation",
                 status,
                 Duration::from_secs(9),
-                Duration::from_secs(5),
+                Duration::from_secs(usual),
             )
         };
+        let line = |status| timed(status, 5);
         assert_eq!(
             line("CREATE_COMPLETE"),
             "    9 s  created      PrivateSubnet1RouteTable (EC2::SubnetRouteTableAssociation)"
         );
-        assert!(line("CREATE_IN_PROGRESS").ends_with("usually 5 s)"));
+        assert!(timed("CREATE_IN_PROGRESS", 600).ends_with("usually 600 s)"));
+        assert!(line("CREATE_IN_PROGRESS").ends_with("Association)"));
         assert!(line("CREATE_FAILED").contains("FAILED"));
         assert!(line("SOMETHING_NEW").contains("SOMETHING_NEW"));
     }

@@ -8,7 +8,7 @@ not theirs to mend.
 import os
 import sys
 
-from paddle.core import python2
+from paddle.core import python2, third_party
 from paddle.core.errors import ConfigError
 from paddle.core.message import quote
 
@@ -16,28 +16,11 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 
 
-class SiteFinder(object):
-    """Third-party packages are looked for only when something is not found otherwise: it costs start-up time."""
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        """Called last, for modules that nothing else knows."""
-        if path is not None or 'site' in sys.modules:
-            return None
-        before = list(sys.path)
-        import site
-        site.main()
-        sys.path[:] = before + [each for each in sys.path if each not in before]
-        from importlib.machinery import PathFinder
-        return PathFinder.find_spec(name, path, target)
-
-
 def prepare(config_directory):
     """Search path as v1 had it (working directory, then that of the configuration file), and Python 2's names."""
     system = [each for each in sys.path if each and each != PACKAGE]
     sys.path[:] = [PACKAGE, os.getcwd(), config_directory] + system + [os.path.join(PACKAGE, 'python2')]
-    if sys.flags.no_site:
-        sys.meta_path.append(SiteFinder)
+    third_party.install()
     python2.install()
 
 
@@ -58,7 +41,8 @@ def main(arguments):
     try:
         prepare(os.path.dirname(os.path.abspath(path)))
         parse_config = load()
-        text = '{"config":%s}' % parse_config(path, config_arguments).to_json()
+        config = parse_config(path, config_arguments).to_json()
+        text = '{"config":%s,"python":%s}' % (config, quote(sys.executable or ''))
     except BaseException as error:  # whatever a user's file raises, SystemExit and KeyboardInterrupt too
         text = '{"failure":%s}' % failure(error)
     with open(result, 'w') as out:

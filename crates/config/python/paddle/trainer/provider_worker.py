@@ -335,7 +335,8 @@ def prepare_python(config_directory):
     rest = [each for each in sys.path if each and each not in first]
     sys.path[:] = first + rest + [os.path.join(package, 'python2')]
     try:
-        from paddle.core import python2
+        from paddle.core import python2, third_party
+        third_party.install()
         python2.install()
     except ImportError:
         pass
@@ -360,7 +361,8 @@ def load(setup):
         module = __import__(name, fromlist=['*'])
     except ImportError as error:
         if getattr(error, 'name', None) == name.split('.')[0] or getattr(error, 'name', None) == name:
-            raise Refused(kind='module', message='searched %s' % ' and '.join(sys.path[1:3]))
+            places = [os.getcwd(), os.path.abspath(setup.get('config_directory') or '.')]
+            raise Refused(kind='module', message='searched %s' % ' and '.join(dict.fromkeys(places)))
         raise Refused(kind='import', message=user_traceback())
     except BaseException:
         raise Refused(kind='import', message=user_traceback())

@@ -30,16 +30,12 @@ pub enum Scope {
 }
 
 /// How logs are read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogWish {
     /// Go on as new lines come.
     pub follow: bool,
-    /// Only this node.
-    pub node: Option<u32>,
     /// Only the last lines of each node.
     pub tail: Option<u64>,
-    /// How many nodes there are at most.
-    pub nodes: u32,
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -56,10 +52,33 @@ pub fn apply(mode: Mode) -> Vec<String> {
     args
 }
 
-/// How what comes on standard input differs from what is there.
-pub fn diff() -> Vec<String> {
-    let mut args = owned(&["diff", "--server-side", "-f", "-"]);
-    args.push(format!("--field-manager={MANAGER}"));
+/// What is there of the objects that come on standard input.
+pub fn get_same() -> Vec<String> {
+    owned(&["get", "-f", "-", "--ignore-not-found", "-o", "json"])
+}
+
+/// A pod as JSON, or nothing.
+pub fn get_pod(namespace: &str, pod: &str) -> Vec<String> {
+    owned(&[
+        "get",
+        "pod",
+        pod,
+        "-n",
+        namespace,
+        "--ignore-not-found",
+        "-o",
+        "json",
+    ])
+}
+
+/// Runs a command in a pod; `input` if it reads from us.
+pub fn exec(namespace: &str, pod: &str, input: bool, command: &[String]) -> Vec<String> {
+    let mut args = owned(&["exec", pod, "-n", namespace, "--quiet"]);
+    if input {
+        args.push("--stdin".to_owned());
+    }
+    args.push("--".to_owned());
+    args.extend(command.iter().cloned());
     args
 }
 
@@ -108,25 +127,12 @@ pub fn get_claims(target: &Target) -> Vec<String> {
 
 /// All events of the namespace.
 pub fn get_events(target: &Target) -> Vec<String> {
-    owned(&[
-        "get",
-        "events",
-        "-n",
-        &target.namespace,
-        "--sort-by=.lastTimestamp",
-        "-o",
-        "json",
-    ])
+    owned(&["get", "events", "-n", &target.namespace, "-o", "json"])
 }
 
-/// The logs of all nodes, each line with its pod in front.
-pub fn logs(target: &Target, wish: &LogWish) -> Vec<String> {
-    let mut selector = format!("{JOB_NAME_LABEL}={}", target.job);
-    if let Some(node) = wish.node {
-        selector += &format!(",batch.kubernetes.io/job-completion-index={node}");
-    }
-    let mut args = owned(&["logs", "-n", &target.namespace, "-l", &selector, "--prefix"]);
-    args.push(format!("--max-log-requests={}", wish.nodes.max(1)));
+/// The log of one pod.
+pub fn logs(namespace: &str, pod: &str, wish: &LogWish) -> Vec<String> {
+    let mut args = owned(&["logs", pod, "-n", namespace]);
     args.push(format!(
         "--tail={}",
         wish.tail.map_or("-1".to_owned(), |lines| lines.to_string())
@@ -160,19 +166,63 @@ pub fn delete(target: &Target, scope: Scope) -> Vec<Vec<String>> {
         kinds.push("persistentvolumeclaims".to_owned());
     }
     let selector = selector(target);
-    let mut calls = vec![owned(&[
+    let upload = format!("{selector},app.kubernetes.io/component=upload");
+    let of_namespace = |kinds: &str, selector: &str| {
+        owned(&[
+            "delete",
+            kinds,
+            "-n",
+            &target.namespace,
+            "-l",
+            selector,
+            "--cascade=foreground",
+            PATIENT,
+        ])
+    };
+    let mut calls = vec![
+        of_namespace(&kinds.join(","), &selector),
+        of_namespace("pods", &upload),
+    ];
+    if scope == Scope::WithVolume {
+        calls.push(owned(&[
+            "delete",
+            "persistentvolumes",
+            "-l",
+            &selector,
+            PATIENT,
+        ]));
+    }
+    calls
+}
+
+/// Pods have time for a last snapshot, and kubectl waits for them.
+const PATIENT: &str = "--timeout=10m";
+
+/// Removes the training Job and the data Job and waits until they are gone.
+pub fn delete_jobs(target: &Target) -> Vec<String> {
+    owned(&[
         "delete",
-        &kinds.join(","),
+        "jobs",
         "-n",
         &target.namespace,
         "-l",
-        &selector,
+        &selector(target),
         "--cascade=foreground",
-    ])];
-    if scope == Scope::WithVolume {
-        calls.push(owned(&["delete", "persistentvolumes", "-l", &selector]));
-    }
-    calls
+        PATIENT,
+    ])
+}
+
+/// Removes a pod without waiting.
+pub fn delete_pod(namespace: &str, pod: &str) -> Vec<String> {
+    owned(&[
+        "delete",
+        "pod",
+        pod,
+        "-n",
+        namespace,
+        "--ignore-not-found",
+        "--wait=false",
+    ])
 }
 
 fn selector(target: &Target) -> String {
@@ -199,7 +249,8 @@ mod tests {
         for scope in [Scope::KeepVolume, Scope::WithVolume] {
             for call in delete(&target(), scope) {
                 assert!(
-                    call.windows(2).any(|pair| pair == ["-l", selector]),
+                    call.windows(2)
+                        .any(|pair| pair[0] == "-l" && pair[1].starts_with(selector)),
                     "{call:?}"
                 );
             }
@@ -209,32 +260,31 @@ mod tests {
             !kept.contains("persistentvolume") && !kept.contains("namespace "),
             "{kept}"
         );
-        assert_eq!(delete(&target(), Scope::WithVolume).len(), 2);
+        assert_eq!(delete(&target(), Scope::WithVolume).len(), 3);
     }
 
     #[test]
-    fn logs_of_all_nodes_at_once_or_of_one() {
+    fn the_log_of_a_pod() {
         let wish = LogWish {
             follow: true,
-            node: None,
             tail: None,
-            nodes: 3,
         };
         assert_eq!(
-            logs(&target(), &wish).join(" "),
-            "logs -n team-a -l batch.kubernetes.io/job-name=ctr --prefix --max-log-requests=3 --tail=-1 --follow"
+            logs("team-a", "ctr-0-abcde", &wish).join(" "),
+            "logs ctr-0-abcde -n team-a --tail=-1 --follow"
         );
-        let one = LogWish {
-            follow: false,
-            node: Some(1),
-            tail: Some(20),
-            nodes: 3,
-        };
-        assert!(
-            logs(&target(), &one).contains(
-                &"batch.kubernetes.io/job-name=ctr,batch.kubernetes.io/job-completion-index=1"
-                    .to_owned()
-            )
+    }
+
+    #[test]
+    fn a_command_in_a_pod_keeps_its_own_flags() {
+        let command = [
+            "canoe".to_owned(),
+            "node".to_owned(),
+            "--show_status".to_owned(),
+        ];
+        assert_eq!(
+            exec("team-a", "ctr-0-abcde", true, &command).join(" "),
+            "exec ctr-0-abcde -n team-a --quiet --stdin -- canoe node --show_status"
         );
     }
 

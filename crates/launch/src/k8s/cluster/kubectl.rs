@@ -4,12 +4,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::arguments::{self, LogWish, Mode, Scope, Target};
 use crate::k8s::explain::Observed;
-use crate::k8s::yaml;
+use crate::k8s::{objects, yaml};
+use crate::node::health::NodeStatus;
 
 /// Why a call did not work.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +46,15 @@ pub enum ClusterError {
     },
     /// A job of this name is there already and differs.
     #[error(
-        "job {job} is there already and differs:\n{difference}\na Job cannot be changed while it exists: `canoe job delete {job}` and \
-         submit again (data, logs and models stay on the volume), or choose another name"
+        "job {job} is there already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
+         (data, logs and models stay on the volume), or choose another name",
+        .differences.join("\n  ")
     )]
     Differs {
         /// The job.
         job: String,
-        /// What `kubectl diff` shows.
-        difference: String,
+        /// Each with its place.
+        differences: Vec<String>,
     },
 }
 
@@ -64,31 +67,34 @@ pub struct Kubectl {
     pub kubeconfig: Option<PathBuf>,
     /// The context, if not the current one.
     pub context: Option<String>,
+    /// How long the server may take for one answer; logs and commands in pods have no limit.
+    pub request_timeout: Duration,
 }
 
 impl Kubectl {
-    /// A command with these arguments; no request takes longer than 30 s, except for logs.
+    /// A command with these arguments.
     fn command(&self, args: &[String]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(args);
+        // Before the arguments, because those of `exec` end with a command of its own.
         if let Some(path) = &self.kubeconfig {
             command.arg("--kubeconfig").arg(path);
         }
         if let Some(context) = &self.context {
             command.arg("--context").arg(context);
         }
+        command.args(args);
         command
     }
 
     /// Runs it with `input` and collects what it prints.
     pub(super) fn call(&self, args: &[String], input: &str) -> Result<Output, ClusterError> {
-        let failed = |source| ClusterError::Start {
-            program: self.program.clone(),
-            source,
-        };
+        let failed = |source| self.not_started(source);
         let mut child = self
             .command(args)
-            .arg("--request-timeout=30s")
+            .arg(format!(
+                "--request-timeout={}s",
+                self.request_timeout.as_secs()
+            ))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -130,6 +136,16 @@ impl Kubectl {
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
+    /// What not everybody may see: without the right to it, there is nothing.
+    fn optional(&self, args: &[String]) -> Result<Vec<Value>, ClusterError> {
+        match self.items(args) {
+            Err(ClusterError::Refused { message, .. }) if message.contains("Forbidden") => {
+                Ok(Vec::new())
+            }
+            found => found,
+        }
+    }
+
     /// Applies the objects. Returns a line for each, and the server's warnings: a Job whose pods will
     /// be refused is accepted with nothing but a warning.
     pub fn apply(
@@ -155,15 +171,78 @@ impl Kubectl {
         Ok((lines(&output.stdout), warnings))
     }
 
-    /// How the objects differ from those on the cluster; `None` if they do not.
-    pub fn difference(&self, objects: &[Value]) -> Result<Option<String>, ClusterError> {
-        let args = arguments::diff();
-        let output = self.call(&args, &yaml::documents(objects))?;
-        match output.status.code() {
-            Some(0) => Ok(None),
-            Some(1) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
-            _ => Err(refused(&args, &output)),
+    /// What is there of these objects.
+    pub fn same_objects(&self, objects: &[Value]) -> Result<Vec<Value>, ClusterError> {
+        let args = arguments::get_same();
+        let text = self.text(&args, &yaml::documents(objects))?;
+        let found: Value = match text.trim() {
+            "" => return Ok(Vec::new()),
+            text => serde_json::from_str(text).map_err(|source| ClusterError::Answer {
+                action: action(&args),
+                source,
+            })?,
+        };
+        Ok(match found["items"].as_array() {
+            Some(items) => items.clone(),
+            None => vec![found],
+        })
+    }
+
+    /// Removes the Jobs of a job and waits until they are gone.
+    pub fn delete_jobs(&self, target: &Target) -> Result<(), ClusterError> {
+        self.unhurried(&arguments::delete_jobs(target)).map(drop)
+    }
+
+    /// Runs it without a limit for one request: kubectl waits with requests that stay open.
+    fn unhurried(&self, args: &[String]) -> Result<String, ClusterError> {
+        let output = self
+            .command(args)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| self.not_started(source))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
+        Err(refused(args, &output))
+    }
+
+    fn not_started(&self, source: io::Error) -> ClusterError {
+        ClusterError::Start {
+            program: self.program.clone(),
+            source,
+        }
+    }
+
+    /// A pod, if it is there.
+    pub fn pod(&self, namespace: &str, name: &str) -> Result<Option<Value>, ClusterError> {
+        self.json(&arguments::get_pod(namespace, name))
+    }
+
+    /// The pods of a Job.
+    pub fn pods(&self, target: &Target) -> Result<Vec<Value>, ClusterError> {
+        self.items(&arguments::get_pods(target))
+    }
+
+    /// Removes a pod without waiting.
+    pub fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), ClusterError> {
+        self.text(&arguments::delete_pod(namespace, name), "")
+            .map(drop)
+    }
+
+    /// A command that runs in a pod; the caller connects its input and output.
+    pub fn exec(&self, namespace: &str, pod: &str, input: bool, command: &[String]) -> Command {
+        self.command(&arguments::exec(namespace, pod, input, command))
+    }
+
+    /// What the node in a pod says about itself.
+    pub fn node_status(&self, namespace: &str, pod: &str) -> Result<NodeStatus, ClusterError> {
+        let command = ["canoe", "node", "--show_status"].map(str::to_owned);
+        let args = arguments::exec(namespace, pod, false, &command);
+        let text = self.unhurried(&args)?;
+        serde_json::from_str(&text).map_err(|source| ClusterError::Answer {
+            action: action(&args),
+            source,
+        })
     }
 
     /// The Job, if it is there.
@@ -178,21 +257,27 @@ impl Kubectl {
             let name = event["involvedObject"]["name"].as_str().unwrap_or("");
             name == target.job || name.starts_with(&prefix)
         };
+        let mut events = self.optional(&arguments::get_events(target))?;
+        events.retain(about);
+        // The newest last; events of the new kind have no time in this field and come first.
+        events.sort_by_key(|event| event["lastTimestamp"].as_str().unwrap_or("").to_owned());
+        let data = Target {
+            namespace: target.namespace.clone(),
+            job: objects::data_job_name(&target.job),
+        };
         Ok(Observed {
             job: self.job(target)?,
-            pods: self.items(&arguments::get_pods(target))?,
-            events: self
-                .items(&arguments::get_events(target))?
-                .into_iter()
-                .filter(about)
-                .collect(),
-            claims: self.items(&arguments::get_claims(target))?,
+            pods: self.pods(target)?,
+            events,
+            claims: self.optional(&arguments::get_claims(target))?,
+            data_job: self.job(&data)?,
+            data_pods: self.pods(&data)?,
         })
     }
 
-    /// The command that prints the logs; the caller runs it with its own output.
-    pub fn logs(&self, target: &Target, wish: &LogWish) -> Command {
-        self.command(&arguments::logs(target, wish))
+    /// The command that prints the log of a pod; the caller runs it with its own output.
+    pub fn logs(&self, namespace: &str, pod: &str, wish: &LogWish) -> Command {
+        self.command(&arguments::logs(namespace, pod, wish))
     }
 
     /// The command that leads a port of this machine to one of a pod of the job; it runs until it is ended.
@@ -204,7 +289,7 @@ impl Kubectl {
     pub fn delete(&self, target: &Target, scope: Scope) -> Result<Vec<String>, ClusterError> {
         let mut lines = Vec::new();
         for call in arguments::delete(target, scope) {
-            lines.extend(self.text(&call, "")?.lines().map(str::to_owned));
+            lines.extend(self.unhurried(&call)?.lines().map(str::to_owned));
         }
         Ok(lines)
     }

@@ -6,9 +6,10 @@
 //! take its place.
 
 pub mod arguments;
+pub mod difference;
 pub mod kubectl;
 pub mod submit;
 
 pub use arguments::Target;
 pub use kubectl::{ClusterError, Kubectl};
-pub use submit::{Submitted, submit};
+pub use submit::{Again, Submitted, submit};

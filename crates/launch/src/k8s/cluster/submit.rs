@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::arguments::{Mode, Target};
+use super::difference::differences;
 use super::kubectl::{ClusterError, Kubectl};
 
 /// What came of it.
@@ -19,27 +20,42 @@ pub enum Submitted {
     Unchanged,
 }
 
+/// What to do with a Job of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Leave it and say what differs.
+    Compare,
+    /// Remove it first. What is on the volume stays.
+    Replace,
+}
+
 /// Applies the objects of a job unless a Job of this name is there: then says whether it is the same.
 pub fn submit(
     kubectl: &Kubectl,
     target: &Target,
     objects: &[Value],
     mode: Mode,
+    again: Again,
 ) -> Result<Submitted, ClusterError> {
     if kubectl.job(target)?.is_some() {
-        return match kubectl.difference(&comparable(objects))? {
-            None => Ok(Submitted::Unchanged),
-            Some(difference) => Err(ClusterError::Differs {
-                job: target.job.clone(),
-                difference,
-            }),
-        };
+        let wanted = comparable(objects);
+        let differences = differences(&wanted, &kubectl.same_objects(&wanted)?);
+        match again {
+            Again::Replace if mode == Mode::Real => kubectl.delete_jobs(target)?,
+            _ if differences.is_empty() => return Ok(Submitted::Unchanged),
+            _ => {
+                return Err(ClusterError::Differs {
+                    job: target.job.clone(),
+                    differences,
+                });
+            }
+        }
     }
     let (lines, warnings) = kubectl.apply(objects, mode)?;
     Ok(Submitted::New { lines, warnings })
 }
 
-/// Everything but the secrets: they are new each time, and no diff should show them.
+/// Everything but the secrets: they are new each time, and no message should show them.
 fn comparable(objects: &[Value]) -> Vec<Value> {
     objects
         .iter()

@@ -20,6 +20,10 @@ pub struct Observed {
     pub events: Vec<Value>,
     /// Its claims.
     pub claims: Vec<Value>,
+    /// The Job that splits its data, if there is one.
+    pub data_job: Option<Value>,
+    /// The pods of that.
+    pub data_pods: Vec<Value>,
 }
 
 /// One thing that keeps the job from going on, or has ended it.
@@ -70,8 +74,16 @@ pub fn report(observed: &Observed) -> Report {
     let mut findings = Vec::new();
     findings.extend(ended(job, observed));
     if !matches!(state, State::Complete) {
+        findings.extend(data(observed));
         findings.extend(pods::findings(&observed.pods));
         findings.extend(claims(observed));
+    }
+    if job.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+        findings.push(Finding {
+            subject: format!("job {}", text(job, "/metadata/name")),
+            text: "is suspended: something in the cluster, such as a queue, has to let it run"
+                .to_owned(),
+        });
     }
     if matches!(state, State::Starting) {
         findings.extend(events::findings(&observed.events));
@@ -83,6 +95,12 @@ pub fn report(observed: &Observed) -> Report {
         summary: summary(job),
         findings,
     }
+}
+
+/// What is the matter with one pod, whatever it belongs to.
+pub fn pod(pod: &Value) -> Vec<String> {
+    let found = pods::findings(std::slice::from_ref(pod));
+    found.into_iter().map(|finding| finding.text).collect()
 }
 
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
@@ -166,6 +184,33 @@ fn ended(job: &Value, observed: &Observed) -> Option<Finding> {
         subject: format!("job {name}"),
         text,
     })
+}
+
+/// What keeps the data from being ready; nodes wait for their shards.
+fn data(observed: &Observed) -> Vec<Finding> {
+    let Some(job) = &observed.data_job else {
+        return Vec::new();
+    };
+    if condition(job, "Complete").is_some() {
+        return Vec::new();
+    }
+    let mut found = pods::findings(&observed.data_pods);
+    if condition(job, "Failed").is_some() {
+        let last = pods::last_words(&observed.data_pods)
+            .map_or(String::new(), |words| format!("; it said: {words}"));
+        let text = format!(
+            "the data could not be prepared{last}; mend `data` in job.yaml and submit with --replace"
+        );
+        found.push(Finding {
+            subject: format!("job {}", text_of_name(job)),
+            text,
+        });
+    }
+    found
+}
+
+fn text_of_name(job: &Value) -> &str {
+    text(job, "/metadata/name")
 }
 
 /// Claims that wait for a volume.

@@ -163,19 +163,26 @@ fn ended(container: &Value) -> Option<String> {
     Some(format!("ended with code {code}: {meaning}{words}"))
 }
 
+/// The line that says it: our own last word, or else the last one.
 fn last_line(message: &str) -> &str {
-    message
-        .lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty())
-        .unwrap_or("")
+    let lines = || {
+        message
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+    };
+    let is_ours = |line: &&str| line.starts_with("canoe") || line.starts_with("error:");
+    lines().rfind(is_ours).or(lines().next_back()).unwrap_or("")
 }
 
 /// What the container that failed last has said.
 pub fn last_words(pods: &[Value]) -> Option<String> {
     let states = pods
         .iter()
-        .flat_map(|pod| list(pod, "/status/containerStatuses"))
+        .flat_map(|pod| {
+            let first = list(pod, "/status/initContainerStatuses").iter();
+            first.chain(list(pod, "/status/containerStatuses"))
+        })
         .filter_map(|container| container.pointer("/state/terminated"));
     let failed = states.filter(|state| count(state, "/exitCode") != 0);
     let last = failed.max_by_key(|state| text(state, "/finishedAt").to_owned())?;

@@ -297,7 +297,42 @@ fn nonsense_is_no_trouble() {
             pods: vec![value.clone()],
             events: vec![value.clone()],
             claims: vec![value],
+            ..Observed::default()
         };
         report(&observed);
     }
+}
+
+#[test]
+fn data_that_cannot_be_prepared() {
+    let failed = json!({"metadata": {"name": "ctr-data"}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}});
+    let state = json!({"terminated": {"exitCode": 1, "message": "canoe: the checksum is wrong\n"}});
+    let observed = Observed {
+        data_job: Some(failed),
+        data_pods: vec![
+            json!({"metadata": {"name": "ctr-data-x"}, "status": {"initContainerStatuses": [{"state": state}]}}),
+        ],
+        ..starting()
+    };
+    let texts: Vec<String> = report(&observed)
+        .findings
+        .into_iter()
+        .map(|finding| finding.text)
+        .collect();
+    assert!(
+        texts.iter().any(|text| text
+            .contains("the data could not be prepared; it said: canoe: the checksum is wrong")),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_job_that_a_queue_holds_back() {
+    let mut observed = starting();
+    observed.job.as_mut().unwrap()["spec"]["suspend"] = json!(true);
+    let report = report(&observed);
+    assert!(
+        report.findings[0].text.contains("is suspended"),
+        "{report:?}"
+    );
 }

@@ -9,7 +9,7 @@ use crate::k8s::job::{Data, JobFile};
 /// The Job, if the job file asks for one.
 pub fn object(job: &JobFile) -> Option<Value> {
     let data = job.data.as_ref()?;
-    let name = data_job_name(job);
+    let name = data_job_name(&job.name);
     let mut labels = labels(job);
     labels["app.kubernetes.io/component"] = json!("data");
     labels[JOB_NAME_LABEL] = json!(name);
@@ -18,7 +18,7 @@ pub fn object(job: &JobFile) -> Option<Value> {
         "containers": [split(job, data)],
         "enableServiceLinks": false,
         "restartPolicy": "Never",
-        "securityContext": pod::security(),
+        "securityContext": pod::security(job),
         "volumes": [pod::job_volume(job), pod::tmp_volume()],
     });
     if let Some(url) = &data.url {
@@ -33,7 +33,8 @@ pub fn object(job: &JobFile) -> Option<Value> {
             "backoffLimit": 3,
             "completions": 1,
             "parallelism": 1,
-            "podFailurePolicy": failure_policy("split"),
+            // Whichever of its containers says so; 2 is a wrong flag in `splitArgs`.
+            "podFailurePolicy": failure_policy(None, &[2, 64, 78]),
             "podReplacementPolicy": "Failed",
             "template": {"metadata": {"labels": labels}, "spec": spec},
             "ttlSecondsAfterFinished": job.ttl_seconds,
@@ -50,7 +51,8 @@ fn fetch(job: &JobFile, data: &Data, url: &str) -> Value {
         "data".to_owned(),
         "fetch".to_owned(),
         url.to_owned(),
-        format!("--out={}/data", folder(job)),
+        format!("--out={}/data/", folder(job)),
+        "--unpack".to_owned(),
     ];
     args.extend(data.sha256.as_ref().map(|sum| format!("--sha256={sum}")));
     container(job, "fetch", args)

@@ -8,16 +8,20 @@
 //! | Service, NetworkPolicy, PodDisruptionBudget | | [`network`] |
 //! | data Job | asked for | [`data_job`] |
 //! | training Job | always | [`training_job`] |
+//! | a pod that takes in files | `submit --data` | [`helper_pod`] |
 //!
 //! [`pod`] has what both kinds of pod share; it passes the restricted pod security standard.
 
 mod access;
 mod content;
 mod data_job;
+pub mod helper_pod;
 mod network;
 mod pod;
 mod storage;
 mod training_job;
+
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -43,21 +47,25 @@ pub struct Inputs {
     pub config: Files,
     /// The configuration file, relative to its folder.
     pub config_file: String,
+    /// Where that folder is on this machine.
+    pub config_folder: PathBuf,
     /// Token and keys.
     pub credentials: Credentials,
+}
+
+/// What must be there before a file can be brought to the volume: its namespace and its claim.
+pub fn ground(job: &JobFile) -> Vec<Value> {
+    let namespace = job.create_namespace.then(|| access::namespace(job));
+    namespace.into_iter().chain(storage::objects(job)).collect()
 }
 
 /// All objects, in the order in which they should be made.
 pub fn all(inputs: &Inputs) -> Vec<Value> {
     let job = &inputs.job;
-    let mut objects = Vec::new();
-    if job.create_namespace {
-        objects.push(access::namespace(job));
-    }
+    let mut objects = ground(job);
     if job.discovery == Discovery::Podlist {
         objects.extend(access::pod_reader(job));
     }
-    objects.extend(storage::objects(job));
     if job.config_from == ConfigFrom::ConfigMap {
         objects.push(content::config_map(job, &inputs.config));
     }
@@ -87,8 +95,8 @@ fn labels(job: &JobFile) -> Value {
 }
 
 /// The name of the data job.
-pub fn data_job_name(job: &JobFile) -> String {
-    format!("{}-data", job.name)
+pub fn data_job_name(job: &str) -> String {
+    format!("{job}-data")
 }
 
 /// Every port of a parameter server with a name.

@@ -15,17 +15,17 @@ pub const SECRET_PATH: &str = "/etc/canoe/secret";
 pub const WORK_PATH: &str = "/work";
 /// Where the node answers probes.
 pub const HEALTH_PORT: u16 = 8471;
-/// User and group of all processes, and of the files on the volume.
+/// User and group of all processes, and of the files on the volume, unless the job file says otherwise.
 pub const USER: u32 = 10001;
 
 /// The pod's part of the restricted standard.
-pub fn security() -> Value {
+pub fn security(job: &JobFile) -> Value {
     json!({
-        "fsGroup": USER,
+        "fsGroup": job.user,
         "fsGroupChangePolicy": "OnRootMismatch",
-        "runAsGroup": USER,
+        "runAsGroup": job.user,
         "runAsNonRoot": true,
-        "runAsUser": USER,
+        "runAsUser": job.user,
         "seccompProfile": {"type": "RuntimeDefault"},
     })
 }
@@ -64,6 +64,14 @@ pub fn variable(name: &str, value: impl ToString) -> Value {
     json!({"name": name, "value": value.to_string()})
 }
 
+/// What clouds taint machines with that they may take back.
+const SPOT_TAINTS: [(&str, &str); 4] = [
+    ("eks.amazonaws.com/capacityType", "SPOT"),
+    ("karpenter.sh/capacity-type", "spot"),
+    ("cloud.google.com/gke-spot", "true"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+];
+
 /// Sets the fields that a user may or may not have asked for.
 pub fn place(spec: &mut Value, job: &JobFile) {
     if !job.image_pull_secrets.is_empty() {
@@ -76,8 +84,24 @@ pub fn place(spec: &mut Value, job: &JobFile) {
     if !job.node_selector.is_empty() {
         spec["nodeSelector"] = json!(job.node_selector);
     }
-    if !job.tolerations.is_empty() {
-        spec["tolerations"] = json!(job.tolerations);
+    let spot = SPOT_TAINTS.iter().filter(|_| job.spot).map(
+        |(key, value)| json!({"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}),
+    );
+    let tolerations: Vec<Value> = job
+        .tolerations
+        .iter()
+        .map(|toleration| json!(toleration))
+        .chain(spot)
+        .collect();
+    if !tolerations.is_empty() {
+        spec["tolerations"] = json!(tolerations);
+    }
+    if let Some(policy) = &job.image_pull_policy {
+        for part in ["initContainers", "containers"] {
+            for container in spec[part].as_array_mut().into_iter().flatten() {
+                container["imagePullPolicy"] = json!(policy);
+            }
+        }
     }
     if let Some(class) = &job.priority_class {
         spec["priorityClassName"] = json!(class);

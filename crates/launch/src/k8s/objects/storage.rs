@@ -22,7 +22,8 @@ pub fn objects(job: &JobFile) -> Vec<Value> {
         }
         Volume::Nfs { server, path, size } => {
             let source = json!({
-                "mountOptions": ["nfsvers=4.1", "hard"],
+                // Nodes wait for files of other nodes: that one is not there must not be remembered for long.
+                "mountOptions": ["nfsvers=4.1", "hard", "lookupcache=positive"],
                 "nfs": {"server": server, "path": path},
             });
             static_volume(job, size, source)

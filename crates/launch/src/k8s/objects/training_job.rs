@@ -31,7 +31,7 @@ pub fn object(inputs: &Inputs) -> Value {
         "completionMode": "Indexed",
         "completions": job.nodes,
         "parallelism": job.nodes,
-        "podFailurePolicy": failure_policy(CONTAINER),
+        "podFailurePolicy": failure_policy(Some(CONTAINER), &[64, 78]),
         "podReplacementPolicy": "Failed",
         "template": {"metadata": {"labels": labels}, "spec": pod_spec(inputs)},
         "ttlSecondsAfterFinished": job.ttl_seconds,
@@ -42,18 +42,22 @@ pub fn object(inputs: &Inputs) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(job, &job.name), "spec": spec})
 }
 
-/// The exit-code contract. The first rule that matches decides.
-pub fn failure_policy(container: &str) -> Value {
+/// The exit-code contract. The first rule that matches decides. `container`: whose code counts, or any.
+pub fn failure_policy(container: Option<&str>, hopeless: &[i32]) -> Value {
     let on_codes = |action: &str, codes: &[i32]| {
-        json!({
+        let mut rule = json!({
             "action": action,
-            "onExitCodes": {"containerName": container, "operator": "In", "values": codes},
-        })
+            "onExitCodes": {"operator": "In", "values": codes},
+        });
+        if let Some(name) = container {
+            rule["onExitCodes"]["containerName"] = json!(name);
+        }
+        rule
     };
     json!({
         "rules": [
             {"action": "Ignore", "onPodConditions": [{"status": "True", "type": "DisruptionTarget"}]},
-            on_codes("FailJob", &[64, 78]),
+            on_codes("FailJob", hopeless),
             on_codes("Ignore", &[143]),
         ],
     })
@@ -67,7 +71,7 @@ fn pod_spec(inputs: &Inputs) -> Value {
         "containers": [container(inputs)],
         "enableServiceLinks": false,
         "restartPolicy": "Never",
-        "securityContext": pod::security(),
+        "securityContext": pod::security(job),
         "subdomain": job.name,
         "terminationGracePeriodSeconds": job.grace_seconds,
         "topologySpreadConstraints": [{

@@ -4,7 +4,7 @@
           -> 7 times: fully connected 128 on what went into and came out of the LSTM below -> LSTM 32 (dropout 0.1)
           -> maximum over the review -> fully connected, 2 outputs -> softmax
 
-Run from the job directory:  canoe train --config=quick_start/trainer_config.db-lstm.py --save_dir=output
+Run from the job directory:  canoe train --config=quick_start/trainer_config.db-lstm.py --save_dir=output --num_passes=15
 Predict:  add --job=test --init_model_path=output/pass-00014 --config_args=is_predict=1 --predict_output_dir=.
 """
 from paddle.trainer_config_helpers import *

@@ -2,7 +2,7 @@
 
 No Python runs for a sample, so reading costs next to nothing; the network and its parameter names are the same.
 
-Run from the job directory:  canoe train --config=quick_start/trainer_config.lr-native.py --save_dir=output
+Run from the job directory:  canoe train --config=quick_start/trainer_config.lr-native.py --save_dir=output --num_passes=15
 """
 from paddle.trainer_config_helpers import *
 

@@ -2,7 +2,7 @@
 
     words (0/1 for every word of the dictionary) -> fully connected, 2 outputs -> softmax
 
-Run from the job directory:  canoe train --config=quick_start/trainer_config.lr.py --save_dir=output
+Run from the job directory:  canoe train --config=quick_start/trainer_config.lr.py --save_dir=output --num_passes=15
 Predict:  add --job=test --init_model_path=output/pass-00014 --config_args=is_predict=1 --predict_output_dir=.
 """
 from paddle.trainer_config_helpers import *

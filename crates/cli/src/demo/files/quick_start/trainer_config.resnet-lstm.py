@@ -6,7 +6,7 @@
 
 The idea is that of Wu et al., "Google's Neural Machine Translation System", 2016 (arXiv 1609.08144), with fewer levels.
 
-Run from the job directory:  canoe train --config=quick_start/trainer_config.resnet-lstm.py --save_dir=output
+Run from the job directory:  canoe train --config=quick_start/trainer_config.resnet-lstm.py --save_dir=output --num_passes=15
 Predict:  add --job=test --init_model_path=output/pass-00014 --config_args=is_predict=1 --predict_output_dir=.
 """
 from paddle.trainer_config_helpers import *

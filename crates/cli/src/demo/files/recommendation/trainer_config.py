@@ -6,7 +6,7 @@
 
 The score to predict is 2 * stars - 5, from -3 to 5; the error in stars is sqrt(cost) / 2.
 
-Run from the job directory:  canoe train --config=recommendation/trainer_config.py --save_dir=output --num_passes=50
+Run from the job directory:  canoe train --config=recommendation/trainer_config.py --save_dir=output --num_passes=15
 Predict:  add --job=test --init_model_path=output/pass-00009 --config_args=is_predict=1 --predict_output_dir=.
 """
 from paddle.trainer_config_helpers import *

@@ -1,0 +1,135 @@
+//! What a job is to be: job.yaml, and flags that say otherwise.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use launch::k8s::credentials::Credentials;
+use launch::k8s::job::{JobFile, Volume};
+use launch::k8s::objects::Inputs;
+use launch::k8s::render;
+
+/// The job folder, and flags in place of keys of its job.yaml.
+#[derive(Debug, Args)]
+pub struct Wishes {
+    /// The job folder; its job.yaml, if there is one, says where and how it runs.
+    pub directory: PathBuf,
+    /// Name of the job (the folder's name, if there is no job.yaml).
+    #[arg(long)]
+    name: Option<String>,
+    /// Namespace of all objects.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Container image.
+    #[arg(long)]
+    image: Option<String>,
+    /// Number of nodes.
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Passes over the data.
+    #[arg(long)]
+    passes: Option<u64>,
+    /// The configuration file, if there are several.
+    #[arg(long)]
+    config: Option<String>,
+    /// A claim that exists, for data, logs and models.
+    #[arg(long, conflicts_with = "nfs")]
+    claim: Option<String>,
+    /// An NFS server for data, logs and models: HOST or HOST:/PATH.
+    #[arg(long)]
+    nfs: Option<String>,
+}
+
+impl Wishes {
+    /// The job file with the flags put in, checked.
+    pub fn job(&self) -> anyhow::Result<JobFile> {
+        let file = self.directory.join("job.yaml");
+        let shown = file.display().to_string();
+        let mut job = match std::fs::read_to_string(&file) {
+            Ok(text) => JobFile::parse(&shown, &text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.default_job()?,
+            Err(error) => return Err(error).with_context(|| format!("read {shown}")),
+        };
+        self.put_in(&mut job);
+        let problems = launch::k8s::check::problems(&job);
+        if !problems.is_empty() {
+            bail!("{}", problems.join("; "));
+        }
+        Ok(job)
+    }
+
+    fn default_job(&self) -> anyhow::Result<JobFile> {
+        if !self.directory.is_dir() {
+            bail!("{} is not a folder", self.directory.display());
+        }
+        let folder = std::fs::canonicalize(&self.directory).context("find the job folder")?;
+        let name = folder
+            .file_name()
+            .map(|name| name_of(&name.to_string_lossy()));
+        Ok(JobFile::new(&name.unwrap_or_default(), Volume::default()))
+    }
+
+    fn put_in(&self, job: &mut JobFile) {
+        fn set<T: Clone>(into: &mut T, wish: &Option<T>) {
+            if let Some(value) = wish {
+                *into = value.clone();
+            }
+        }
+        set(&mut job.name, &self.name);
+        set(&mut job.namespace, &self.namespace);
+        set(&mut job.image, &self.image);
+        set(&mut job.nodes, &self.nodes);
+        job.passes = self.passes.or(job.passes);
+        job.config = self.config.clone().or(job.config.take());
+        if let Some(name) = &self.claim {
+            job.volume = Volume::Claim { name: name.clone() };
+        }
+        if let Some(place) = &self.nfs {
+            let (server, path) = place.split_once(':').unwrap_or((place, "/"));
+            job.volume = Volume::Nfs {
+                server: server.to_owned(),
+                path: path.to_owned(),
+                size: "100Gi".to_owned(),
+            };
+        }
+    }
+
+    /// Everything that the objects are made of.
+    pub fn inputs(&self, job: JobFile) -> anyhow::Result<Inputs> {
+        let credentials = Credentials::generate(&job.name, &job.namespace, job.tls)?;
+        let directory = std::fs::canonicalize(&self.directory).context("find the job folder")?;
+        Ok(render::gather(&directory, job, credentials)?)
+    }
+}
+
+/// A folder's name as a name in Kubernetes: `quick_start` becomes `quick-start`.
+fn name_of(folder: &str) -> String {
+    let letter = |character: char| match character.to_ascii_lowercase() {
+        character if character.is_ascii_alphanumeric() => character,
+        _ => '-',
+    };
+    let name: String = folder.chars().map(letter).collect();
+    name.trim_matches(|character: char| !character.is_ascii_alphanumeric())
+        .trim_start_matches(|character: char| character.is_ascii_digit() || character == '-')
+        .to_owned()
+}
+
+/// The folder whose shards or files go to the volume, if it is one.
+pub fn data_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+    if !folder.is_dir() {
+        bail!("--data={}: is not a folder", folder.display());
+    }
+    Ok(folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_lends_its_name() {
+        assert_eq!(name_of("quick_start"), "quick-start");
+        assert_eq!(name_of("2026 My.Job_"), "my-job");
+        assert_eq!(name_of("___"), "");
+    }
+}

@@ -1,0 +1,25 @@
+"""Third-party packages, found when they are asked for: looking for them at the start takes most of Python's start."""
+
+import sys
+
+
+class SiteFinder(object):
+    """Asked last, for modules that nothing else knows: only now is `site` run, which finds installed packages."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        """What `importlib` calls."""
+        if path is not None or 'site' in sys.modules:
+            return None
+        before = list(sys.path)
+        import site
+        site.main()
+        sys.path[:] = before + [each for each in sys.path if each not in before]
+        from importlib.machinery import PathFinder
+        return PathFinder.find_spec(name, path, target)
+
+
+def install():
+    """For an interpreter that was started with `-S`."""
+    if sys.flags.no_site:
+        sys.meta_path.append(SiteFinder)

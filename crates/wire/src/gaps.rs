@@ -1,0 +1,96 @@
+//! A dense gradient with gaps: of an embedding's gradient a batch fills only the rows of its words. A block is cut into
+//! 64 parts, and only the parts that are not all zero travel; a mask of 64 bits says which. What is put together again
+//! is what was taken apart, bit for bit: a negative zero is not a gap.
+
+/// Values in a part of a block.
+fn part(len: usize) -> usize {
+    len.div_ceil(64).max(1)
+}
+
+/// Which parts of a block have anything but zeros.
+pub fn mask(block: &[f32]) -> u64 {
+    let parts = block.chunks(part(block.len())).enumerate();
+    parts.fold(0, |mask, (at, part)| {
+        let bits = part.iter().fold(0, |bits, value| bits | value.to_bits());
+        mask | (u64::from(bits != 0) << at)
+    })
+}
+
+/// How many values a mask stands for in a block of this length; none if it names parts that the block does not have.
+pub fn count(mask: u64, len: usize) -> Option<usize> {
+    let part = part(len);
+    let parts = len.div_ceil(part);
+    if parts < 64 && mask >> parts != 0 {
+        return None;
+    }
+    let last = parts.checked_sub(1).filter(|last| mask >> last & 1 == 1);
+    let missing = last.map_or(0, |_| parts * part - len);
+    Some(mask.count_ones() as usize * part - missing)
+}
+
+/// Appends the parts of a block that its mask names.
+pub fn pack(block: &[f32], mask: u64, out: &mut Vec<f32>) {
+    for (at, part) in block.chunks(part(block.len())).enumerate() {
+        if mask >> at & 1 == 1 {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
+/// Puts a block together from the parts that its mask names: as many values as [`count`] says.
+pub fn unpack(mut packed: &[f32], mask: u64, block: &mut [f32]) {
+    let size = part(block.len());
+    for (at, part) in block.chunks_mut(size).enumerate() {
+        if mask >> at & 1 == 0 {
+            part.fill(0.0);
+            continue;
+        }
+        let (own, rest) = packed.split_at(part.len());
+        part.copy_from_slice(own);
+        packed = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_block_comes_back_bit_for_bit(
+            len in 0_usize..5000,
+            filled in prop::collection::vec((0_usize..5000, prop::num::f32::ANY), 0..40),
+        ) {
+            let mut block = vec![0.0_f32; len];
+            for (at, value) in filled.into_iter().filter(|(at, _)| *at < len) {
+                block[at] = value;
+            }
+            let mask = mask(&block);
+            let mut packed = Vec::new();
+            pack(&block, mask, &mut packed);
+            prop_assert_eq!(count(mask, len), Some(packed.len()));
+            let mut back = vec![7.0_f32; len];
+            unpack(&packed, mask, &mut back);
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&block), bits(&back));
+        }
+    }
+
+    #[test]
+    fn parts_that_are_not_there_are_refused() {
+        assert_eq!(count(1 << 10, 10), None);
+        assert_eq!(count(u64::MAX, 64), Some(64));
+        assert_eq!(count(u64::MAX, 4096), Some(4096));
+        // 65 values are 33 parts of two; the last has one.
+        assert_eq!(count(1 << 32, 65), Some(1));
+        assert_eq!(count(1 << 33, 65), None);
+        assert_eq!(count(0, 0), Some(0));
+        assert_eq!(count(1, 0), None);
+    }
+
+    #[test]
+    fn a_negative_zero_is_not_a_gap() {
+        assert_eq!(mask(&[0.0, -0.0, 0.0]), 0b010);
+    }
+}

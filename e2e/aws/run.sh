@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The AWS side, judged by what is not ours: linters, openssl, cloud-init, two stand-ins for AWS, the aws command line.
+# e2e/aws/run.sh TARGET VENV: TARGET holds debug/canoe, VENV has cfn-lint, ministack and awscli.
+# moto, checkov and cloud-init go into TARGET; without Debian's packages cloud-init is left out.
+set -euo pipefail
+target=$1 venv=$2
+here=$(dirname "$0")
+judges=$target/judges-venv
+if [ ! -x "$judges/bin/moto_server" ]; then
+    python3 -m venv "$judges"
+    "$judges/bin/python" -m pip --quiet install checkov 'moto[server]' configobj oauthlib
+fi
+if [ ! -d "$target/cloud-init/usr" ] && command -v apt-get dpkg >/dev/null; then
+    mkdir -p "$target/cloud-init"
+    (cd "$target/cloud-init" && apt-get download -qq cloud-init 2>&1 && dpkg -x cloud-init_*.deb .) || echo "cloud-init is not to be had here"
+fi
+lint=(--cargo --checkov "$judges/bin/checkov")
+if [ -d "$target/cloud-init/usr" ]; then
+    lint+=(--cloud-init env "PYTHONPATH=$target/cloud-init/usr/lib/python3/dist-packages" "$judges/bin/python" -m cloudinit.cmd.main)
+fi
+canoe=(--canoe "$target/debug/canoe")
+logs=$(mktemp -d)
+run() { # in the background: most of these wait more than they work
+    "$venv/bin/python" "$here/$1.py" "${@:2}" >"$logs/$1" 2>&1 &
+    names+=("$1") jobs+=($!)
+}
+run lint_templates "${lint[@]}"
+run stand_in "${canoe[@]}" --ministack "$venv/bin/ministack"
+run documented "${canoe[@]}" --ministack "$venv/bin/ministack"
+run second_stand_in "${canoe[@]}" --moto "$judges/bin/moto_server"
+run tls_assets "${canoe[@]}"
+failed=0
+for index in "${!jobs[@]}"; do
+    code=0
+    wait "${jobs[$index]}" || code=$?
+    echo "-- ${names[$index]} ($(date +%H:%M:%S))"
+    cat "$logs/${names[$index]}"
+    [ "$code" = 0 ] || { failed=1; echo "${names[$index]} ended with $code"; }
+done
+rm -rf "$logs"
+exit $failed

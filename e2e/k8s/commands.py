@@ -1,0 +1,396 @@
+"""`canoe job …` with the real kubectl against the stand-in API server: every sentence that a user reads.
+
+Without namespaces, pods are only placed, not run; with them (root), a job is submitted, trains, is looked at, and is deleted.
+Usage: commands.py --canoe PATH [--only WORD]      kubectl is taken from PATH
+"""
+import argparse
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+from apiserver import ApiServer
+from kubelet import Kubelet
+from network import HUB_ADDRESS, Network, inside, why_not
+
+NAME = "quick-start"
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Bench:
+    """A cluster and a job folder; `canoe` runs the command with the real kubectl."""
+
+    def __init__(self, network=None):
+        self.folder = tempfile.mkdtemp(prefix="canoe-commands-")
+        os.chmod(self.folder, 0o755)
+        self.network, kubelet, address = network, None, "127.0.0.1"
+        listen = lambda make: make()
+        if network:
+            kubelet, address = Kubelet(network, os.path.join(self.folder, "machines"), BINARY), HUB_ADDRESS
+
+            def listen(make):
+                with inside(network.hub):
+                    return make()
+
+        self.api = ApiServer(self.folder, address, 0, listen, kubelet)
+        self.store, self.controllers = self.api.store, self.api.controllers
+        if kubelet:
+            kubelet.api_port = self.api.port
+            kubelet.account_folder = os.path.join(self.folder, "account")
+            os.makedirs(kubelet.account_folder)
+            shutil.copy(self.api.certificate, os.path.join(kubelet.account_folder, "ca.crt"))
+            with open(os.path.join(kubelet.account_folder, "token"), "w") as file:
+                file.write("tester")
+        self.kubelet = kubelet
+        self.job = os.path.join(self.folder, "job")
+        os.makedirs(os.path.join(self.job, "quick_start"))
+        with open(os.path.join(self.job, "quick_start", "trainer_config.py"), "w") as file:
+            file.write("settings(batch_size=128)\n")
+
+    def job_file(self, **settings):
+        content = {"name": NAME, "image": "canoe:test", "volume": {"claim": {"name": "canoe-files"}}} | settings
+        with open(os.path.join(self.job, "job.yaml"), "w") as file:
+            yaml.safe_dump(content, file)
+
+    def claim(self):
+        """What `canoe cluster up` installs."""
+        self.store.create("persistentvolumes", {"metadata": {"name": "canoe-demo-files"}, "spec": {"claimRef": {"name": "canoe-files", "namespace": "default"}}})
+        self.store.create("persistentvolumeclaims", {"metadata": {"name": "canoe-files", "namespace": "default"}, "spec": {"volumeName": "canoe-demo-files", "storageClassName": "", "accessModes": ["ReadWriteMany"]}})
+
+    def start(self, *words, **more):
+        command = [BINARY, "job", *words, "--kubeconfig", self.api.kubeconfig]
+        if self.network:
+            command = ["ip", "netns", "exec", self.network.hub] + command
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+
+    def canoe(self, *words, code=0, seconds=60):
+        process = self.start(*words)
+        try:
+            said = process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"canoe job {' '.join(words)} hangs: {process.communicate()[0]}") from None
+        expect(process.returncode == code, f"canoe job {' '.join(words)} ended with {process.returncode}, not {code}:\n{said}")
+        expect("panicked" not in said, said)
+        return said
+
+    def says(self, words, *texts, code=0, seconds=20):
+        """Repeats the command until it says all of this: controllers take their time."""
+        end = time.monotonic() + seconds
+        while True:
+            process = self.start(*words)
+            said = process.communicate(timeout=60)[0]
+            if all(text in said for text in texts) and process.returncode == code:
+                return said
+            if time.monotonic() > end:
+                raise AssertionError(f"canoe job {' '.join(words)} ends with {process.returncode} and says\n{said}\nwithout {[text for text in texts if text not in said]}")
+            time.sleep(0.3)
+
+    def close(self):
+        self.api.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def submit_again(bench):
+    """Apply, the same again, another one, replaced, deleted."""
+    bench.claim()
+    bench.job_file()
+    said = bench.canoe("submit", bench.job, "--dry-run=server")
+    expect("job.batch/quick-start serverside-applied (server dry run)" in said, said)
+    expect(bench.store.find("jobs", "default", NAME) is None, "a dry run made a job")
+    said = bench.canoe("submit", bench.job)
+    for kind in ("configmap", "secret", "service", "networkpolicy.networking.k8s.io", "poddisruptionbudget.policy", "job.batch"):
+        expect(f"{kind}/quick-start serverside-applied" in said, said)
+    expect("next steps" in said, said)
+    expect("the same job is there already" in bench.canoe("submit", bench.job), "no word of the same job")
+    bench.job_file(nodes=5, resources={"memory": "3Gi"})
+    said = bench.canoe("submit", bench.job, code=1)
+    for text in ("Job quick-start.spec.completions: 3 is there, 5 is wanted", 'resources.limits.memory: "2Gi" is there, "3Gi" is wanted', "--replace"):
+        expect(text in said, said)
+    bench.canoe("submit", bench.job, "--replace")
+    expect(bench.store.get("jobs", "default", NAME)["spec"]["completions"] == 5, "it was not replaced")
+    said = bench.canoe("delete", NAME, code=1)
+    expect("everything but the volume" in said and "--yes" in said, said)
+    said = bench.canoe("delete", NAME, "--yes")
+    expect('job.batch "quick-start" deleted' in said, said)
+    left = sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "namespaces"))
+    expect(left == ["persistentvolumeclaims canoe-files", "persistentvolumes canoe-demo-files"], f"left: {left}")
+    said = bench.canoe("status", NAME, code=3)
+    expect("there is no such job" in said, said)
+
+
+def rejected(bench):
+    """What a server refuses is passed on in its words; nothing of ours is left half done without a word."""
+    bench.job_file(namespace="nowhere", volume={"claim": {"name": "files"}})
+    said = bench.canoe("submit", bench.job, code=1)
+    expect('namespaces "nowhere" not found' in said, said)
+    bench.job_file(name="Bad_Name")
+    said = bench.canoe("submit", bench.job, code=1)
+    expect('name: "Bad_Name" must be at most 52 lower-case letters' in said, said)
+    os.remove(os.path.join(bench.job, "quick_start", "trainer_config.py"))
+    bench.job_file()
+    said = bench.canoe("submit", bench.job, code=1)
+    expect("find the configuration in" in said, said)
+
+
+def stuck(settings, prepare, *texts, code=0):
+    def scenario(bench):
+        bench.job_file(**settings)
+        prepare(bench)
+        bench.canoe("submit", bench.job)
+        said = bench.says(["status", NAME], *texts, code=code)
+        print("    " + next(line for line in said.splitlines() if texts[0] in line).strip()[:230])
+
+    return scenario
+
+
+def with_claim(change=lambda bench: None):
+    def prepare(bench):
+        bench.claim()
+        change(bench)
+
+    return prepare
+
+
+def quota(bench):
+    bench.controllers.quota_pods = 1
+
+
+def login(bench):
+    bench.controllers.pull_error = "failed to authorize: 401 Unauthorized: authentication required"
+
+
+def mutating(bench):
+    """A webhook of the cluster that takes the security context out of pods, in a restricted namespace."""
+    bench.store.update("namespaces", "", "default", lambda it: it["metadata"]["labels"].update({"pod-security.kubernetes.io/enforce": "restricted"}))
+    create = bench.store.create
+
+    def without(plural, thing):
+        if plural == "jobs":
+            del thing["spec"]["template"]["spec"]["containers"][0]["securityContext"]
+        return create(plural, thing)
+
+    bench.store.create = without
+
+
+def without_account(bench):
+    bench.claim()
+    create = bench.store.create
+    bench.store.create = lambda plural, thing: thing if plural == "serviceaccounts" else create(plural, thing)
+
+
+def failing_api(bench):
+    """500, 429 with Retry-After, hanging, watches that close, RBAC: a clear message, bounded waiting, the right code."""
+    bench.claim()
+    bench.job_file()
+    faults = bench.api.faults
+    faults.add("GET /apis/batch/v1/.*jobs/", code=500, message="etcd has no leader")
+    said = bench.canoe("status", NAME, code=1)
+    expect("etcd has no leader" in said and "kubectl get job" in said, said)
+    faults.clear()
+    faults.add("GET /apis/batch/v1/.*jobs/", code=429, retry_after=1, times=2, message="too many requests")
+    begun = time.monotonic()
+    said = bench.canoe("status", NAME, code=3)
+    expect(time.monotonic() - begun >= 2, f"Retry-After was not heeded: {said}")
+    faults.clear()
+    faults.add("GET /apis/batch/v1/.*jobs/", hang=30)
+    begun = time.monotonic()
+    said = bench.canoe("--request-timeout=2", "status", NAME, code=1, seconds=25)
+    expect(time.monotonic() - begun < 20 and re.search("[Tt]imeout|deadline", said), said)
+    faults.clear()
+    faults.add("PATCH", code=403, message='jobs.batch is forbidden: User "tester" cannot patch resource "jobs"')
+    said = bench.canoe("submit", bench.job, code=1)
+    expect('User "tester" cannot patch resource' in said, said)
+    faults.clear()
+    bench.canoe("submit", bench.job)
+    faults.add("GET /api/v1/.*events", code=403, message='events is forbidden: User "tester" cannot list resource "events"')
+    bench.says(["status", NAME], "3 nodes: ")
+    faults.clear()
+    faults.close_watches_after = 0.2
+    bench.canoe("delete", NAME, "--yes", seconds=30)
+    faults.clear()
+    faults.add("GET", code=401, message="Unauthorized")
+    said = bench.canoe("status", NAME, code=1)
+    expect("logged in" in said or "Unauthorized" in said, said)
+
+
+def no_server(bench):
+    bench.job_file()
+    bench.api.server.shutdown()
+    bench.api.server.server_close()
+    said = bench.canoe("--request-timeout=2", "status", NAME, code=1, seconds=40)
+    expect("refused" in said, said)
+
+
+def train(bench):
+    """From a folder on the laptop to a model on the volume, with a pod lost on the way."""
+    bench.claim()
+    shutil.rmtree(bench.job)
+    demo = subprocess.run([BINARY, "demo", "quick_start", bench.job, "--train-samples=3600", "--test-samples=100"], capture_output=True, text=True)
+    expect(demo.returncode == 0, demo.stderr)
+    bench.job_file(config="trainer_config.emb.py", passes=6, args=["--log_period=1", "--snapshot_period=5", "--peer_timeout=3"])
+    said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
+    expect("is on the volume, in quick-start/data" in said and "all checked" in said, said)
+    follower = bench.start("logs", NAME, "--follow")
+    said = bench.says(["status", NAME], "3 nodes: 3 ready", "running", seconds=60)
+    end = time.monotonic() + 30
+    while not re.search(r"^ +0 +quick-start-0-\w+ +running +\d+ +\d+ +0\.\d+ +\d+ ", said, re.M):
+        expect(time.monotonic() < end, f"no pass, batch, cost and speed of node 0:\n{said}")
+        said = bench.canoe("status", NAME)
+    print("    " + "\n    ".join(said.splitlines()))
+    pods = bench.store.list("pods", "default", f"batch.kubernetes.io/job-name={NAME}")[0]
+    bench.controllers.delete_pod(pods[1])
+    said = bench.canoe("watch", NAME, seconds=120)
+    print("    " + "\n    ".join(line for line in said.splitlines() if "nodes:" in line))
+    expect("3 nodes: 0 ready, 0 starting, 3 finished" in said, said)
+    job = bench.store.get("jobs", "default", NAME)
+    expect(job["status"]["failed"] == 0, f"the lost pod used up a retry: {job['status']}")
+    heard = follower.communicate(timeout=30)[0]
+    for node in range(3):
+        expect(re.search(rf"^node {node}: trainer {node}: .*Batch=", heard, re.M), f"node {node} was not heard:\n{heard[-3000:]}")
+    volume = bench.kubelet.claim_folder("default", "canoe-files")
+    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00005/done"), "no model")
+    expect(os.path.exists(f"{volume}/{NAME}/output/node_2/server.log"), "no log on the volume")
+    said = bench.canoe("logs", NAME, "--node", "1", "--tail", "3")
+    expect(said.count("node 1: ") >= 3, said)
+    bench.canoe("delete", NAME, "--yes")
+    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00005/done"), "the model was deleted")
+    said = bench.canoe("logs", NAME, code=1)
+    expect("quick-start/output/node_<id>/" in said, said)
+
+
+def wrong_configuration(bench):
+    """Exit code 78: the job fails at once, and status repeats the last words."""
+    bench.claim()
+    volume = bench.kubelet.claim_folder("default", "canoe-files")
+    for node in range(3):
+        os.makedirs(f"{volume}/{NAME}/{node}/data")
+        open(f"{volume}/{NAME}/{node}/data/train.txt", "w").close()
+    os.chmod(f"{volume}/{NAME}", 0o777)
+    with open(os.path.join(bench.job, "quick_start", "trainer_config.py"), "w") as file:
+        file.write("import nothing_of_that_name\n")
+    bench.job_file()
+    said = bench.canoe("submit", bench.job, "--wait", code=3, seconds=60)
+    expect("the job failed at once, because a new pod would fail the same way" in said, said)
+    expect("nothing_of_that_name" in said, said)
+    print("    " + next(line for line in said.splitlines() if "at once" in line).strip()[:230])
+
+
+def out_of_memory(bench):
+    bench.claim()
+    bench.job_file(retries=0)
+    bench.canoe("submit", bench.job)
+    end = time.monotonic() + 30
+    while len(bench.controllers.running) < 3 and time.monotonic() < end:
+        time.sleep(0.1)
+    pod = next(iter(bench.controllers.running.values()))
+    pod.killed_for_memory = True
+    while pod.first_process() is None:
+        time.sleep(0.05)
+    pod.signal(signal.SIGKILL)
+    said = bench.says(["status", NAME], "used more memory than `resources.memory` allows", "failed more than 0 times", code=3)
+    print("    " + next(line for line in said.splitlines() if "memory" in line).strip()[:200])
+
+
+def evicted(bench):
+    """A pod that a drain takes away comes back under its id, and no retry is used."""
+    bench.claim()
+    bench.job_file(retries=0)
+    bench.canoe("submit", bench.job)
+    end = time.monotonic() + 30
+    while len(bench.controllers.running) < 3 and time.monotonic() < end:
+        time.sleep(0.1)
+    pod = next(iter(bench.controllers.running.values()))
+    while "waiting for" not in pod.log():
+        time.sleep(0.05)
+    pod.is_evicted = True
+    pod.signal(signal.SIGTERM)
+    index = pod.metadata["labels"]["batch.kubernetes.io/job-completion-index"]
+    selector = f"batch.kubernetes.io/job-name={NAME},batch.kubernetes.io/job-completion-index={index}"
+    end = time.monotonic() + 20
+    while len(bench.store.list("pods", "default", selector)[0]) < 2:
+        expect(time.monotonic() < end, f"no successor: {pod.log()}")
+        time.sleep(0.1)
+    expect(pod.code == 143, f"code {pod.code}: {pod.log()}")
+    expect(bench.store.get("jobs", "default", NAME)["status"]["failed"] == 0, "a retry was used up")
+
+
+def data_job_fails(bench):
+    bench.claim()
+    bench.job_file(data={"splitArgs": ["--shuffel"]})
+    bench.canoe("submit", bench.job)
+    said = bench.says(["status", NAME], "job quick-start-data: the data could not be prepared", seconds=60)
+    print("    " + next(line for line in said.splitlines() if "could not be prepared" in line).strip()[:230])
+
+
+FAKE = [
+    ("submit, again, changed, replaced, deleted", submit_again),
+    ("refused", rejected),
+    ("stuck: image cannot be pulled", stuck({"image": "canoe:none"}, with_claim(), "image canoe:none cannot be pulled", "the registry does not have it")),
+    ("stuck: registry wants a login", stuck({"image": "canoe:none"}, with_claim(login), "wants a login", "imagePullSecrets")),
+    ("stuck: no room", stuck({"resources": {"cpu": "64", "memory": "1Ti"}}, with_claim(), "no machine has enough free cores", "lower `resources.memory`")),
+    ("stuck: no machine with the label", stuck({"nodeSelector": {"pool": "gpu"}}, with_claim(), "no machine has the labels of `nodeSelector`")),
+    ("stuck: claim does not exist", stuck({}, lambda bench: None, "its claim does not exist")),
+    ("stuck: volume not bound", stuck({"volume": {"storageClass": {"name": "fast", "size": "1Gi"}}}, lambda bench: None, 'there is no storage class "fast"')),
+    ("stuck: quota", stuck({}, with_claim(quota), "the namespace's quota is used up", "pods=1")),
+    ("stuck: pod security lets the Job in but no pod", stuck({}, with_claim(mutating), "the namespace's pod security refuses it", "allowPrivilegeEscalation")),
+    ("stuck: service account is missing", stuck({"discovery": "podlist"}, without_account, "its service account is missing")),
+    ("an API server that fails", failing_api),
+    ("no API server", no_server),
+]
+REAL = [
+    ("submit, upload, split, train, lose a pod, watch, logs, delete", train),
+    ("wrong configuration", wrong_configuration),
+    ("stuck: out of memory, retries used up", out_of_memory),
+    ("evicted", evicted),
+    ("stuck: the data job fails", data_job_fails),
+]
+
+
+def run(scenarios, make_bench):
+    for name, scenario in scenarios:
+        if ARGS.only not in name:
+            continue
+        begun = time.monotonic()
+        bench = make_bench()
+        try:
+            scenario(bench)
+        except BaseException:
+            for pod in bench.controllers.running.values():
+                print(f"--- {pod.name} code {pod.code}\n{pod.log()[-3000:]}")
+            raise
+        finally:
+            bench.close()
+        print(f"{name} ({time.monotonic() - begun:.1f} s)", flush=True)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    run(FAKE, Bench)
+    reason = why_not()
+    if reason:
+        print(f"skipped: jobs that really run, because network namespaces are not permitted here ({reason})")
+        return
+    network = Network()
+    atexit.register(network.close)
+    run(REAL, lambda: Bench(network))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--canoe", required=True)
+    parser.add_argument("--only", default="")
+    ARGS = parser.parse_args()
+    BINARY = os.path.abspath(ARGS.canoe)
+    main()

@@ -1,0 +1,358 @@
+"""Trains on three nodes in three network namespaces, as pods made from the manifests of `canoe job render`, and compares the
+model with that of `canoe run --nodes 3`, byte for byte: with both kinds of discovery, out of order, killed, frozen, cut off.
+
+Usage: namespaces.py --canoe PATH [--only WORD] [--seed N]
+Needs root, `ip` (iproute2), `unshare` and `nsenter` (util-linux); says why and ends well where namespaces are not permitted.
+"""
+import argparse
+import atexit
+import copy
+import http.server
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import yaml
+
+import certificate
+from kubelet import Kubelet, Pod
+from network import HUB_ADDRESS, Network, inside, why_not
+
+NAME, CONFIG, PASSES, NODES = "quick-start", "trainer_config.emb.py", 4, 3
+DEADLINE = 90
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def canoe(*words, **more):
+    done = subprocess.run([BINARY, *words], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"canoe {' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def model(output):
+    """Every file of every pass directory that training decides, by name."""
+    found = {}
+    for folder, _, files in os.walk(output):
+        if os.path.basename(folder).startswith("pass-"):
+            for file in files:
+                if file not in ("path.txt",):
+                    path = os.path.join(folder, file)
+                    found[os.path.relpath(path, output)] = open(path, "rb").read()
+    return found
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Cluster:
+    """A job on the volume, its manifests, and the pods that run."""
+
+    def __init__(self, network, folder, demo, settings=()):
+        self.network = network
+        self.kubelet = Kubelet(network, tempfile.mkdtemp(dir=folder), BINARY)
+        self.volume = self.kubelet.claim_folder("default", "files")
+        self.pods, self.replaced = {}, 0
+        job_file = {
+            "name": NAME, "image": "canoe:test", "nodes": NODES, "config": CONFIG, "passes": PASSES,
+            "volume": {"claim": {"name": "files"}}, "args": ["--snapshot_period=7", "--peer_timeout=2", "--log_period=1"],
+        } | dict(settings)
+        with open(os.path.join(demo, "job.yaml"), "w") as file:
+            yaml.safe_dump(job_file, file)
+        self.objects = list(yaml.safe_load_all(canoe("job", "render", demo)))
+        for thing in self.objects:
+            if thing["kind"] in ("ConfigMap", "Secret"):
+                self.kubelet.keep(thing)
+        self.job = next(thing for thing in self.objects if thing["kind"] == "Job")
+        home = os.path.join(self.volume, NAME)
+        os.makedirs(home)
+        shutil.copytree(os.path.join(demo, "data"), os.path.join(home, "data"))
+        os.chmod(home, 0o777)
+
+    def output(self):
+        return os.path.join(self.volume, NAME, "output")
+
+    def start(self, index, **variables):
+        """A pod of this index, as the Job controller makes it, with an address that no pod had before."""
+        template = copy.deepcopy(self.job["spec"]["template"])
+        self.replaced += 1
+        metadata, spec = template["metadata"], template["spec"]
+        metadata |= {"name": f"{NAME}-{index}-{self.replaced:05x}", "namespace": "default"}
+        if self.job["spec"].get("completionMode") == "Indexed":
+            metadata["labels"][INDEX] = str(index)
+            spec["hostname"] = f"{NAME}-{index}"
+            variables["JOB_COMPLETION_INDEX"] = str(index)
+        for name, value in variables.items():
+            spec["containers"][0]["env"] = [v for v in spec["containers"][0]["env"] if v["name"] != name]
+            spec["containers"][0]["env"].append({"name": name, "value": value})
+        pod = Pod(self.kubelet, template)
+        pod.thread = threading.Thread(target=pod.run, daemon=True)
+        pod.thread.start()
+        self.pods.setdefault(index, []).append(pod)
+        return pod
+
+    def pod(self, index):
+        return self.pods[index][-1]
+
+    def logs(self):
+        text = ""
+        for pods in self.pods.values():
+            for pod in pods:
+                text += f"--- {pod.name} {pod.address} code {pod.code}\n{pod.log()}\n"
+        return text
+
+    def wait(self, what, condition, seconds=DEADLINE):
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {seconds} s for {what}\n{self.logs()}")
+            time.sleep(0.02)
+
+    def batches(self):
+        """How many batches trainer 0 has told of, over all its lives."""
+        path = os.path.join(self.output(), "node_0", "train.log")
+        return open(path).read().count("Batch=") if os.path.exists(path) else 0
+
+    def newest_snapshot(self, index):
+        """The step of the newest snapshot that this node's server has completed."""
+        steps = [0]
+        for folder, _, files in os.walk(os.path.join(self.output(), "snapshots")):
+            if f"server-{index:04}.json" in files:
+                steps.append(int(os.path.basename(folder).removeprefix("step-")))
+        return max(steps)
+
+    def finish(self, reference):
+        """All newest pods end well, with the model of the reference."""
+        for index in range(NODES):
+            self.wait(f"the end of node {index}", lambda: self.pod(index).code is not None)
+            expect(self.pod(index).code == 0, f"node {index} ended with {self.pod(index).code}\n{self.logs()}")
+        got = model(self.output())
+        expect(got.keys() == reference.keys(), f"other files: {sorted(got.keys() ^ reference.keys())}\n{self.logs()}")
+        different = [name for name in got if got[name] != reference[name]]
+        expect(not different, f"other bytes: {different}\n{self.logs()}")
+
+    def close(self):
+        for pods in self.pods.values():
+            for pod in pods:
+                pod.signal(signal.SIGKILL)
+                pod.thread.join(10)
+                pod.remove()
+        shutil.rmtree(self.kubelet.folder, ignore_errors=True)
+
+
+class ApiStub:
+    """The one answer that `podlist` asks an API server for; `disturb` may answer instead."""
+
+    def __init__(self, cluster, folder):
+        self.cluster, self.disturb, self.requests = cluster, None, 0
+        account = cluster.kubelet.account_folder = tempfile.mkdtemp(dir=folder)
+        os.chmod(account, 0o755)
+        key, authority = certificate.make(account, HUB_ADDRESS)
+        os.chmod(key, 0o600)
+        with open(os.path.join(account, "token"), "w") as file:
+            file.write("the-token-of-the-account")
+        stub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                stub.requests += 1
+                allowed = self.headers["Authorization"] == "Bearer the-token-of-the-account"
+                wanted = f"/api/v1/namespaces/default/pods?labelSelector=job-name%3D{NAME}"
+                status, body = (200, stub.pods()) if allowed and self.path == wanted else (403, {})
+                if stub.disturb and (answer := stub.disturb()):
+                    status, body = answer
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+        with inside(cluster.network.hub):
+            self.server = http.server.ThreadingHTTPServer((HUB_ADDRESS, 6443), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def pods(self):
+        items = [{"metadata": {"name": "failed-long-ago"}, "status": {"phase": "Failed", "podIP": "10.77.0.9"}}]
+        for pods in self.cluster.pods.values():
+            for pod in pods:
+                phase = "Running" if pod.code is None else "Succeeded" if pod.code == 0 else "Failed"
+                items.append({"metadata": {"name": pod.name}, "status": {"phase": phase, "podIP": pod.address}})
+        return {"kind": "PodList", "items": items}
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def out_of_order(cluster, _random):
+    cluster.start(2)
+    cluster.start(0)
+    cluster.wait("node 2 to say whom it waits for", lambda: f"no address yet for {NAME}-1.{NAME}" in cluster.pod(2).log())
+    cluster.start(1)
+
+
+def killed(cluster, random_):
+    """The successor has the id and the name, but another address; it is killed at any moment of the job."""
+    for index in range(NODES):
+        cluster.start(index)
+    victim, after = random_.randrange(NODES), random_.randrange(2, 36)
+    cluster.wait("some training", lambda: cluster.batches() >= after or cluster.pod(0).code is not None)
+    time.sleep(random_.random() * 0.3)
+    cluster.pod(victim).signal(signal.SIGKILL)
+    cluster.wait("its death", lambda: cluster.pod(victim).code is not None)
+    print(f"    node {victim} after {after} log lines: code {cluster.pod(victim).code}", flush=True)
+    cluster.start(victim)
+
+
+def killed_at_the_end(cluster, random_):
+    """In the moments in which the last model is there and some nodes have finished, or none, or all."""
+    for index in range(NODES):
+        cluster.start(index)
+    finished = lambda: [i for i in range(NODES) if os.path.exists(f"{cluster.output()}/node_{i}/finished")]
+    cluster.wait("the last model", lambda: os.path.exists(f"{cluster.output()}/pass-{PASSES - 1:05}/done"))
+    time.sleep(random_.random() * 0.1)
+    victim = random_.randrange(NODES)
+    cluster.pod(victim).signal(signal.SIGKILL)
+    cluster.wait("its death", lambda: cluster.pod(victim).code is not None)
+    print(f"    node {victim} when {finished()} had finished: code {cluster.pod(victim).code}", flush=True)
+    if cluster.pod(victim).code != 0:
+        cluster.start(victim)
+
+
+def frozen(cluster, random_):
+    for index in range(NODES):
+        cluster.start(index)
+    victim = random_.randrange(NODES)
+    cluster.wait("some training", lambda: cluster.batches() >= 10)
+    cluster.pod(victim).signal(signal.SIGSTOP)
+    time.sleep(4)
+    expect(all(cluster.pod(i).code is None for i in range(NODES)), f"a node ended\n{cluster.logs()}")
+    cluster.pod(victim).signal(signal.SIGCONT)
+
+
+def cut_off(cluster, random_):
+    for index in range(NODES):
+        cluster.start(index)
+    victim = random_.randrange(NODES)
+    cluster.wait("some training", lambda: cluster.batches() >= 10)
+    cluster.network.cut(cluster.pod(victim).namespace, True)
+    time.sleep(5)
+    expect(all(cluster.pod(i).code is None for i in range(NODES)), f"a node ended\n{cluster.logs()}")
+    cluster.network.cut(cluster.pod(victim).namespace, False)
+
+
+def asked_to_end(cluster, random_):
+    """A drained machine: the node writes what it has, says that it was asked to end, and its successor goes on."""
+    for index in range(NODES):
+        cluster.start(index)
+    victim = random_.randrange(NODES)
+    cluster.wait("three snapshots", lambda: cluster.batches() >= 24)
+    before = cluster.newest_snapshot(victim)
+    cluster.pod(victim).signal(signal.SIGTERM)
+    cluster.wait("its end", lambda: cluster.pod(victim).code is not None, 40)
+    expect(cluster.pod(victim).code == 143, f"code {cluster.pod(victim).code}\n{cluster.logs()}")
+    after = cluster.newest_snapshot(victim)
+    expect(after > before, f"no snapshot after it was asked to end: {before}, {after}\n{cluster.logs()}")
+    print(f"    node {victim}: code 143, snapshot of step {after} instead of {before}", flush=True)
+    cluster.start(victim)
+
+
+def disturbed_api(cluster, random_):
+    """500, 429 and a wrong count first; then the truth."""
+    answers = [(500, {}), (429, {}), (200, {"items": []})]
+    cluster.api.disturb = lambda: answers.pop(0) if answers else None
+    cluster.start(0)
+    cluster.wait("a sentence with the count", lambda: "1 of 3 pods run" in cluster.pod(0).log())
+    expect("the API server answers 500" in cluster.pod(0).log(), cluster.pod(0).log())
+    cluster.start(1)
+    cluster.start(2)
+    cluster.wait("the ranking", lambda: re.search(r"node \d of 3: 10\.77\.0", cluster.pod(2).log()))
+
+
+def wrong_count(cluster, _random):
+    """The third node never comes."""
+    cluster.start(0)
+    cluster.start(1)
+    for index in (0, 1):
+        cluster.wait("it to give up", lambda: cluster.pod(index).code is not None, 30)
+        expect(cluster.pod(index).code == 75, f"code {cluster.pod(index).code}")
+        expect(cluster.expected in cluster.pod(index).log(), cluster.pod(index).log())
+
+
+PODLIST = {"discovery": "podlist"}
+IMPATIENT = {"args": ["--patience=3"]}
+SCENARIOS = [
+    ("indexed, out of order and with a late joiner", out_of_order, {}, True),
+    ("indexed, one killed, its successor has another address", killed, {}, True),
+    ("indexed, one killed while the job ends", killed_at_the_end, {}, True),
+    ("indexed, one frozen", frozen, {}, True),
+    ("indexed, one cut off", cut_off, {}, True),
+    ("indexed, one asked to end", asked_to_end, {}, True),
+    ("podlist, with a disturbed API server", disturbed_api, PODLIST, True),
+    ("podlist, one killed, its successor has another address", killed, PODLIST, True),
+    ("indexed, a count that never comes", wrong_count, IMPATIENT, False),
+    ("podlist, a count that never comes", wrong_count, PODLIST | IMPATIENT, False),
+]
+
+
+def main():
+    reason = why_not()
+    if reason:
+        print(f"skipped: network namespaces are not permitted here ({reason})")
+        return
+    folder = tempfile.mkdtemp(prefix="canoe-namespaces-")
+    os.chmod(folder, 0o755)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    demo = os.path.join(folder, "job")
+    canoe("demo", "quick_start", demo, "--train-samples=4000", "--test-samples=100", "--shards=3")
+    canoe("run", demo, "--nodes=3", "--config", CONFIG, f"--passes={PASSES}")
+    reference = model(os.path.join(demo, "output"))
+    expect(len(reference) > PASSES, f"the reference has {len(reference)} files")
+    shutil.rmtree(os.path.join(demo, "output"))
+    network = Network()
+    atexit.register(network.close)
+    for number, (name, scenario, settings, trains) in enumerate(SCENARIOS):
+        if ARGS.only not in name:
+            continue
+        begun = time.monotonic()
+        cluster = Cluster(network, folder, demo, settings)
+        cluster.api = ApiStub(cluster, folder) if "discovery" in settings else None
+        cluster.expected = "2 of 3 pods run" if cluster.api else f"no address yet for {NAME}-2.{NAME}"
+        try:
+            scenario(cluster, random.Random(ARGS.seed * 1000 + number))
+            if trains:
+                cluster.finish(reference)
+        finally:
+            cluster.close()
+            if cluster.api:
+                cluster.api.close()
+        same = ": the same bytes as canoe run" if trains else ""
+        print(f"{name}{same} ({time.monotonic() - begun:.1f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--canoe", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=1)
+    ARGS = parser.parse_args()
+    BINARY = os.path.abspath(ARGS.canoe)
+    main()
