@@ -56,7 +56,9 @@ function take(job, news) {
   if (news.incarnation !== job.incarnation || news.since === 0) forget(job);
   job.incarnation = news.incarnation;
   job.order = news.order;
+  const renamed = job.name !== news.name;
   job.name = news.name;
+  if (renamed) showLegend();
   job.began = news.began;
   job.head = news.head;
   job.nodes = news.nodes;
