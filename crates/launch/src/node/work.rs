@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::farewell::Farewell;
-use super::finish::COURTESY;
+use super::finish::{COURTESY, code, exit_code};
 use super::plan::NodePlan;
 use super::prepare::Node;
 use super::rollcall::RollCall;
@@ -73,8 +73,11 @@ impl<'a> NodeWork<'a> {
         let Some(roll_call) = &self.roll_call else {
             return false;
         };
+        // What new pods would not mend is not waited for.
+        let may_mend = |code: u8| code != code::USAGE && code != code::CONFIG;
+        let waits = matches!(end, End::Failed(_)) && may_mend(exit_code(end));
         let failed = Instant::now();
-        while matches!(end, End::Failed(_)) && !roll_call.has_changed() {
+        while waits && !roll_call.has_changed() {
             if failed.elapsed() > REPLACED || self.node.shutdown.requests() > 0 {
                 return false;
             }
