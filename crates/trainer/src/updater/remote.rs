@@ -135,8 +135,15 @@ impl RemoteUpdater {
             })
             .collect();
         let done = call(&mut self.session, &mut places);
-        self.stale = done.is_err();
-        done.map_err(failed)
+        self.settle(done)
+    }
+
+    /// After any failure the session may stand elsewhere than the values here, whatever the call was for.
+    fn settle<T>(&mut self, done: Result<T, wire::Error>) -> Result<T, UpdateError> {
+        done.map_err(|error| {
+            self.stale = true;
+            failed(error)
+        })
     }
 
     fn view(&self) -> View {
@@ -173,7 +180,9 @@ impl Updater for RemoteUpdater {
         }
         self.fill_dense(parameters, |session, places| {
             session.pull_dense(places, View::Training)
-        })
+        })?;
+        self.stale = false;
+        Ok(())
     }
 
     fn prepare(
@@ -193,7 +202,7 @@ impl Updater for RemoteUpdater {
             .collect();
         if !wanted.is_empty() {
             let got = self.session.pull_rows(&mut wanted);
-            got.map_err(failed)?;
+            self.settle(got)?;
         }
         for ((index, ids), values) in needed.iter().zip(fetched) {
             if self.tables[index.0].is_some() {
@@ -226,21 +235,16 @@ impl Updater for RemoteUpdater {
         cost: f64,
         parameters: &mut Parameters,
     ) -> Result<(), UpdateError> {
-        if let Some(error) = self.pending.take() {
-            self.stale = true;
-            return Err(failed(error));
-        }
-        if let Err(error) = self.session.finish_batch(cost) {
-            self.stale = true;
-            return Err(failed(error));
-        }
+        let sent = self.pending.take().map_or(Ok(()), Err);
+        self.settle(sent)?;
+        let done = self.session.finish_batch(cost);
+        self.settle(done)?;
         self.fill_dense(parameters, |session, places| session.wait_values(places))
     }
 
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
-        self.stale = true;
         let done = self.session.finish_pass();
-        done.map_err(failed)?;
+        self.settle(done)?;
         self.fill_dense(parameters, |session, places| {
             session.pull_dense(places, View::Training)
         })
@@ -263,7 +267,7 @@ impl Updater for RemoteUpdater {
             let mut all = Vec::with_capacity(self.specs[index].size());
             let mut append = |_row: u64, values: &[f32]| all.extend_from_slice(values);
             let got = self.session.download(table, view, &mut append);
-            got.map_err(failed)?;
+            self.settle(got)?;
             copy.0[index] = Values::Full(all);
         }
         Ok(Some(copy))
@@ -276,7 +280,7 @@ impl Updater for RemoteUpdater {
     fn save_state(&mut self, directory: &Path) -> Result<(), UpdateError> {
         let directory = directory.to_string_lossy();
         let done = self.session.save_state_on_servers(&directory);
-        done.map_err(failed)
+        self.settle(done)
     }
 
     fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
@@ -285,11 +289,11 @@ impl Updater for RemoteUpdater {
         }
         let directory = directory.to_string_lossy();
         let done = self.session.save_on_servers(&directory);
-        done.map_err(failed)
+        self.settle(done)
     }
 
     fn finish(&mut self) -> Result<(), UpdateError> {
         let done = self.session.close();
-        done.map_err(failed)
+        self.settle(done)
     }
 }
