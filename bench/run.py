@@ -16,6 +16,7 @@ processor time, which a loaded machine disturbs least. Training runs on one thre
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -132,15 +133,15 @@ def sequence_network(bench, name):
 
 def step(bench):
     """four fully connected layers, batch 1600, 256 wide, two threads: a step against its bare matrix products"""
-    lines = bench.text(['cargo', 'run', '--release', '--quiet', '-p', 'canoe-nn', '--example', 'step'], ROOT)
-    result = json.loads(lines.strip().splitlines()[-1])
-    return {'ours': f"{result['step_ms']:.1f} ms", 'reference': f"products: {result['products_ms']:.1f} ms",
-            'ratio': result['step_ms'] / result['products_ms'], 'aim': '≤ 1.3', 'unit': 'CPU time', 'all': result}
+    command = ['cargo', 'run', '--release', '--quiet', '-p', 'canoe-nn', '--example', 'step', '--', '2', 'mlp']
+    ratios = [float(re.search(r'processor ([0-9.]+)\s*$', bench.text(command, ROOT)).group(1)) for _ in range(bench.rounds)]
+    return {'ours': 'a step', 'reference': 'its products', 'ratio': min(ratios), 'aim': '≤ 1.3', 'unit': 'CPU time',
+            'all': ratios}
 
 
 def dense(bench):
     """W3: 25 million numbers pushed and pulled by 2 trainers, 2 servers, synchronous"""
-    results = [bench.json([bench.canoe, 'bench', 'ps', 'dense']) for _ in range(bench.rounds)]
+    results = [bench.json([bench.canoe, 'bench', 'ps', 'dense', '--output', 'json']) for _ in range(bench.rounds)]
     best = max(results, key=lambda result: result['ratio_to_stream'])
     return {'ours': f"{best['gb_per_s']:.2f} GB/s", 'reference': f"plain stream: {best['plain_stream_gb_per_s']:.2f}",
             'ratio': best['ratio_to_stream'], 'aim': 0.7, 'unit': 'wall', 'all': results}
@@ -148,7 +149,7 @@ def dense(bench):
 
 def sparse(bench):
     """W4: 10 million rows of 16, AdaGrad, 2 trainers × 100,000 Zipf ids a step"""
-    results = [bench.json([bench.canoe, 'bench', 'ps', 'sparse']) for _ in range(bench.rounds)]
+    results = [bench.json([bench.canoe, 'bench', 'ps', 'sparse', '--output', 'json']) for _ in range(bench.rounds)]
     best = max(results, key=lambda result: result['ids_per_cpu_s'])
     return {'ours': f"{best['ids_per_cpu_s'] / 1e6:.2f} million ids", 'reference': None, 'ratio': None,
             'aim': '5 million', 'unit': 'per CPU-second', 'all': results}
@@ -156,10 +157,27 @@ def sparse(bench):
 
 def latency(bench):
     """one client, 10,000 rows of 16: pull and push"""
-    results = [bench.json([bench.canoe, 'bench', 'ps', 'latency']) for _ in range(bench.rounds)]
+    results = [bench.json([bench.canoe, 'bench', 'ps', 'latency', '--output', 'json']) for _ in range(bench.rounds)]
     best = min(results, key=lambda result: result['median_pull_ms'] + result['median_push_ms'])
     return {'ours': f"{best['median_pull_ms']:.2f} and {best['median_push_ms']:.2f} ms", 'reference': None, 'ratio': None,
             'aim': '< 1 ms each', 'unit': 'wall, median', 'all': results}
+
+
+def job(bench):
+    """quick_start's LR on 2 nodes, synchronous, against Paddle's own servers on W1"""
+    folder = generate.w1(bench.home)
+    mine = bench.json([bench.canoe, 'bench', 'ps', 'job', '--output', 'json'])
+    theirs = bench.peer('paddle', 'w1', folder) if 'paddle' in bench.peers else None
+    return {'ours': f'{mine[RATE]:,.0f} samples', 'reference': theirs and f"{theirs['system']}: {theirs[RATE]:,.0f}",
+            'ratio': theirs and mine[RATE] / theirs[RATE], 'aim': 5, 'unit': 'per CPU-second of all processes',
+            'all': [mine, theirs]}
+
+
+def nodes(bench):
+    """quick_start's CNN on 2 nodes with one thread each, against one process with one thread"""
+    result = bench.json([bench.canoe, 'bench', 'ps', 'job', '--model', 'cnn', '--output', 'json'])
+    return {'ours': f"{result['samples_per_s']:,.0f} samples", 'reference': f"one process: {result['one_process_samples_per_s']:,.0f}",
+            'ratio': result['ratio_to_one_process'], 'aim': 1.7, 'unit': 'per second', 'all': result}
 
 
 def start(bench):
@@ -203,7 +221,8 @@ def first_batch(bench, aim, command, cwd):
             'aim': aim, 'unit': 'wall', 'all': {'seconds': ours, 'python': python}}
 
 
-MEASUREMENTS = {f.__name__: f for f in (step, w1, w1_sparse, w2, cnn, lstm, dense, sparse, latency, start, run_start)}
+MEASUREMENTS = {f.__name__: f for f in (step, w1, w1_sparse, w2, cnn, lstm, dense, sparse, latency, job, nodes, start,
+                                       run_start)}
 
 
 def table(rows):
