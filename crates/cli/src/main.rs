@@ -9,6 +9,7 @@
     reason = "this is the crate that talks to people"
 )]
 
+mod causes;
 mod commands;
 mod console;
 mod data;

@@ -10,6 +10,7 @@ use watch::beat::Beat;
 use watch::metrics::{Exposition, Kind};
 use watch::record::{Role, Start};
 
+use crate::causes::chain;
 use crate::console::Console;
 use crate::record::Folder;
 use crate::record::heart::{self, Heart};
@@ -148,7 +149,7 @@ impl Observer {
 
     /// The trainer ends.
     pub fn end(&mut self, error: Option<&TrainError>) {
-        let error = error.map(|error| format!("{:#}", ErrorChain(error)));
+        let error = error.map(|error| chain(error));
         if let Some(mut record) = self.record.take() {
             // Nobody is left to hear of a failure.
             let _ = record.end(error);
@@ -373,21 +374,6 @@ impl Figures {
             waits_for: waits_for.unwrap_or_default(),
             ..base
         }
-    }
-}
-
-/// An error with all its causes.
-struct ErrorChain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for ErrorChain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
     }
 }
 

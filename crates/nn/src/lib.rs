@@ -10,7 +10,7 @@
 //! # Map, in reading order
 //!
 //! - [`batch`], [`parameters`], [`gradients`]: what comes in and what goes out.
-//! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers.
+//! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers; [`number`]: how v1 prints them.
 //! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
 //! - [`image`]: convolution and pooling of rows that are images.
 //! - [`layer`], [`build`]: what a layer is, and what it is made from. [`finish`], [`activation`]: how most of them end.
@@ -40,6 +40,7 @@ pub mod layers;
 pub mod matrix;
 pub mod network;
 pub mod noise;
+pub mod number;
 pub mod output;
 pub mod parameters;
 pub mod product;

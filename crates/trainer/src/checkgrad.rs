@@ -9,8 +9,8 @@ use optim::{Distribution, Initial};
 
 use crate::error::TrainError;
 use crate::log::Level;
-use crate::number::general;
 use crate::report::Report;
+use nn::number::general;
 
 /// A parameter passes if the ratio differs from 1 by at most this.
 const TOLERANCE: f64 = 0.01;

@@ -13,7 +13,7 @@
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
 //! - [`models`], [`testing`], [`gather`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`model`]: a finished model seen from outside.
-//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`number`], [`log`]: what a trainer
+//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   says, in v1's words.
 //!
 //! # Invariants
@@ -33,7 +33,6 @@ pub mod log;
 pub mod meter;
 pub mod model;
 pub mod models;
-pub mod number;
 pub mod parameter_file;
 pub mod parameter_statistics;
 pub mod parameter_stats;

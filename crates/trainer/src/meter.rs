@@ -1,6 +1,6 @@
 //! Cost per sample over a pass and since the last line, and the progress lines that v1 printed from it.
 
-use crate::number::general;
+use nn::number::general;
 
 /// Adds up costs of batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

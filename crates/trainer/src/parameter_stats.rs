@@ -2,7 +2,7 @@
 
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 
-use crate::number::general;
+use nn::number::general;
 
 /// The lines of all parameters that learn, in v1's form.
 pub fn lines(

@@ -8,7 +8,7 @@ use nn::{LayerView, Network, Parameters, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
-use crate::number::general;
+use nn::number::general;
 
 /// Runs over all test data and writes `DIR/rank-00000` (the number is the trainer's); answers the file's path.
 pub fn write(

@@ -7,9 +7,9 @@ use nn::{Batch, Gradients, Network, Parameters, Pass};
 use crate::data::Source;
 use crate::error::TrainError;
 use crate::log::Level;
-use crate::number::general;
 use crate::report::Report;
 use crate::updater::Updater;
+use nn::number::general;
 
 /// Batches that are run before the clock starts.
 const WARM_UP: u64 = 10;

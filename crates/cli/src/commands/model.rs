@@ -88,7 +88,7 @@ fn show(directory: &Path, output: Output) -> anyhow::Result<Exit> {
                 ("zeros", Align::Right),
             ]);
             for (p, s) in rows {
-                let number = trainer::number::general;
+                let number = nn::number::general;
                 table.row([
                     p.name.clone(),
                     format!("{}x{}", p.dims.0, p.dims.1),
@@ -205,7 +205,7 @@ fn diff(left: &Path, right: &Path, output: Output) -> anyhow::Result<Exit> {
 }
 
 fn sentence(difference: &Difference) -> String {
-    let number = trainer::number::general;
+    let number = nn::number::general;
     match difference {
         Difference::Equal => "equal, byte for byte".to_owned(),
         Difference::Changed { values, max, rms } => format!(

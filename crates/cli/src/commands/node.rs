@@ -12,6 +12,7 @@ use launch::node::health;
 use launch::node::run::{self as node, Start};
 
 use super::run::TELL_EVERY;
+use crate::causes::chain;
 use crate::exit::Exit;
 use crate::record::runner::RunnerRecord;
 use crate::web::{self, Access, Site};
@@ -66,7 +67,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     });
     // The last line is what `canoe job status` shows of a pod that has failed.
     match &ended {
-        Err(error) => eprintln!("canoe node: {:#}", Chain(error)),
+        Err(error) => eprintln!("canoe node: {}", chain(error)),
         Ok(End::Failed(cause)) => {
             let last = cause.tail.iter().rfind(|line| !line.trim().is_empty());
             let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
@@ -87,19 +88,4 @@ fn serve_page(output: &Path) -> anyhow::Result<()> {
         Arc::new(Site::of_output(output, folder)),
         Access::Loopback,
     )
-}
-
-/// An error with all its causes.
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
-    }
 }

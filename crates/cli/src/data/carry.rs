@@ -17,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::checksum;
+use crate::causes::chain;
 
 /// A line longer than this is no line of ours.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
@@ -355,16 +356,6 @@ fn read_line(input: &mut dyn BufRead) -> Result<String, CarryError> {
 fn read_answer(input: &mut dyn BufRead) -> Result<Answer, CarryError> {
     let line = read_line(input)?;
     serde_json::from_str(&line).map_err(|_| CarryError::Strange(line.trim().to_owned()))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text += &format!(": {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

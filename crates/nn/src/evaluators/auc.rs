@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, id, number, numbers, weight};
+use super::{Evaluator, check_inputs, id, numbers, weight};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 const BINS: u32 = (1 << 24) - 1;
 
@@ -71,7 +72,7 @@ impl Evaluator for Auc {
     }
 
     fn text(&self) -> String {
-        format!("{}={}", self.name, number(self.value()))
+        format!("{}={}", self.name, general(self.value()))
     }
 
     fn values(&self) -> Vec<(String, f64)> {
@@ -104,7 +105,7 @@ impl Evaluator for Auc {
 
     fn predictions(&self) -> Vec<String> {
         let rows = self.rows.iter().flatten();
-        rows.map(|(value, label)| format!("{} {label}", number(f64::from(*value))))
+        rows.map(|(value, label)| format!("{} {label}", general(f64::from(*value))))
             .collect()
     }
 }

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, id, number};
+use super::{Evaluator, check_inputs, id};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// What a tag says about its place in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,7 +183,7 @@ impl Evaluator for Chunks {
         format!(
             "{}={} true_chunks={} result_chunks={} correct_chunks={}",
             self.name,
-            number(self.f1()),
+            general(self.f1()),
             self.truth,
             self.found,
             self.right

@@ -3,9 +3,10 @@
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, id, number, numbers, ratio, weight};
+use super::{Evaluator, check_inputs, id, numbers, ratio, weight};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Counts wrong rows, or wrong sequences. Inputs: prediction, label and, maybe, weight.
 pub struct ClassificationError {
@@ -93,9 +94,9 @@ impl Evaluator for ClassificationError {
 
     fn text(&self) -> String {
         if self.top_k == 1 {
-            format!("{}={}", self.name, number(self.value()))
+            format!("{}={}", self.name, general(self.value()))
         } else {
-            format!(" top_{}_error={}", self.top_k, number(self.value()))
+            format!(" top_{}_error={}", self.top_k, general(self.value()))
         }
     }
 

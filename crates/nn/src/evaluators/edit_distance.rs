@@ -6,9 +6,10 @@
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, id, number, numbers, ratio};
+use super::{Evaluator, id, numbers, ratio};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Counts edits.
 pub struct EditDistance {
@@ -87,7 +88,7 @@ impl Evaluator for EditDistance {
     fn text(&self) -> String {
         let parts = self
             .means()
-            .map(|(name, mean)| format!("{name}={}", number(mean)));
+            .map(|(name, mean)| format!("{name}={}", general(mean)));
         parts.join("  ")
     }
 

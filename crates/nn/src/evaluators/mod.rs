@@ -7,7 +7,6 @@ mod auc;
 mod chunk;
 mod classification_error;
 mod edit_distance;
-mod number;
 mod pnpair;
 mod precision_recall;
 mod printers;
@@ -18,7 +17,6 @@ use config::{EvaluatorConfig, LayerConfig, ModelConfig};
 use crate::error::{BuildError, ExecuteError, LayerError};
 use crate::network::{LayerView, Network};
 
-pub use number::number;
 pub use printers::Message;
 
 /// One measure.

@@ -4,9 +4,10 @@
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, id, number, numbers, weight};
+use super::{Evaluator, check_inputs, id, numbers, weight};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Collects scored rows. Inputs: score (last column), label, query and, maybe, weight.
 pub struct PairOrder {
@@ -68,7 +69,7 @@ impl Evaluator for PairOrder {
     }
 
     fn text(&self) -> String {
-        format!(" pos/neg={}", number(self.value()))
+        format!(" pos/neg={}", general(self.value()))
     }
 
     fn values(&self) -> Vec<(String, f64)> {
@@ -93,7 +94,7 @@ impl Evaluator for PairOrder {
 
     fn predictions(&self) -> Vec<String> {
         let rows = self.rows.iter();
-        rows.map(|[query, score, label, _]| format!("{} {label} {query}", number(*score)))
+        rows.map(|[query, score, label, _]| format!("{} {label} {query}", general(*score)))
             .collect()
     }
 }

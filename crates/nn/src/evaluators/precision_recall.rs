@@ -4,10 +4,11 @@
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, id, number, numbers, weight};
+use super::{Evaluator, check_inputs, id, numbers, weight};
 use crate::error::LayerError;
 use crate::layers::maxid::greatest;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Counts right and wrong decisions by class. Inputs: prediction, label and, maybe, weight.
 pub struct PrecisionRecall {
@@ -163,7 +164,7 @@ impl Evaluator for PrecisionRecall {
         let measures: Vec<String> = self
             .measures()
             .iter()
-            .map(|(name, value)| format!("{name}={}", number(*value)))
+            .map(|(name, value)| format!("{name}={}", general(*value)))
             .collect();
         text + &measures.join(" ")
     }

@@ -6,9 +6,10 @@
 use config::EvaluatorConfig;
 
 use super::classification_error::ClassificationError;
-use super::{Evaluator, number, numbers};
+use super::{Evaluator, numbers};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Something to show about a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl Printer {
     ) -> Result<Vec<String>, LayerError> {
         let mut text = format!("Printer={} Classification Error:\n", self.name);
         for row in 0..inputs[0].rows() {
-            text += &format!("{} \n", number(error.error(inputs, row)?));
+            text += &format!("{} \n", general(error.error(inputs, row)?));
         }
         let mut texts = vec![text];
         if let Some(sequences) = inputs[0].sequences() {
@@ -199,7 +200,7 @@ fn values(layer: &str, view: &LayerView<'_>) -> String {
                 (Some(values), _) => text += &line(values),
                 (None, Some(entries)) => {
                     let entries: Vec<String> = entries
-                        .map(|(c, x)| format!("{c}:{}", number(f64::from(x))))
+                        .map(|(c, x)| format!("{c}:{}", general(f64::from(x))))
                         .collect();
                     text += &format!("{}\n", entries.join(" "));
                 }
@@ -219,7 +220,10 @@ fn values(layer: &str, view: &LayerView<'_>) -> String {
 }
 
 fn line(values: &[f32]) -> String {
-    let numbers: String = values.iter().map(|&x| number(f64::from(x)) + " ").collect();
+    let numbers: String = values
+        .iter()
+        .map(|&x| general(f64::from(x)) + " ")
+        .collect();
     numbers + "\n"
 }
 
@@ -234,7 +238,7 @@ fn greatest(values: &[f32], count: usize) -> String {
     places.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
     let shown = places.iter().take(count);
     shown
-        .map(|&place| format!("{place} : {}, ", number(f64::from(values[place]))))
+        .map(|&place| format!("{place} : {}, ", general(f64::from(values[place]))))
         .collect()
 }
 

@@ -2,9 +2,10 @@
 
 use config::EvaluatorConfig;
 
-use super::{Evaluator, check_inputs, number, numbers, ratio, weight};
+use super::{Evaluator, check_inputs, numbers, ratio, weight};
 use crate::error::LayerError;
 use crate::network::LayerView;
+use crate::number::general;
 
 /// Which columns count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Evaluator for Sum {
     }
 
     fn text(&self) -> String {
-        format!("{}={}", self.name, number(self.value()))
+        format!("{}={}", self.name, general(self.value()))
     }
 
     fn values(&self) -> Vec<(String, f64)> {

@@ -6,8 +6,8 @@ use config::ModelConfig;
 use nn::{Gradient, Gradients, Network, ParameterIndex, ParameterSpec};
 
 use crate::log::Level;
-use crate::number::general;
 use crate::report::Report;
+use nn::number::general;
 
 /// Something whose gradient is cut to a threshold.
 #[derive(Debug, Clone, PartialEq)]

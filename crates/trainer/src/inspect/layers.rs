@@ -3,8 +3,8 @@
 use nn::{LayerView, Network};
 
 use crate::log::Level;
-use crate::number::general;
 use crate::report::Report;
+use nn::number::general;
 
 /// Where v1 printed these lines.
 const SOURCE: &str = "Layer.cpp:330";
