@@ -16,7 +16,7 @@ use super::patience::GaveUp;
 use super::prepare::Node;
 use super::stage::StageError;
 use super::work::NodeWork;
-use crate::event::JobEvent;
+use crate::event::{JobEvent, Role};
 use crate::k8s::job::Discovery;
 use crate::local::layout::LayoutError;
 use crate::local::machine::{Limits, ServersEnd};
@@ -162,9 +162,15 @@ fn live(node: &Node, emit: &mut dyn FnMut(JobEvent)) -> Result<Life, NodeError> 
         &mut work,
         &options(node.start.grace),
         &leaving,
-        &mut |at, event| {
-            if matches!(&event, JobEvent::Snapshot { .. }) {
-                farewell.borrow_mut().snapshot(at);
+        &mut |_, event| {
+            match &event {
+                JobEvent::Progress { process, status } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server(status);
+                }
+                JobEvent::Died { process, .. } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server_died();
+                }
+                _ => {}
             }
             node.watch(&event);
             emit(event);
@@ -196,7 +202,7 @@ impl Node<'_> {
 fn options(grace: Duration) -> Options {
     Options {
         limits: Limits {
-            // The other half is for a snapshot that is due.
+            // The other half is for the snapshot.
             grace: grace / 2,
             restart: Some(RestartPolicy {
                 limit: 3,
