@@ -5,6 +5,7 @@ Usage: commands.py --canoe PATH [--only WORD]      kubectl is taken from PATH
 """
 import argparse
 import atexit
+import http.client
 import os
 import re
 import shutil
@@ -43,7 +44,8 @@ class Bench:
                 with inside(network.hub):
                     return make()
 
-        self.api = ApiServer(self.folder, address, 0, listen, kubelet)
+        # Where policies of `podlist` expect it.
+        self.api = ApiServer(self.folder, address, 6443 if network else 0, listen, kubelet)
         self.store, self.controllers = self.api.store, self.api.controllers
         if kubelet:
             kubelet.api_port = self.api.port
@@ -72,7 +74,7 @@ class Bench:
         command = [BINARY, "job", *words, "--kubeconfig", self.api.kubeconfig]
         if self.network:
             command = ["ip", "netns", "exec", self.network.hub] + command
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **more)
 
     def canoe(self, *words, code=0, seconds=60):
         process = self.start(*words)
@@ -233,13 +235,101 @@ def no_server(bench):
     expect("refused" in said, said)
 
 
+def demo(bench, passes):
+    shutil.rmtree(bench.job)
+    made = subprocess.run([BINARY, "demo", "quick_start", bench.job, "--train-samples=3600", "--test-samples=100"], capture_output=True, text=True)
+    expect(made.returncode == 0, made.stderr)
+    bench.job_file(config="trainer_config.emb.py", passes=passes, args=["--log_period=1", "--snapshot_period=5", "--peer_timeout=3"])
+
+
+def client_dry_run(bench):
+    """Every kind of job that can be rendered is accepted by `kubectl apply --dry-run=client`, object by object."""
+    demo(bench, 2)
+    nfs, claim = {"nfs": {"server": "10.0.0.5", "path": "/export"}}, {"claim": {"name": "canoe-files"}}
+    kinds = {
+        "indexed": {}, "podlist": {"discovery": "podlist"}, "nfs": {"volume": nfs}, "claim": {"volume": claim},
+        "efs": {"volume": {"efs": {"fileSystem": "fs-1"}}}, "storage class": {"volume": {"storageClass": {"name": "shared", "size": "1Gi"}}},
+        "without tls and policy": {"tls": False, "networkPolicy": False}, "metrics": {"metrics": {"from": ["monitoring"]}},
+        "everything": {"discovery": "podlist", "volume": nfs, "data": {"url": "https://example.com/x.tgz"}, "namespace": "team", "createNamespace": True, "spot": True,
+                       "tolerations": [{"key": "gpu", "operator": "Exists"}], "nodeSelector": {"pool": "a"}, "deadlineSeconds": 600, "configFrom": "configMap"},
+        "tutorial": {},
+    }
+    for kind, settings in kinds.items():
+        bench.job_file(config="trainer_config.emb.py", **settings)
+        flags = ["--v1"] if kind == "tutorial" else []
+        made = subprocess.run([BINARY, "job", "render", bench.job, *flags], capture_output=True, text=True)
+        expect(made.returncode == 0, made.stderr)
+        objects = [f"{thing['kind'].lower()} {thing['metadata']['name']}" for thing in yaml.safe_load_all(made.stdout) if thing]
+        for way in (["--dry-run=client"], ["--dry-run=server", "--server-side"]):
+            if way[0].endswith("server") and settings.get("createNamespace"):
+                # A namespace that is not there cannot take objects, not even for a try; submit says so too.
+                bench.store.create("namespaces", {"metadata": {"name": "team", "labels": {"kubernetes.io/metadata.name": "team"}}})
+            applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", *way, "-f", "-"], input=made.stdout, capture_output=True, text=True)
+            expect(applied.returncode == 0 and "Warning" not in applied.stderr, f"{kind}, {way}: {applied.stdout}{applied.stderr}")
+            told = re.findall(r"^(\w+)[.\w]*/(\S+) (?:created|serverside-applied) \((?:server )?dry run\)$", applied.stdout, re.M)
+            expect([f"{a} {b}" for a, b in told] == objects, f"{kind}: {applied.stdout}\n{objects}")
+        print(f"    {kind}: {len(objects)} objects")
+    bench.job_file(config="trainer_config.emb.py")
+    faulty = bench.canoe("render", bench.job).replace("completionMode", "completionMod")
+    applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--dry-run=server", "--server-side", "-f", "-"], input=faulty, capture_output=True, text=True)
+    expect(applied.returncode != 0 and "completionMod" in applied.stderr, f"a misspelt field was not found: {applied.stderr}")
+
+
+def web(bench):
+    """The page of the job on this machine, over both ways that kubectl has, also after the pod behind it is gone."""
+    bench.claim()
+    demo(bench, 400)
+    bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
+    bench.says(["status", NAME], "3 nodes: 3 ready", seconds=60)
+    for port, way in ((7391, {}), (7392, {"KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"})):
+        watcher = bench.start("watch", NAME, "--web", f"--port={port}", env=os.environ | way)
+        try:
+            for turn in ("first", "after the pod is gone"):
+                page = read_page(bench, port, "/", b"<title>canoe")
+                expect(b"<html" in page.lower(), page[:500])
+                metrics = read_page(bench, port, "/metrics", b"canoe_job_nodes")
+                expect(b"canoe_job_nodes" in metrics, metrics[:500])
+                if turn == "first":
+                    pods = [request for request in bench.api.requests if "/portforward" in request]
+                    name = re.search(r"pods/([^/]+)/portforward", pods[-1])[1]
+                    bench.controllers.delete_pod(bench.store.get("pods", "default", name))
+                    end = time.monotonic() + 30
+                    while bench.store.find("pods", "default", name):
+                        expect(time.monotonic() < end, f"{name} does not go")
+                        time.sleep(0.1)
+        finally:
+            os.killpg(watcher.pid, signal.SIGINT)
+            said = watcher.communicate(timeout=20)[0]
+        expect(f"watch it at http://127.0.0.1:{port}/" in said, said)
+        used = {request.split()[0] for request in bench.api.requests if "/portforward" in request}
+        print(f"    port {port}: {', '.join(sorted(used))} …/portforward; {said.splitlines()[0]}")
+    bench.canoe("delete", NAME, "--yes")
+    said = bench.canoe("watch", NAME, "--web", code=1)
+    expect("there is no such job" in said, said)
+
+
+def read_page(bench, port, path, wanted, seconds=40):
+    """What a browser on the machine of the user gets, as soon as it gets it."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with inside(bench.network.hub):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                connection.connect()
+            connection.request("GET", path)
+            page = connection.getresponse().read()
+            if wanted in page:
+                return page
+        except (OSError, http.client.HTTPException):
+            page = b""
+        expect(time.monotonic() < end, f"no {path} with {wanted}: {page[:300]}")
+        time.sleep(0.3)
+
+
 def train(bench):
     """From a folder on the laptop to a model on the volume, with a pod lost on the way."""
     bench.claim()
-    shutil.rmtree(bench.job)
-    demo = subprocess.run([BINARY, "demo", "quick_start", bench.job, "--train-samples=3600", "--test-samples=100"], capture_output=True, text=True)
-    expect(demo.returncode == 0, demo.stderr)
-    bench.job_file(config="trainer_config.emb.py", passes=6, args=["--log_period=1", "--snapshot_period=5", "--peer_timeout=3"])
+    demo(bench, 6)
     said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
     expect("is on the volume, in quick-start/data" in said and "all checked" in said, said)
     follower = bench.start("logs", NAME, "--follow")
@@ -337,6 +427,7 @@ def data_job_fails(bench):
 FAKE = [
     ("submit, again, changed, replaced, deleted", submit_again),
     ("refused", rejected),
+    ("rendered, kubectl apply --dry-run=client", client_dry_run),
     ("stuck: image cannot be pulled", stuck({"image": "canoe:none"}, with_claim(), "image canoe:none cannot be pulled", "the registry does not have it")),
     ("stuck: registry wants a login", stuck({"image": "canoe:none"}, with_claim(login), "wants a login", "imagePullSecrets")),
     ("stuck: no room", stuck({"resources": {"cpu": "64", "memory": "1Ti"}}, with_claim(), "no machine has enough free cores", "lower `resources.memory`")),
@@ -351,6 +442,7 @@ FAKE = [
 ]
 REAL = [
     ("submit, upload, split, train, lose a pod, watch, logs, delete", train),
+    ("watch --web", web),
     ("wrong configuration", wrong_configuration),
     ("stuck: out of memory, retries used up", out_of_memory),
     ("evicted", evicted),

@@ -69,6 +69,8 @@ class Controllers:
 
     def work(self):
         while not self.ended.wait(0.1):
+            if self.kubelet:
+                self.kubelet.policies.keep(self.store.list("networkpolicies")[0])
             for claim in self.store.list("persistentvolumeclaims")[0]:
                 self.bind(claim)
             for job in self.store.list("jobs")[0]:

@@ -14,6 +14,7 @@ import threading
 import time
 
 from network import DOMAIN, HUB_ADDRESS, inside
+from policies import Policies
 
 PROGRAMS = "/opt/canoe"
 
@@ -54,6 +55,7 @@ class Pod:
         self.name = self.metadata["name"]
         self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.name}")
         self.namespace, self.address = kubelet.network.add()
+        kubelet.policies.join(self.namespace, self.metadata["namespace"], self.metadata.get("labels", {}), self.address)
         self.ready, self.code, self.process, self.killed_by_probe = False, None, None, False
         self.killed_for_memory, self.is_evicted, self.is_killed = False, False, False
         self.log_path = os.path.join(self.folder, "log")
@@ -237,6 +239,7 @@ class Pod:
 
     def remove(self):
         self.signal(signal.SIGKILL)
+        self.kubelet.policies.leave(self.namespace)
         self.kubelet.network.remove(self.namespace)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -257,6 +260,7 @@ class Kubelet:
         self.api_port = 6443
         self.account_folder = None
         self.contents = {}
+        self.policies = Policies()
         os.makedirs(os.path.join(folder, "claims"), exist_ok=True)
         os.chmod(folder, 0o755)
 

@@ -6,7 +6,9 @@ Needs root, `ip` (iproute2), `unshare` and `nsenter` (util-linux); says why and 
 """
 import argparse
 import atexit
+import base64
 import copy
+import http.client
 import http.server
 import json
 import os
@@ -26,6 +28,7 @@ import yaml
 import certificate
 from kubelet import Kubelet, Pod
 from network import HUB_ADDRESS, Network, inside, why_not
+from policies import why_not as policies_why_not
 
 NAME, CONFIG, PASSES, NODES = "quick-start", "trainer_config.emb.py", 4, 3
 DEADLINE = 90
@@ -74,6 +77,7 @@ class Cluster:
         for thing in self.objects:
             if thing["kind"] in ("ConfigMap", "Secret"):
                 self.kubelet.keep(thing)
+        self.kubelet.policies.keep([thing for thing in self.objects if thing["kind"] == "NetworkPolicy"])
         self.job = next(thing for thing in self.objects if thing["kind"] == "Job")
         home = os.path.join(self.volume, NAME)
         os.makedirs(home)
@@ -279,6 +283,51 @@ def asked_to_end(cluster, random_):
         cluster.wait("its successor to go on from there", lambda: re.search(went_on, cluster.pod(victim).log()))
 
 
+def read_from(cluster, namespace, address, port, path):
+    """What a pod of another namespace gets there; None if it is not let in."""
+    place, own = cluster.network.add()
+    cluster.kubelet.policies.join(place, namespace, {}, own)
+    try:
+        with inside(place):
+            connection = http.client.HTTPConnection(address, port, timeout=2)
+            connection.connect()
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        cluster.kubelet.policies.leave(place)
+        cluster.network.remove(place)
+
+
+def scraped(cluster, _random):
+    """A Prometheus of another namespace reads all processes of a pod, and nothing else; others read nothing."""
+    for index in range(NODES):
+        cluster.start(index)
+    cluster.wait("some training", lambda: cluster.batches() >= 6)
+    token = base64.b64decode(next(thing for thing in cluster.objects if thing["kind"] == "Secret")["data"]["token"]).decode()
+    for index in range(NODES):
+        pod = cluster.pod(index)
+        annotations = pod.metadata["annotations"]
+        port, path = int(annotations["prometheus.io/port"]), annotations["prometheus.io/path"]
+        status, page = read_from(cluster, "monitoring", pod.address, port, path)
+        expect(status == 200, f"{status}: {page}")
+        for line in (rf'canoe_node_up{{name="{NAME}",node="{index}",role="pserver"}} 1', rf'canoe_node_up{{name="{NAME}",node="{index}",role="trainer"}} 1',
+                     r"canoe_pserver_step [1-9]\d*", rf'canoe_trainer_batches_total{{trainer="{index}"}} [1-9]\d*'):
+            expect(re.search(f"^{line}$", page, re.M), f"no {line} in\n{page}")
+        families = re.findall(r"^# TYPE (\S+)", page, re.M)
+        expect(len(families) == len(set(families)) and len(families) > 20, f"families: {families}")
+        expect(token not in page, "the page tells the job's token")
+        expect(read_from(cluster, "monitoring", pod.address, port, "/status")[0] == 404, "there is another page")
+    if reason := policies_why_not():
+        print(f"    skipped: who may read, because {reason}")
+        return
+    for namespace, port in (("default", 8472), ("elsewhere", 8472), ("monitoring", 7164), ("monitoring", 8471)):
+        expect(read_from(cluster, namespace, cluster.pod(1).address, port, "/metrics") is None, f"port {port} is open for namespace {namespace}")
+    print("    pods of namespace monitoring read /metrics of every node; no other port, no other namespace")
+
+
 def disturbed_api(cluster, random_):
     """500, 429 and a wrong count first; then the truth."""
     answers = [(500, {}), (429, {}), (200, {"items": []})]
@@ -314,6 +363,7 @@ SCENARIOS = [
     ("indexed, two asked to end one after the other", asked_to_end, LONG, True),
     ("podlist, with a disturbed API server", disturbed_api, PODLIST, True),
     ("podlist, one killed, its successor has another address", killed, PODLIST, True),
+    ("indexed, metrics for another namespace", scraped, {"metrics": {"from": ["monitoring"]}}, True),
     ("indexed, a count that never comes", wrong_count, IMPATIENT, False),
     ("podlist, a count that never comes", wrong_count, PODLIST | IMPATIENT, False),
 ]

@@ -64,6 +64,12 @@ pub const COMMON: FlagTable = &[
         "seconds after which a silent peer counts as lost",
     ),
     flag(
+        "join_timeout",
+        Float,
+        "600",
+        "seconds a trainer waits for all servers and trainers to come, at the start and after a loss",
+    ),
+    flag(
         "tls_ca",
         Text,
         "",

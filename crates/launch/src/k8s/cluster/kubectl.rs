@@ -280,9 +280,9 @@ impl Kubectl {
         self.command(&arguments::logs(namespace, pod, wish))
     }
 
-    /// The command that leads a port of this machine to one of a pod of the job; it runs until it is ended.
-    pub fn forward(&self, target: &Target, local: u16, remote: u16) -> Command {
-        self.command(&arguments::forward(target, local, remote))
+    /// The command that leads a port of this machine to one of a pod; it runs until it is ended.
+    pub fn forward(&self, namespace: &str, pod: &str, local: u16, remote: u16) -> Command {
+        self.command(&arguments::forward(namespace, pod, local, remote))
     }
 
     /// Removes what submit has made; a line for each object that was there.
