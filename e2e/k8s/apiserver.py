@@ -20,6 +20,7 @@ import urllib.parse
 import kubernetes_validate
 import yaml
 
+import admission
 import certificate
 from controllers import Controllers, security_problems
 from portforward import Session
@@ -218,20 +219,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             created = thing if dry_run else store.create(plural, thing)
             return self.send(201, created, warnings)
         if self.command == "PATCH" and "apply-patch" in self.headers.get("Content-Type", ""):
-            applied, is_new = store.apply(plural, namespace, name, thing, dry_run)
+            manager, force = self.query.get("fieldManager", ""), self.query.get("force") == "true"
+            applied, is_new = store.apply(plural, namespace, name, thing, dry_run, manager, force)
             return self.send(201 if is_new else 200, applied, warnings)
         raise Refused(405, "MethodNotAllowed", f"{self.command} is not known here")
 
     def check(self, plural, namespace, thing):
-        name = thing["metadata"].get("name", "")
         if RESOURCES[plural][2] and self.api.store.find("namespaces", "", namespace) is None:
             raise Refused(404, "NotFound", f'namespaces "{namespace}" not found')
-        if plural != "persistentvolumes" and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
-            raise Refused(422, "Invalid", f'{thing["kind"]} "{name}" is invalid: metadata.name: Invalid value: a lowercase RFC 1123 subdomain must consist of …')
         try:
             kubernetes_validate.validate(thing, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
             raise Refused(400, "BadRequest", f"strict decoding error: {error.message}") from None
+        if plural == "pods" and self.api.store.find(plural, namespace, thing["metadata"]["name"]) is None:
+            self.api.controllers.admit(thing)
+        found = admission.problems(thing)
+        if found:
+            raise Refused(422, "Invalid", f'{thing["kind"]} "{thing["metadata"].get("name", "")}" is invalid: {found[0] if len(found) == 1 else found}')
 
     def warnings(self, plural, namespace, thing):
         space = self.api.store.find("namespaces", "", namespace) or {"metadata": {}}

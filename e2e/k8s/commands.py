@@ -5,6 +5,7 @@ Usage: commands.py --canoe PATH [--only WORD]      kubectl is taken from PATH
 """
 import argparse
 import atexit
+import copy
 import http.client
 import os
 import re
@@ -126,7 +127,7 @@ def submit_again(bench):
     expect("everything but the volume" in said and "--yes" in said, said)
     said = bench.canoe("delete", NAME, "--yes")
     expect('job.batch "quick-start" deleted' in said, said)
-    left = sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "namespaces"))
+    left = sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "namespaces", "serviceaccounts"))
     expect(left == ["persistentvolumeclaims canoe-files", "persistentvolumes canoe-demo-files"], f"left: {left}")
     said = bench.canoe("status", NAME, code=3)
     expect("there is no such job" in said, said)
@@ -167,6 +168,111 @@ def with_claim(change=lambda bench: None):
 
 def quota(bench):
     bench.controllers.quota_pods = 1
+
+
+def released(bench):
+    """The claim was deleted, its volume was retained: it remembers the claim that is gone."""
+    reference = {"name": f"{NAME}-volume", "namespace": "default", "uid": "of-a-claim-that-is-gone"}
+    bench.store.create("persistentvolumes", {"metadata": {"name": f"default.{NAME}-volume"}, "spec": {"claimRef": reference, "accessModes": ["ReadWriteMany"], "storageClassName": "", "nfs": {"server": "10.0.0.5", "path": "/"}}})
+
+
+def lost_machine(bench):
+    """Five minutes after a machine fell silent its pods are to be deleted, but nobody is there to say that they ended."""
+    bench.claim()
+    bench.job_file()
+    bench.canoe("submit", bench.job)
+    bench.says(["status", NAME], "3 starting")
+    pod = bench.store.list("pods", "default", f"batch.kubernetes.io/job-name={NAME}")[0][0]
+    bench.controllers.lost.add(pod["metadata"]["name"])
+
+    def lose(fresh):
+        fresh["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        fresh["spec"]["nodeName"] = "worker-2"
+        fresh["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}, {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]}
+
+    bench.store.update("pods", "default", pod["metadata"]["name"], lose)
+    said = bench.says(["status", NAME], "is on machine worker-2, which does not answer", "kubectl delete node worker-2", "out-of-service")
+    print("    " + next(line for line in said.splitlines() if "worker-2" in line).strip()[:230])
+
+
+def not_ours(bench):
+    """Objects that somebody else has applied under the job's names are not overwritten."""
+    bench.claim()
+    bench.job_file()
+    made = bench.canoe("render", bench.job)
+    applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--server-side", "-f", "-"], input=made, capture_output=True, text=True)
+    expect(applied.returncode == 0, applied.stderr)
+    gone = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "delete", "job", NAME], capture_output=True, text=True)
+    expect(gone.returncode == 0, gone.stderr)
+    token = bench.store.get("secrets", "default", NAME)["data"]["token"]
+    said = bench.canoe("submit", bench.job, code=1)
+    for text in ("made or changed by somebody else", '"kubectl"', ".data.token", "choose another name"):
+        expect(text in said, said)
+    expect("force-conflicts" not in said, said)
+    expect(bench.store.get("secrets", "default", NAME)["data"]["token"] == token, "the token was overwritten")
+    bench.canoe("delete", NAME, "--yes")
+    bench.canoe("submit", bench.job)
+
+
+def again_on_the_volume(bench):
+    """Deleted and submitted again: the volume and its claim have stayed, and are bound."""
+    bench.job_file(volume={"nfs": {"server": "10.0.0.5"}})
+    bench.canoe("submit", bench.job)
+    end = time.monotonic() + 10
+    while bench.store.get("persistentvolumes", "", f"default.{NAME}-volume")["spec"]["claimRef"].get("uid") is None:
+        expect(time.monotonic() < end, "the claim is not bound")
+        time.sleep(0.1)
+    bench.canoe("delete", NAME, "--yes")
+    said = bench.canoe("submit", bench.job)
+    expect(f"persistentvolume/default.{NAME}-volume serverside-applied" in said, said)
+    expect(bench.store.get("persistentvolumes", "", f"default.{NAME}-volume")["spec"]["claimRef"].get("uid"), "the binding is lost")
+
+
+def refuses(bench):
+    """What a real server refuses, this one refuses: otherwise its consent means nothing."""
+    bench.store.create("namespaces", {"metadata": {"name": "team", "labels": {}}})
+    bench.job_file(namespace="team", discovery="podlist", volume={"nfs": {"server": "10.0.0.5"}}, metrics={"from": ["*"]})
+    documents = list(yaml.safe_load_all(bench.canoe("render", bench.job)))
+    rules = lambda it: it["spec"]["podFailurePolicy"]["rules"]
+    node = lambda it: it["spec"]["template"]["spec"]["containers"][0]
+    spec = lambda it: it["spec"]["template"]["spec"]
+    faults = [
+        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[78, 64]), "must be ordered"),
+        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[0, 64]), "must not be 0"),
+        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(containerName="trainer"), "containerName"),
+        ("Job", lambda it: rules(it)[0].update(action="FailIndex"), "Unsupported value"),
+        ("Job", lambda it: spec(it).update(restartPolicy="OnFailure"), 'only "Never" is supported'),
+        ("Job", lambda it: it["spec"].update(podReplacementPolicy="TerminatingOrFailed"), "podReplacementPolicy"),
+        ("Job", lambda it: it["spec"].pop("completions"), "when completion mode is Indexed"),
+        ("Job", lambda it: it["spec"].update(selector={"matchLabels": {"a": "b"}}), "auto-generated"),
+        ("Job", lambda it: it["metadata"].update(name="x" * 62), "63 characters"),
+        ("Job", lambda it: it["spec"]["template"]["metadata"]["labels"].update({"batch.kubernetes.io/job-name": "other"}), "job-name"),
+        ("Job", lambda it: node(it)["ports"][0].update(name="parameter-server-0"), "15 characters"),
+        ("Job", lambda it: node(it)["ports"][1].update(name=node(it)["ports"][0]["name"]), "Duplicate value"),
+        ("Job", lambda it: node(it)["volumeMounts"][0].update(name="nothing"), "Not found"),
+        ("Job", lambda it: node(it)["resources"]["requests"].update(memory="64Gi"), "less than or equal to memory limit"),
+        ("Job", lambda it: node(it)["resources"]["limits"].update(memory="4GB"), "quantities must match"),
+        ("Job", lambda it: node(it).update(image=" canoe:test"), "whitespace"),
+        ("Job", lambda it: spec(it).update(tolerations=[{"operator": "Exists", "key": "a", "value": "b"}]), "value must be empty"),
+        ("Job", lambda it: spec(it).update(subdomain="a.b"), "subdomain"),
+        ("Job", lambda it: spec(it)["securityContext"].update(fsGroupe=1), "fsGroupe"),
+        ("ConfigMap", lambda it: it["data"].update({"lib/a.py": "x"}), "a valid config key"),
+        ("ConfigMap", lambda it: it["data"].update({"a.py": "x" * (1 << 20)}), "at most 1048576 bytes"),
+        ("Service", lambda it: it["metadata"].update(name="1st"), "metadata.name"),
+        ("Service", lambda it: it["spec"]["ports"][0].pop("name"), "Required value"),
+        ("PersistentVolume", lambda it: it["spec"].update(csi={"driver": "a", "volumeHandle": "b"}), "more than 1 volume type"),
+        ("PersistentVolume", lambda it: it["spec"]["nfs"].update(path="export"), "absolute path"),
+        ("PersistentVolumeClaim", lambda it: it["spec"].update(accessModes=[]), "access mode"),
+        ("NetworkPolicy", lambda it: it["spec"]["ingress"][0]["ports"][0].update(port=70000), "between 1 and 65535"),
+        ("PodDisruptionBudget", lambda it: it["spec"].update(maxUnavailable=1), "cannot be both set"),
+        ("Role", lambda it: it["rules"][0].update(verb=["list"]), "verb"),
+    ]
+    for kind, spoil, words in faults:
+        thing = copy.deepcopy(next(thing for thing in documents if thing["kind"] == kind and not thing["metadata"]["name"].endswith("-data")))
+        spoil(thing)
+        applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--server-side", "--dry-run=server", "-f", "-"], input=yaml.safe_dump(thing), capture_output=True, text=True)
+        expect(applied.returncode != 0 and words in applied.stderr, f"{kind}: {words!r} is not in {applied.stderr!r}")
+    print(f"    {len(faults)} faults, each refused")
 
 
 def login(bench):
@@ -427,13 +533,20 @@ def data_job_fails(bench):
 FAKE = [
     ("submit, again, changed, replaced, deleted", submit_again),
     ("refused", rejected),
+    ("what a real server refuses", refuses),
+    ("objects of somebody else", not_ours),
+    ("deleted and submitted again", again_on_the_volume),
     ("rendered, kubectl apply --dry-run=client", client_dry_run),
-    ("stuck: image cannot be pulled", stuck({"image": "canoe:none"}, with_claim(), "image canoe:none cannot be pulled", "the registry does not have it")),
-    ("stuck: registry wants a login", stuck({"image": "canoe:none"}, with_claim(login), "wants a login", "imagePullSecrets")),
+    ("stuck: image cannot be pulled", stuck({"image": "registry.example/canoe:none"}, with_claim(), "image registry.example/canoe:none cannot be pulled", "the registry does not have it")),
+    ("stuck: image without a registry", stuck({"image": "canoe:0.1.0"}, with_claim(), "the name has no registry, so Docker Hub was asked", "kind load docker-image")),
+    ("stuck: registry wants a login", stuck({"image": "registry.example/canoe:none"}, with_claim(login), "wants a login", "imagePullSecrets")),
     ("stuck: no room", stuck({"resources": {"cpu": "64", "memory": "1Ti"}}, with_claim(), "no machine has enough free cores", "lower `resources.memory`")),
     ("stuck: no machine with the label", stuck({"nodeSelector": {"pool": "gpu"}}, with_claim(), "no machine has the labels of `nodeSelector`")),
     ("stuck: claim does not exist", stuck({}, lambda bench: None, "its claim does not exist")),
     ("stuck: volume not bound", stuck({"volume": {"storageClass": {"name": "fast", "size": "1Gi"}}}, lambda bench: None, 'there is no storage class "fast"')),
+    ("stuck: a storage class for one machine only, as kind has", stuck({"volume": {"storageClass": {"name": "standard", "size": "1Gi"}}}, lambda bench: None, 'storage class "standard" makes volumes for one machine only', "volume.nfs")),
+    ("stuck: volume kept for a claim that is gone", stuck({"volume": {"nfs": {"server": "10.0.0.5"}}}, released, "is missing or kept for another claim")),
+    ("stuck: machine lost", lost_machine),
     ("stuck: quota", stuck({}, with_claim(quota), "the namespace's quota is used up", "pods=1")),
     ("stuck: pod security lets the Job in but no pod", stuck({}, with_claim(mutating), "the namespace's pod security refuses it", "allowPrivilegeEscalation")),
     ("stuck: service account is missing", stuck({"discovery": "podlist"}, without_account, "its service account is missing")),

@@ -157,8 +157,7 @@ class Pod:
                 content = self.kubelet.content(kind, self.metadata["namespace"], volume[kind][key])
                 files = {item["key"]: item["path"] for item in volume[kind].get("items", [])} or {k: k for k in content}
                 mode = volume[kind].get("defaultMode", 0o644)
-                for key_, path in files.items():
-                    write(os.path.join(folder, path), content[key_], mode, self.spec["securityContext"].get("fsGroup", 0))
+                publish(folder, {path: content[key_] for key_, path in files.items()}, mode, self.spec["securityContext"].get("fsGroup", 0))
         return folder
 
     def probe(self, kind, container, process):
@@ -242,6 +241,18 @@ class Pod:
         self.kubelet.policies.leave(self.namespace)
         self.kubelet.network.remove(self.namespace)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def publish(folder, files, mode, group):
+    """As a kubelet does: a hidden folder with the version, a link to it, and links into that for what is seen."""
+    version = "..2026_01_01_00_00_00.1"
+    for path, content in files.items():
+        write(os.path.join(folder, version, path), content, mode, group)
+    seen = {path.split("/")[0] for path in files}
+    links = {"..data": version} | {name: os.path.join("..data", name) for name in seen}
+    for name, target in links.items():
+        if not os.path.islink(os.path.join(folder, name)):
+            os.symlink(target, os.path.join(folder, name))
 
 
 def write(path, content, mode, group):

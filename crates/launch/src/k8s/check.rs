@@ -26,6 +26,24 @@ pub fn problems(job: &JobFile) -> Vec<String> {
         !is_namespace(&job.namespace),
         format!("namespace: {:?} is not a DNS label", job.namespace),
     );
+    check(
+        job.create_namespace && (job.namespace == "default" || job.namespace.starts_with("kube-")),
+        format!(
+            "createNamespace: {} is there in every cluster, and others use it; name another namespace",
+            job.namespace
+        ),
+    );
+    for (field, value) in [
+        ("retries", job.retries),
+        ("ttlSeconds", job.ttl_seconds),
+        ("graceSeconds", job.grace_seconds),
+        ("user", job.user),
+    ] {
+        check(
+            i32::try_from(value).is_err(),
+            format!("{field}: {value} is larger than {}", i32::MAX),
+        );
+    }
     check(job.nodes == 0, "nodes: must be at least 1".to_owned());
     check(
         job.nodes > 1000,

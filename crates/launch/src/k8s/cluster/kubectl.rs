@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::arguments::{self, LogWish, Mode, Scope, Target};
-use crate::k8s::explain::Observed;
+use crate::k8s::explain::{self, Observed};
 use crate::k8s::{objects, yaml};
 use crate::node::health::NodeStatus;
 
@@ -43,6 +43,15 @@ pub enum ClusterError {
         /// Where it stops.
         #[source]
         source: serde_json::Error,
+    },
+    /// Objects of these names belong to somebody else.
+    #[error(
+        "objects of the job are there already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
+         them; if not, choose another name"
+    )]
+    Taken {
+        /// Which fields, and whose.
+        message: String,
     },
     /// A job of this name is there already and differs.
     #[error(
@@ -156,7 +165,19 @@ impl Kubectl {
         let args = arguments::apply(mode);
         let output = self.call(&args, &yaml::documents(objects))?;
         if !output.status.success() {
-            return Err(refused(&args, &output));
+            let said = String::from_utf8_lossy(&output.stderr);
+            let conflicts: Vec<&str> = said
+                .lines()
+                .skip_while(|line| !line.contains("Apply failed with"))
+                // What follows speaks of flags of kubectl.
+                .take_while(|line| !line.starts_with("Please review"))
+                .collect();
+            return Err(match conflicts.is_empty() {
+                true => refused(&args, &output),
+                false => ClusterError::Taken {
+                    message: conflicts.join("\n"),
+                },
+            });
         }
         let lines = |bytes: &[u8]| -> Vec<String> {
             String::from_utf8_lossy(bytes)
@@ -221,6 +242,24 @@ impl Kubectl {
     /// The pods of a Job.
     pub fn pods(&self, target: &Target) -> Result<Vec<Value>, ClusterError> {
         self.items(&arguments::get_pods(target))
+    }
+
+    /// Why a pod does not run: what it shows itself, and what events tell about it.
+    pub fn trouble(&self, namespace: &str, pod: &Value) -> Result<Vec<String>, ClusterError> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let target = Target {
+            namespace: namespace.to_owned(),
+            job: name.to_owned(),
+        };
+        let mut events = self.optional(&arguments::get_events(&target))?;
+        events.retain(|event| event["involvedObject"]["name"] == name);
+        let mut found = explain::pod(pod);
+        for text in explain::events(&events) {
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+        Ok(found)
     }
 
     /// Removes a pod without waiting.
