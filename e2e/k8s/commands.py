@@ -435,13 +435,13 @@ def read_page(bench, port, path, wanted, seconds=40):
 def train(bench):
     """From a folder on the laptop to a model on the volume, with a pod lost on the way."""
     bench.claim()
-    demo(bench, 6)
+    demo(bench, 40)
     said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
     expect("is on the volume, in quick-start/data" in said and "all checked" in said, said)
     follower = bench.start("logs", NAME, "--follow")
     said = bench.says(["status", NAME], "3 nodes: 3 ready", "running", seconds=60)
     end = time.monotonic() + 30
-    while not re.search(r"^ +0 +quick-start-0-\w+ +running +\d+ +\d+ +0\.\d+ +\d+ ", said, re.M):
+    while not re.search(r"^ +0 +quick-start-0-\w+ +running +\d+ +\d+ +0\.\d+ +[\d,]+ ", said, re.M):
         expect(time.monotonic() < end, f"no pass, batch, cost and speed of node 0:\n{said}")
         said = bench.canoe("status", NAME)
     print("    " + "\n    ".join(said.splitlines()))
@@ -456,12 +456,12 @@ def train(bench):
     for node in range(3):
         expect(re.search(rf"^node {node}: trainer {node}: .*Batch=", heard, re.M), f"node {node} was not heard:\n{heard[-3000:]}")
     volume = bench.kubelet.claim_folder("default", "canoe-files")
-    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00005/done"), "no model")
+    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00039/done"), "no model")
     expect(os.path.exists(f"{volume}/{NAME}/output/node_2/server.log"), "no log on the volume")
     said = bench.canoe("logs", NAME, "--node", "1", "--tail", "3")
     expect(said.count("node 1: ") >= 3, said)
     bench.canoe("delete", NAME, "--yes")
-    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00005/done"), "the model was deleted")
+    expect(os.path.exists(f"{volume}/{NAME}/output/pass-00039/done"), "the model was deleted")
     said = bench.canoe("logs", NAME, code=1)
     expect("quick-start/output/node_<id>/" in said, said)
 

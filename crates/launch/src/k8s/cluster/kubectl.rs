@@ -277,7 +277,13 @@ impl Kubectl {
     pub fn node_status(&self, namespace: &str, pod: &str) -> Result<NodeStatus, ClusterError> {
         let command = ["canoe", "node", "--show_status"].map(str::to_owned);
         let args = arguments::exec(namespace, pod, false, &command);
-        let text = self.unhurried(&args)?;
+        let mut text = self.unhurried(&args)?;
+        // kubectl loses what arrives before it is ready to listen, and ends well all the same.
+        for _ in 0..2 {
+            if text.is_empty() {
+                text = self.unhurried(&args)?;
+            }
+        }
         serde_json::from_str(&text).map_err(|source| ClusterError::Answer {
             action: action(&args),
             source,
