@@ -8,7 +8,7 @@
 //!
 //! - [`barrier`]: when a step is complete. Pure; no clock, no socket.
 //! - [`members`]: who takes part, when an epoch ends and the next may begin. Pure.
-//! - [`table`], [`dense`], [`sparse`]: rules and numbers.
+//! - [`table`], [`dense`], [`sparse`]: rules and numbers. [`gradient`]: where a push waits.
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one epoch.
 //! - [`snapshot`], `saving`: tables to disk and back.
@@ -28,6 +28,7 @@ pub mod bench;
 mod connection;
 mod data;
 pub mod dense;
+pub mod gradient;
 mod host;
 pub mod members;
 pub mod metrics;

@@ -10,6 +10,7 @@
 //! - [`frame`], [`encoding`], [`message`]: the bytes.
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
+//! - [`shared`]: memory in place of payloads between processes of one host.
 //! - [`recovery`]: where a job goes on after a loss. Pure. [`order`]: who orders a snapshot for a server that ends.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
 //!
@@ -32,6 +33,7 @@ pub mod order;
 pub mod prefetch;
 pub mod recovery;
 pub mod shard;
+pub mod shared;
 pub mod spec;
 pub mod status;
 pub mod stream;

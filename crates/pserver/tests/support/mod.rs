@@ -417,7 +417,7 @@ impl Trainer {
                 session.push_rows(table, &ids, &gradient)?;
             } else {
                 let gradient = job.gradient(&self.values[at], &key);
-                session.push_dense(table, &gradient)?;
+                session.push_dense(table, &gradient, None)?;
             }
         }
         session.finish_batch(1.0)?;

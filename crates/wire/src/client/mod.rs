@@ -24,13 +24,14 @@
 //! - `link`: one connection: dial, greet, retry.
 //! - `pulse`: heartbeat threads, one a server; they notice losses.
 //! - `join`: entering an epoch; trainer 0 opens it.
-//! - `dense`, `sparse`, `group`: pushes and pulls.
+//! - `dense`, `sparse`, `group`: pushes and pulls. `places`: memory shared with servers on the same host.
 
 mod config;
 mod dense;
 mod group;
 mod join;
 mod link;
+mod places;
 mod pulse;
 mod sparse;
 
@@ -47,6 +48,7 @@ use crate::status::Status;
 use dense::DenseMap;
 use group::Group;
 use link::Dialer;
+use places::Places;
 use pulse::Pulses;
 pub use pulse::Watch;
 pub use sparse::Rows;
@@ -61,6 +63,8 @@ pub struct Session {
     pulses: Pulses,
     /// One a port of a server: `lines[server * ports_of_server + port]`.
     lines: Vec<Channel>,
+    /// Shared memory beside each line, where there is any.
+    places: Vec<Option<Places>>,
     dense: DenseMap,
     groups: Vec<Group>,
     epoch: Epoch,
@@ -129,6 +133,7 @@ impl Session {
             spec,
             topology,
             lines: Vec::new(),
+            places: Vec::new(),
             dense,
             groups,
             epoch: Epoch(0),
@@ -353,6 +358,12 @@ impl Session {
     fn dense_line(&self, service: u32) -> usize {
         let (server, port) = (service / self.topology.ports, service % self.topology.ports);
         (server * self.topology.ports_of_server() + port) as usize
+    }
+
+    fn dense_service(&self, line: usize) -> u32 {
+        let ports = self.topology.ports_of_server();
+        let (server, port) = (line as u32 / ports, line as u32 % ports);
+        server * self.topology.ports + port
     }
 
     fn sparse_line(&self, service: u32) -> usize {
