@@ -466,6 +466,29 @@ def train(bench):
     expect("quick-start/output/node_<id>/" in said, said)
 
 
+def new_namespace(bench):
+    """A namespace that submit makes takes no pods until it has its account; an upload whose pod is left over is done anew."""
+    bench.controllers.account_after = 4
+    bench.job_file(namespace="team", createNamespace=True, volume={"storageClass": {"name": "shared", "size": "1Gi"}})
+    data = os.path.join(bench.folder, "data")
+    for node in range(3):
+        os.makedirs(f"{data}/{node}")
+        open(f"{data}/{node}/train.txt", "w").write("0\tx\n")
+    said = bench.canoe("submit", bench.job, "--dry-run=server", code=1)
+    expect("make it first (`kubectl create namespace team`)" in said, said)
+    said = bench.canoe("submit", bench.job, "--data", data)
+    expect("is on the volume, in quick-start/data: 3 files" in said, said)
+    labels = bench.store.get("namespaces", "", "team")["metadata"]["labels"]
+    expect(labels["pod-security.kubernetes.io/enforce"] == "restricted" and labels["kubernetes.io/metadata.name"] == "team", labels)
+    bench.canoe("delete", NAME, "-n", "team", "--yes")
+    # What an upload left that was interrupted: another image.
+    left = {"metadata": {"name": f"{NAME}-upload", "namespace": "team", "labels": {}}, "spec": {"containers": [{"name": "upload", "image": "canoe:old"}]}}
+    bench.store.create("pods", left)
+    said = bench.canoe("submit", bench.job, "--data", data)
+    expect("3 files" in said and "all checked" in said, said)
+    bench.canoe("delete", NAME, "-n", "team", "--yes")
+
+
 def wrong_configuration(bench):
     """Exit code 78: the job fails at once, and status repeats the last words."""
     bench.claim()
@@ -555,6 +578,7 @@ FAKE = [
 ]
 REAL = [
     ("submit, upload, split, train, lose a pod, watch, logs, delete", train),
+    ("a namespace of its own", new_namespace),
     ("watch --web", web),
     ("wrong configuration", wrong_configuration),
     ("stuck: out of memory, retries used up", out_of_memory),

@@ -54,7 +54,7 @@ class Controllers:
         # What each makes; kind's own makes folders of one machine.
         self.storage_classes = {"shared": "ReadWriteMany", "standard": "ReadWriteOnce"}
         self.machines = [{"cpu": 8, "memory": 2**36, "ephemeral-storage": 2**40, "labels": {}}] * 3
-        self.quota_pods = None
+        self.quota_pods, self.account_after = None, 0.5
         # Pods on machines that do not answer: nothing happens to them.
         self.lost = set()
         self.running, self.retry_at, self.spaces = {}, {}, {}
@@ -87,7 +87,7 @@ class Controllers:
         """Every namespace gets its account, but not in the same moment."""
         name = space["metadata"]["name"]
         self.spaces.setdefault(name, time.monotonic())
-        if time.monotonic() > self.spaces[name] + 0.5 and not self.store.find("serviceaccounts", name, "default"):
+        if time.monotonic() > self.spaces[name] + self.account_after and not self.store.find("serviceaccounts", name, "default"):
             self.store.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
 
     # Claims

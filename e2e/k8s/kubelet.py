@@ -24,11 +24,12 @@ set -eu
 root=$1
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 root "$root"
-mkdir "$root/usr" "$root/proc" "$root/dev" "$root/etc" "$root/opt" "$root{programs}" "$root/tmp"
+mkdir "$root/usr" "$root/proc" "$root/sys" "$root/dev" "$root/etc" "$root/opt" "$root{programs}" "$root/tmp"
 for link in bin sbin lib lib64; do [ -L "/$link" ] && cp -P "/$link" "$root/$link" || {{ mkdir "$root/$link"; mount --rbind "/$link" "$root/$link"; }}; done
 mount --rbind /usr "$root/usr"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
 for file in passwd group nsswitch.conf ld.so.cache ssl; do cp -r "/etc/$file" "$root/etc/"; done
 printf '%s' '{resolv}' > "$root/etc/resolv.conf"
 printf '127.0.0.1 localhost\\n{address} {hostname}\\n' > "$root/etc/hosts"
@@ -53,7 +54,7 @@ class Pod:
         self.kubelet, self.manifest = kubelet, manifest
         self.metadata, self.spec = manifest["metadata"], manifest["spec"]
         self.name = self.metadata["name"]
-        self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.name}")
+        self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.metadata.get('uid', self.name)}")
         self.namespace, self.address = kubelet.network.add()
         kubelet.policies.join(self.namespace, self.metadata["namespace"], self.metadata.get("labels", {}), self.address)
         self.ready, self.code, self.process, self.killed_by_probe = False, None, None, False
