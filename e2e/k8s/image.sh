@@ -1,18 +1,52 @@
 #!/usr/bin/env bash
-# Builds the second stage of deploy/Dockerfile without a registry and trains in it: the base image is made from Debian's packages,
-# the binary is the one given. Then the container runs as in a pod: user 10001, no capabilities, read-only root, /tmp and
-# the volume mounted, no network but its own.
+# Builds deploy/Dockerfile without a registry and trains in the image. The base images are made from Debian's packages and, for the
+# stage that compiles, this machine's Rust. Then the container runs as in a pod: user 10001, no capabilities, read-only root,
+# /tmp and the volume mounted, no network but its own.
 #
-# Usage: e2e/k8s/image.sh CANOE       needs root, buildah and mmdebstrap (Debian packages); about a minute
+# Usage: e2e/k8s/image.sh CANOE       with this binary in place of the stage that compiles; about a minute
+#        e2e/k8s/image.sh --compile   with both stages; as long as a release build takes (TARGET=DIR keeps what it compiled)
+# Needs root, buildah and mmdebstrap (Debian packages).
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
-canoe=$(realpath "$1")
 for tool in buildah mmdebstrap; do
     command -v "$tool" > /dev/null || { echo "skipped: $tool is not there (apt-get install buildah mmdebstrap)"; exit 0; }
 done
 work=$(mktemp -d)
 store=(--root "$work/store" --runroot "$work/run" --storage-driver vfs)
 trap 'umount "$work/volume" 2> /dev/null || true; buildah "${store[@]}" umount --all > /dev/null 2>&1 || true; rm -rf "$work"' EXIT
+
+# The stage that compiles: its sources and its command, in a root of Debian's packages.
+compile() {
+    local root=$work/rust cargo_home=${CARGO_HOME:-$HOME/.cargo} toolchain target=${TARGET:-$work/target}
+    toolchain=$(cd "$here" && rustc --print sysroot)
+    mmdebstrap --variant=minbase --include=gcc,libc6-dev,ca-certificates --quiet bookworm "$root"
+    mkdir -p "$root/src/target" "$root/toolchain" "$root$cargo_home" "$target"
+    # What the Dockerfile copies, no more: a build that needs other files fails here.
+    sed -n '/ AS build/,/^FROM/s/^COPY \(.*\) [^ ]*$/\1/p' "$here/deploy/Dockerfile" | tr ' ' '\n' | (cd "$here" && xargs cp -r --parents -t "$root/src")
+    sed -n '/^RUN --mount/,/^$/p' "$here/deploy/Dockerfile" | sed 's/^RUN//; s/--mount=[^ ]* *\\*//' | sed '/^ *$/d' > "$root/src/command"
+    unshare --mount sh -euc '
+        root=$1 toolchain=$2 cargo_home=$3 target=$4
+        mount --make-rprivate /
+        mount -t proc proc "$root/proc"
+        mount --rbind /dev "$root/dev"
+        mount --bind "$toolchain" "$root/toolchain"
+        mount -o remount,bind,ro "$root/toolchain"
+        mount --bind "$cargo_home" "$root$cargo_home"
+        mount --bind "$target" "$root/src/target"
+        cp /etc/resolv.conf "$root/etc/"
+        exec chroot "$root" env -i PATH=/toolchain/bin:/usr/bin:/bin HOME=/tmp CARGO_HOME="$cargo_home" SOURCE_DATE_EPOCH=0 \
+            ${CARGO_BUILD_JOBS:+CARGO_BUILD_JOBS=$CARGO_BUILD_JOBS} sh -euc "cd /src; . ./command"
+    ' sh "$root" "$toolchain" "$cargo_home" "$target"
+    canoe=$root/out/usr/local/bin/canoe
+    "$canoe" --version
+}
+
+if [ "$1" = --compile ]; then
+    echo "== the Dockerfile's stage that compiles"
+    compile
+else
+    canoe=$(realpath "$1")
+fi
 
 echo "== a base image from Debian's packages"
 mmdebstrap --variant=minbase --quiet bookworm "$work/base.tar"
@@ -22,7 +56,7 @@ buildah "${store[@]}" add --quiet "$container" "$work/base.tar" / > /dev/null
 buildah "${store[@]}" commit --quiet "$container" base > /dev/null
 
 echo "== the Dockerfile's last stage, step by step"
-# Only the stage that compiles is left out: it needs the toolchain's image. What it would hand over comes from here.
+# What the stage that compiles hands over comes from here.
 mkdir -p "$work/context/out/usr/local/bin"
 install -s "$canoe" "$work/context/out/usr/local/bin/canoe"
 ln -s canoe "$work/context/out/usr/local/bin/paddle"

@@ -283,6 +283,26 @@ def asked_to_end(cluster, random_):
         cluster.wait("its successor to go on from there", lambda: re.search(went_on, cluster.pod(victim).log()))
 
 
+def all_asked_to_end(cluster, _random):
+    """All machines are taken away at once: still one snapshot of all servers, from which the successors go on."""
+    for index in range(NODES):
+        cluster.start(index)
+    cluster.wait("some training", lambda: cluster.batches() >= 24)
+    begun = time.monotonic()
+    for index in range(NODES):
+        cluster.pod(index).signal(signal.SIGTERM)
+    cluster.wait("their ends", lambda: all(cluster.pod(index).code is not None for index in range(NODES)), 40)
+    codes = [cluster.pod(index).code for index in range(NODES)]
+    expect(codes == [143] * NODES, f"codes {codes}\n{cluster.logs()}")
+    steps = [cluster.newest_snapshot(index) for index in range(NODES)]
+    expect(min(steps) > 0, f"no snapshot on all servers: {steps}\n{cluster.logs()}")
+    print(f"    codes {codes} after {time.monotonic() - begun:.1f} s, snapshot of step {min(steps)}", flush=True)
+    for index in range(NODES):
+        cluster.start(index)
+    went_on = f"begins: from the snapshot of step {min(steps)}"
+    cluster.wait("the successors to go on from there", lambda: went_on in cluster.pod(0).log())
+
+
 def read_from(cluster, namespace, address, port, path):
     """What a pod of another namespace gets there; None if it is not let in."""
     place, own = cluster.network.add()
@@ -361,6 +381,7 @@ SCENARIOS = [
     ("indexed, one frozen", frozen, {}, True),
     ("indexed, one cut off", cut_off, {}, True),
     ("indexed, two asked to end one after the other", asked_to_end, LONG, True),
+    ("indexed, all asked to end at once", all_asked_to_end, LONG, True),
     ("podlist, with a disturbed API server", disturbed_api, PODLIST, True),
     ("podlist, one killed, its successor has another address", killed, PODLIST, True),
     ("indexed, metrics for another namespace", scraped, {"metrics": {"from": ["monitoring"]}}, True),
