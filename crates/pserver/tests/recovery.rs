@@ -123,6 +123,28 @@ fn a_server_that_is_to_end_gets_a_snapshot_of_all_servers() {
     assert!(results[0].1 >= 1, "the trainers were rolled back");
 }
 
+/// Without a common step that all wait for, the order names one that nobody has reached.
+#[test]
+fn an_order_is_heeded_in_asynchronous_training_too() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        snapshot_every: 1_000_000,
+        passes: 1,
+        mode: wire::Mode::Async { staleness: 4 },
+        ..Job::new(&[600, 600, 600])
+    };
+    let cluster = job.start(Some(root.path()));
+    let trainers: Vec<_> = (0..3).map(|t| start(&job, t, &cluster.bases)).collect();
+    wait_for("batches", || trainers[0].1.load(Ordering::Relaxed) >= 8);
+    let ending = cluster.servers[1].as_ref().unwrap();
+    ending.want_snapshot();
+    let wish = ending.report().wanted.unwrap();
+    wait_for("the snapshot", || ending.stable() >= Some(wish));
+    for (thread, _) in trainers {
+        thread.join().unwrap();
+    }
+}
+
 #[test]
 fn a_server_lost_before_the_first_snapshot_starts_over() {
     let root = tempfile::tempdir().unwrap();
