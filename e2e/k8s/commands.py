@@ -5,104 +5,16 @@ Usage: commands.py --canoe PATH [--only WORD]      kubectl is taken from PATH
 """
 import argparse
 import atexit
-import copy
 import http.client
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 
-import yaml
-
-from apiserver import ApiServer
-from kubelet import Kubelet
-from network import HUB_ADDRESS, Network, inside, why_not
-
-NAME = "quick-start"
-
-
-def expect(condition, text):
-    if not condition:
-        raise AssertionError(text)
-
-
-class Bench:
-    """A cluster and a job folder; `canoe` runs the command with the real kubectl."""
-
-    def __init__(self, network=None):
-        self.folder = tempfile.mkdtemp(prefix="canoe-commands-")
-        os.chmod(self.folder, 0o755)
-        self.network, kubelet, address = network, None, "127.0.0.1"
-        listen = lambda make: make()
-        if network:
-            kubelet, address = Kubelet(network, os.path.join(self.folder, "machines"), BINARY), HUB_ADDRESS
-
-            def listen(make):
-                with inside(network.hub):
-                    return make()
-
-        # Where policies of `podlist` expect it.
-        self.api = ApiServer(self.folder, address, 6443 if network else 0, listen, kubelet)
-        self.store, self.controllers = self.api.store, self.api.controllers
-        if kubelet:
-            kubelet.api_port = self.api.port
-            kubelet.account_folder = os.path.join(self.folder, "account")
-            os.makedirs(kubelet.account_folder)
-            shutil.copy(self.api.certificate, os.path.join(kubelet.account_folder, "ca.crt"))
-            with open(os.path.join(kubelet.account_folder, "token"), "w") as file:
-                file.write("tester")
-        self.kubelet = kubelet
-        self.job = os.path.join(self.folder, "job")
-        os.makedirs(os.path.join(self.job, "quick_start"))
-        with open(os.path.join(self.job, "quick_start", "trainer_config.py"), "w") as file:
-            file.write("settings(batch_size=128)\n")
-
-    def job_file(self, **settings):
-        content = {"name": NAME, "image": "canoe:test", "volume": {"claim": {"name": "canoe-files"}}} | settings
-        with open(os.path.join(self.job, "job.yaml"), "w") as file:
-            yaml.safe_dump(content, file)
-
-    def claim(self):
-        """What `canoe cluster up` installs."""
-        self.store.create("persistentvolumes", {"metadata": {"name": "canoe-demo-files"}, "spec": {"claimRef": {"name": "canoe-files", "namespace": "default"}}})
-        self.store.create("persistentvolumeclaims", {"metadata": {"name": "canoe-files", "namespace": "default"}, "spec": {"volumeName": "canoe-demo-files", "storageClassName": "", "accessModes": ["ReadWriteMany"]}})
-
-    def start(self, *words, **more):
-        command = [BINARY, "job", *words, "--kubeconfig", self.api.kubeconfig]
-        if self.network:
-            command = ["ip", "netns", "exec", self.network.hub] + command
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **more)
-
-    def canoe(self, *words, code=0, seconds=60):
-        process = self.start(*words)
-        try:
-            said = process.communicate(timeout=seconds)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise AssertionError(f"canoe job {' '.join(words)} hangs: {process.communicate()[0]}") from None
-        expect(process.returncode == code, f"canoe job {' '.join(words)} ended with {process.returncode}, not {code}:\n{said}")
-        expect("panicked" not in said, said)
-        return said
-
-    def says(self, words, *texts, code=0, seconds=20):
-        """Repeats the command until it says all of this: controllers take their time."""
-        end = time.monotonic() + seconds
-        while True:
-            process = self.start(*words)
-            said = process.communicate(timeout=60)[0]
-            if all(text in said for text in texts) and process.returncode == code:
-                return said
-            if time.monotonic() > end:
-                raise AssertionError(f"canoe job {' '.join(words)} ends with {process.returncode} and says\n{said}\nwithout {[text for text in texts if text not in said]}")
-            time.sleep(0.3)
-
-    def close(self):
-        self.api.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+from acceptance import again_on_the_volume, client_dry_run, not_ours, refuses
+from bench import NAME, Bench, expect
+from network import Network, inside, why_not
 
 
 def submit_again(bench):
@@ -195,86 +107,6 @@ def lost_machine(bench):
     print("    " + next(line for line in said.splitlines() if "worker-2" in line).strip()[:230])
 
 
-def not_ours(bench):
-    """Objects that somebody else has applied under the job's names are not overwritten."""
-    bench.claim()
-    bench.job_file()
-    made = bench.canoe("render", bench.job)
-    applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--server-side", "-f", "-"], input=made, capture_output=True, text=True)
-    expect(applied.returncode == 0, applied.stderr)
-    gone = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "delete", "job", NAME], capture_output=True, text=True)
-    expect(gone.returncode == 0, gone.stderr)
-    token = bench.store.get("secrets", "default", NAME)["data"]["token"]
-    said = bench.canoe("submit", bench.job, code=1)
-    for text in ("made or changed by somebody else", '"kubectl"', ".data.token", "choose another name"):
-        expect(text in said, said)
-    expect("force-conflicts" not in said, said)
-    expect(bench.store.get("secrets", "default", NAME)["data"]["token"] == token, "the token was overwritten")
-    bench.canoe("delete", NAME, "--yes")
-    bench.canoe("submit", bench.job)
-
-
-def again_on_the_volume(bench):
-    """Deleted and submitted again: the volume and its claim have stayed, and are bound."""
-    bench.job_file(volume={"nfs": {"server": "10.0.0.5"}})
-    bench.canoe("submit", bench.job)
-    end = time.monotonic() + 10
-    while bench.store.get("persistentvolumes", "", f"default.{NAME}-volume")["spec"]["claimRef"].get("uid") is None:
-        expect(time.monotonic() < end, "the claim is not bound")
-        time.sleep(0.1)
-    bench.canoe("delete", NAME, "--yes")
-    said = bench.canoe("submit", bench.job)
-    expect(f"persistentvolume/default.{NAME}-volume serverside-applied" in said, said)
-    expect(bench.store.get("persistentvolumes", "", f"default.{NAME}-volume")["spec"]["claimRef"].get("uid"), "the binding is lost")
-
-
-def refuses(bench):
-    """What a real server refuses, this one refuses: otherwise its consent means nothing."""
-    bench.store.create("namespaces", {"metadata": {"name": "team", "labels": {}}})
-    bench.job_file(namespace="team", discovery="podlist", volume={"nfs": {"server": "10.0.0.5"}}, metrics={"from": ["*"]})
-    documents = list(yaml.safe_load_all(bench.canoe("render", bench.job)))
-    rules = lambda it: it["spec"]["podFailurePolicy"]["rules"]
-    node = lambda it: it["spec"]["template"]["spec"]["containers"][0]
-    spec = lambda it: it["spec"]["template"]["spec"]
-    faults = [
-        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[78, 64]), "must be ordered"),
-        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[0, 64]), "must not be 0"),
-        ("Job", lambda it: rules(it)[1]["onExitCodes"].update(containerName="trainer"), "containerName"),
-        ("Job", lambda it: rules(it)[0].update(action="FailIndex"), "Unsupported value"),
-        ("Job", lambda it: spec(it).update(restartPolicy="OnFailure"), 'only "Never" is supported'),
-        ("Job", lambda it: it["spec"].update(podReplacementPolicy="TerminatingOrFailed"), "podReplacementPolicy"),
-        ("Job", lambda it: it["spec"].pop("completions"), "when completion mode is Indexed"),
-        ("Job", lambda it: it["spec"].update(selector={"matchLabels": {"a": "b"}}), "auto-generated"),
-        ("Job", lambda it: it["metadata"].update(name="x" * 62), "63 characters"),
-        ("Job", lambda it: it["spec"]["template"]["metadata"]["labels"].update({"batch.kubernetes.io/job-name": "other"}), "job-name"),
-        ("Job", lambda it: node(it)["ports"][0].update(name="parameter-server-0"), "15 characters"),
-        ("Job", lambda it: node(it)["ports"][1].update(name=node(it)["ports"][0]["name"]), "Duplicate value"),
-        ("Job", lambda it: node(it)["volumeMounts"][0].update(name="nothing"), "Not found"),
-        ("Job", lambda it: node(it)["resources"]["requests"].update(memory="64Gi"), "less than or equal to memory limit"),
-        ("Job", lambda it: node(it)["resources"]["limits"].update(memory="4GB"), "quantities must match"),
-        ("Job", lambda it: node(it).update(image=" canoe:test"), "whitespace"),
-        ("Job", lambda it: spec(it).update(tolerations=[{"operator": "Exists", "key": "a", "value": "b"}]), "value must be empty"),
-        ("Job", lambda it: spec(it).update(subdomain="a.b"), "subdomain"),
-        ("Job", lambda it: spec(it)["securityContext"].update(fsGroupe=1), "fsGroupe"),
-        ("ConfigMap", lambda it: it["data"].update({"lib/a.py": "x"}), "a valid config key"),
-        ("ConfigMap", lambda it: it["data"].update({"a.py": "x" * (1 << 20)}), "at most 1048576 bytes"),
-        ("Service", lambda it: it["metadata"].update(name="1st"), "metadata.name"),
-        ("Service", lambda it: it["spec"]["ports"][0].pop("name"), "Required value"),
-        ("PersistentVolume", lambda it: it["spec"].update(csi={"driver": "a", "volumeHandle": "b"}), "more than 1 volume type"),
-        ("PersistentVolume", lambda it: it["spec"]["nfs"].update(path="export"), "absolute path"),
-        ("PersistentVolumeClaim", lambda it: it["spec"].update(accessModes=[]), "access mode"),
-        ("NetworkPolicy", lambda it: it["spec"]["ingress"][0]["ports"][0].update(port=70000), "between 1 and 65535"),
-        ("PodDisruptionBudget", lambda it: it["spec"].update(maxUnavailable=1), "cannot be both set"),
-        ("Role", lambda it: it["rules"][0].update(verb=["list"]), "verb"),
-    ]
-    for kind, spoil, words in faults:
-        thing = copy.deepcopy(next(thing for thing in documents if thing["kind"] == kind and not thing["metadata"]["name"].endswith("-data")))
-        spoil(thing)
-        applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--server-side", "--dry-run=server", "-f", "-"], input=yaml.safe_dump(thing), capture_output=True, text=True)
-        expect(applied.returncode != 0 and words in applied.stderr, f"{kind}: {words!r} is not in {applied.stderr!r}")
-    print(f"    {len(faults)} faults, each refused")
-
-
 def login(bench):
     bench.controllers.pull_error = "failed to authorize: 401 Unauthorized: authentication required"
 
@@ -341,50 +173,10 @@ def no_server(bench):
     expect("refused" in said, said)
 
 
-def demo(bench, passes):
-    shutil.rmtree(bench.job)
-    made = subprocess.run([BINARY, "demo", "quick_start", bench.job, "--train-samples=3600", "--test-samples=100"], capture_output=True, text=True)
-    expect(made.returncode == 0, made.stderr)
-    bench.job_file(config="trainer_config.emb.py", passes=passes, args=["--log_period=1", "--snapshot_period=5", "--peer_timeout=3"])
-
-
-def client_dry_run(bench):
-    """Every kind of job that can be rendered is accepted by `kubectl apply --dry-run=client`, object by object."""
-    demo(bench, 2)
-    nfs, claim = {"nfs": {"server": "10.0.0.5", "path": "/export"}}, {"claim": {"name": "canoe-files"}}
-    kinds = {
-        "indexed": {}, "podlist": {"discovery": "podlist"}, "nfs": {"volume": nfs}, "claim": {"volume": claim},
-        "efs": {"volume": {"efs": {"fileSystem": "fs-1"}}}, "storage class": {"volume": {"storageClass": {"name": "shared", "size": "1Gi"}}},
-        "without tls and policy": {"tls": False, "networkPolicy": False}, "metrics": {"metrics": {"from": ["monitoring"]}},
-        "everything": {"discovery": "podlist", "volume": nfs, "data": {"url": "https://example.com/x.tgz"}, "namespace": "team", "createNamespace": True, "spot": True,
-                       "tolerations": [{"key": "gpu", "operator": "Exists"}], "nodeSelector": {"pool": "a"}, "deadlineSeconds": 600, "configFrom": "configMap"},
-        "tutorial": {},
-    }
-    for kind, settings in kinds.items():
-        bench.job_file(config="trainer_config.emb.py", **settings)
-        flags = ["--v1"] if kind == "tutorial" else []
-        made = subprocess.run([BINARY, "job", "render", bench.job, *flags], capture_output=True, text=True)
-        expect(made.returncode == 0, made.stderr)
-        objects = [f"{thing['kind'].lower()} {thing['metadata']['name']}" for thing in yaml.safe_load_all(made.stdout) if thing]
-        for way in (["--dry-run=client"], ["--dry-run=server", "--server-side"]):
-            if way[0].endswith("server") and settings.get("createNamespace"):
-                # A namespace that is not there cannot take objects, not even for a try; submit says so too.
-                bench.store.create("namespaces", {"metadata": {"name": "team", "labels": {"kubernetes.io/metadata.name": "team"}}})
-            applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", *way, "-f", "-"], input=made.stdout, capture_output=True, text=True)
-            expect(applied.returncode == 0 and "Warning" not in applied.stderr, f"{kind}, {way}: {applied.stdout}{applied.stderr}")
-            told = re.findall(r"^(\w+)[.\w]*/(\S+) (?:created|serverside-applied) \((?:server )?dry run\)$", applied.stdout, re.M)
-            expect([f"{a} {b}" for a, b in told] == objects, f"{kind}: {applied.stdout}\n{objects}")
-        print(f"    {kind}: {len(objects)} objects")
-    bench.job_file(config="trainer_config.emb.py")
-    faulty = bench.canoe("render", bench.job).replace("completionMode", "completionMod")
-    applied = subprocess.run(["kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--dry-run=server", "--server-side", "-f", "-"], input=faulty, capture_output=True, text=True)
-    expect(applied.returncode != 0 and "completionMod" in applied.stderr, f"a misspelt field was not found: {applied.stderr}")
-
-
 def web(bench):
     """The page of the job on this machine, over both ways that kubectl has, also after the pod behind it is gone."""
     bench.claim()
-    demo(bench, 400)
+    bench.demo(400)
     bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
     bench.says(["status", NAME], "3 nodes: 3 ready", seconds=60)
     for port, way in ((7391, {}), (7392, {"KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"})):
@@ -435,7 +227,7 @@ def read_page(bench, port, path, wanted, seconds=40):
 def train(bench):
     """From a folder on the laptop to a model on the volume, with a pod lost on the way."""
     bench.claim()
-    demo(bench, 40)
+    bench.demo(40)
     said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
     expect("is on the volume, in quick-start/data" in said and "all checked" in said, said)
     follower = bench.start("logs", NAME, "--follow")
@@ -606,14 +398,14 @@ def run(scenarios, make_bench):
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    run(FAKE, Bench)
+    run(FAKE, lambda: Bench(BINARY))
     reason = why_not()
     if reason:
         print(f"skipped: jobs that really run, because network namespaces are not permitted here ({reason})")
         return
     network = Network()
     atexit.register(network.close)
-    run(REAL, lambda: Bench(network))
+    run(REAL, lambda: Bench(BINARY, network))
 
 
 if __name__ == "__main__":

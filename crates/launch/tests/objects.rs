@@ -170,6 +170,26 @@ fn the_base_for_kustomize_is_the_same_job() {
 }
 
 #[test]
+fn the_pod_monitor_finds_the_nodes_of_a_job_with_metrics() {
+    let text = include_str!("../../../deploy/pod-monitor.yaml");
+    let monitor: Value = yaml_serde::from_str(text).unwrap();
+    let objects = objects::all(&inputs(rich()));
+    let jobs = objects.iter().filter(|object| object["kind"] == "Job");
+    let wanted = monitor["spec"]["selector"]["matchLabels"]
+        .as_object()
+        .unwrap();
+    let is_found = |job: &&Value| {
+        let labels = &job["spec"]["template"]["metadata"]["labels"];
+        wanted.iter().all(|(key, value)| &labels[key] == value)
+    };
+    let found: Vec<&Value> = jobs.filter(is_found).collect();
+    assert_eq!(found.len(), 1, "the training job and not the data job");
+    let ports = found[0]["spec"]["template"]["spec"]["containers"][0]["ports"].as_array();
+    let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
+    assert!(ports.unwrap().iter().any(|have| &have["name"] == port));
+}
+
+#[test]
 fn the_layout_of_the_tutorial_is_as_recorded() {
     let job = JobFile {
         image: plain().image,
