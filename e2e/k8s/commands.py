@@ -272,13 +272,33 @@ def new_namespace(bench):
     expect("is on the volume, in quick-start/data: 3 files" in said, said)
     labels = bench.store.get("namespaces", "", "team")["metadata"]["labels"]
     expect(labels["pod-security.kubernetes.io/enforce"] == "restricted" and labels["kubernetes.io/metadata.name"] == "team", labels)
+    settle(bench)
     bench.canoe("delete", NAME, "-n", "team", "--yes")
     # What an upload left that was interrupted: another image.
     left = {"metadata": {"name": f"{NAME}-upload", "namespace": "team", "labels": {}}, "spec": {"containers": [{"name": "upload", "image": "canoe:old"}]}}
     bench.store.create("pods", left)
     said = bench.canoe("submit", bench.job, "--data", data)
     expect("3 files" in said and "all checked" in said, said)
+    settle(bench)
     bench.canoe("delete", NAME, "-n", "team", "--yes")
+
+
+def settle(bench):
+    """Waits until every node has begun, or ended: one that is asked to end before it listens is killed when its time is over."""
+    end = time.monotonic() + 30
+
+    def has_begun(pod):
+        process = bench.controllers.running.get(pod["metadata"]["uid"])
+        return process is not None and (process.code is not None or re.search(r"waiting for|node \d of", process.log()))
+
+    while True:
+        job = bench.store.get("jobs", "team", NAME)
+        pods = bench.store.list("pods", "team", f"batch.kubernetes.io/job-name={NAME}")[0]
+        is_over = any(condition["type"] == "Failed" for condition in job.get("status", {}).get("conditions", []))
+        if (is_over or len(pods) == 3) and all(map(has_begun, pods)):
+            return
+        expect(time.monotonic() < end, "the nodes do not begin")
+        time.sleep(0.1)
 
 
 def wrong_configuration(bench):
