@@ -79,8 +79,9 @@ pub enum Staged {
 
 /// What is asked of the rest of the server when something is complete.
 pub trait Listener: Sync {
-    /// That many steps are applied on service `port`. Answers whether to take a snapshot now.
-    fn step(&self, port: usize, step: u64) -> bool;
+    /// That many steps are applied on service `port`. Answers whether to take a snapshot now; a trainer may have
+    /// ordered one.
+    fn step(&self, port: usize, step: u64, ordered: bool) -> bool;
     /// The pieces have been asked to keep the boundary; they can be written.
     fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>);
     /// A pass has ended on service `port`.
@@ -92,6 +93,8 @@ struct State {
     barrier: Barrier,
     reductions: Vec<Option<Vec<f64>>>,
     reduced: (u64, Vec<f64>),
+    /// The step of the snapshot that was ordered last.
+    ordered: u64,
 }
 
 /// One port's part of the job in one epoch.
@@ -123,6 +126,7 @@ impl Service {
             barrier,
             reductions: vec![None; trainers],
             reduced: (0, Vec::new()),
+            ordered: 0,
         };
         Self {
             port,
@@ -322,15 +326,17 @@ impl Service {
         self.perform(tables, applies, report);
     }
 
-    /// The trainer has finished its batch.
+    /// The trainer has finished its batch, and may order the snapshot of a step (0: none).
     pub fn finish(
         &self,
         limit: Duration,
         tables: &[Table],
         (trainer, step, samples): (usize, u64, u64),
+        order: u64,
         report: (&Metrics, &dyn Listener),
     ) -> Result<(), Refusal> {
         let applies = self.wait(limit, |state| {
+            state.ordered = state.ordered.max(order);
             settle(state.barrier.finish(trainer, step, samples))
         })?;
         self.perform(tables, applies, report);
@@ -444,7 +450,7 @@ impl Service {
     }
 
     fn step(&self, state: &State, step: u64, listener: &dyn Listener) {
-        if !listener.step(self.port, step) {
+        if !listener.step(self.port, step, state.ordered == step) {
             return;
         }
         let Some(boundary) = state.barrier.boundary() else {

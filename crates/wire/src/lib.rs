@@ -11,7 +11,7 @@
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
 //! - [`shared`]: memory in place of payloads between processes of one host.
-//! - [`recovery`]: where a job goes on after a loss. Pure.
+//! - [`recovery`]: where a job goes on after a loss. Pure. [`order`]: who orders a snapshot for a server that ends.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
 //!
 //! # Invariants
@@ -29,6 +29,7 @@ pub mod gaps;
 pub mod handshake;
 pub mod ids;
 pub mod message;
+pub mod order;
 pub mod prefetch;
 pub mod recovery;
 pub mod shard;

@@ -225,9 +225,13 @@ impl Line<'_> {
     fn finish(&mut self, hot: &Hot) -> Result<(), Stop> {
         let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &self.listener());
         let what = (self.trainer, hot.step.0, hot.samples);
-        Ok(self
-            .service
-            .finish(self.host.config.stall, &self.run.tables, what, report)?)
+        Ok(self.service.finish(
+            self.host.config.stall,
+            &self.run.tables,
+            what,
+            hot.ticket,
+            report,
+        )?)
     }
 
     fn finish_pass(&mut self, hot: &Hot) -> Result<(), Stop> {

@@ -43,7 +43,7 @@ use crate::ids::{Epoch, Step, TableId};
 use crate::message::{Code, Command, Hot, Saved};
 use crate::recovery::Phase;
 use crate::shard::Topology;
-use crate::spec::JobSpec;
+use crate::spec::{JobSpec, Mode};
 use crate::status::Status;
 use dense::DenseMap;
 use group::Group;
@@ -174,6 +174,7 @@ impl Session {
         let finish = Hot {
             samples: self.samples,
             value: cost.to_bits(),
+            ticket: self.order(),
             ..self.hot()
         };
         self.step.0 += 1;
@@ -187,6 +188,19 @@ impl Session {
         }
         self.values_due = true;
         Ok(())
+    }
+
+    /// The step of a snapshot that the end of this batch orders; 0 for none.
+    fn order(&self) -> u64 {
+        let Some(newest) = self.pulses.order() else {
+            return 0;
+        };
+        match self.spec.mode {
+            // No service can be further than this batch, because it waits for it.
+            Mode::Sync => self.step.0 + 1,
+            // As far ahead as the fastest trainer may be.
+            Mode::Async { staleness } => self.step.max(newest).0 + 1 + u64::from(staleness),
+        }
     }
 
     /// This trainer has no more data in this pass. Returns when nobody has; the others' batches go on without it.
