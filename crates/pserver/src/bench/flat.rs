@@ -92,7 +92,7 @@ impl Flat {
         let begun = Instant::now();
         let tables: Vec<TableId> = (0..self.rows.len() as u32).map(TableId).collect();
         for table in &tables {
-            touch(session, *table, (trainer, self.trainers))?;
+            touch(session, *table, (trainer, self.trainers), self.ids)?;
         }
         session.reduce(&mut [])?;
         let filled = begun.elapsed();

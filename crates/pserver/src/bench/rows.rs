@@ -7,6 +7,9 @@ use wire::{Error, Rows, Session, TableId};
 pub(crate) const DISTINCT_BATCHES: usize = 8;
 /// Rows that are made at once.
 const MADE: u64 = 100_000;
+/// Batches that a trainer draws while the table is filled, and where their seeds begin.
+const TRAINED: u64 = 50;
+const FILL_SEED: u64 = 1 << 32;
 
 /// Which rows a batch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +28,21 @@ pub(crate) fn rule() -> Rule {
     }
 }
 
-/// Makes this trainer's share of all rows exist.
+/// Makes this trainer's share of all rows exist: first those that some batches of Zipf's distribution draw, as a
+/// training run would, then all others.
 pub(crate) fn touch(
     session: &mut Session,
     table: TableId,
     (trainer, trainers): (u32, u32),
+    ids_a_batch: usize,
 ) -> Result<(), Error> {
     let rows = session.spec().tables[table.index()].rows;
     let mut values = Vec::new();
+    for batch in 0..TRAINED {
+        let seed = FILL_SEED + u64::from(trainer) * TRAINED + batch;
+        let ids = distinct(Draw::Zipf, rows, ids_a_batch, seed);
+        pull(session, table, &ids, &mut values)?;
+    }
     for first in (0..rows)
         .step_by(MADE as usize)
         .skip(trainer as usize)

@@ -117,7 +117,7 @@ impl Sparse {
             specs,
         )?;
         let results = rig.train(|trainer, session| {
-            touch(session, TABLE, (trainer, self.trainers))?;
+            touch(session, TABLE, (trainer, self.trainers), self.ids)?;
             let batches = batches(Draw::Zipf, self.rows, self.ids, trainer);
             let gradients = vec![0.01_f32; self.ids * self.cols as usize];
             let mut values = Vec::new();
