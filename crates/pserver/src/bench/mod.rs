@@ -1,4 +1,4 @@
-//! Measurements of the servers on one machine: `canoe bench ps dense` and `sparse`.
+//! Measurements of the servers on one machine: `canoe bench ps dense`, `sparse` and `flat`.
 //!
 //! Servers and trainers run as threads of this process and speak over sockets; so the process's CPU time is that of
 //! both sides. Figures of peers were taken by the same definitions of the workloads:
@@ -7,9 +7,12 @@
 //!   all of it. Compared with a plain TCP stream in the same run ([`stream`]).
 //! - [`sparse`] (W4): 10 million rows of 16, AdaGrad on the server, 2 trainers; a step pulls and pushes 100,000
 //!   distinct Zipf(1.05) rows each.
+//! - [`flat`]: the same in tables of several sizes in turns.
 
 pub mod dense;
+pub mod flat;
 mod rig;
+mod rows;
 pub mod sparse;
 pub mod stream;
 

@@ -1,14 +1,13 @@
 //! W4: pulls and pushes of rows of a large table.
 
 use super::rig::{BenchError, Rig, Transport, table};
+use super::rows::{DISTINCT_BATCHES, Draw, batches, pull, push, rule, touch};
 use super::{cpu_time, median};
-use optim::{Method, Rule};
 use std::fmt;
 use std::time::Instant;
-use wire::{Encoding, Error, Rows, Session, TableId};
+use wire::{Encoding, TableId};
 
 const TABLE: TableId = TableId(0);
-const DISTINCT_BATCHES: usize = 8;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
@@ -109,10 +108,7 @@ impl Sparse {
 
     /// Measures.
     pub fn run(&self) -> Result<SparseResult, BenchError> {
-        let rule = Rule {
-            method: Method::AdaGrad { epsilon: 1e-6 },
-            ..Rule::sgd(0.05)
-        };
+        let rule = rule();
         let specs = vec![table("emb", self.rows, self.cols, true, &rule)];
         let rig = Rig::start(
             self.servers,
@@ -121,10 +117,8 @@ impl Sparse {
             specs,
         )?;
         let results = rig.train(|trainer, session| {
-            touch(session, self.rows, trainer, self.trainers)?;
-            let batches: Vec<Vec<u32>> = (0..DISTINCT_BATCHES)
-                .map(|at| zipf(self.rows, self.ids, u64::from(trainer) * 1000 + at as u64))
-                .collect();
+            touch(session, TABLE, (trainer, self.trainers), self.ids)?;
+            let batches = batches(Draw::Zipf, self.rows, self.ids, trainer);
             let gradients = vec![0.01_f32; self.ids * self.cols as usize];
             let mut values = Vec::new();
             let (mut pulls, mut pushes) = (Vec::new(), Vec::new());
@@ -137,23 +131,11 @@ impl Sparse {
                 }
                 let ids = &batches[step as usize % batches.len()];
                 let started = Instant::now();
-                session.pull_rows(&mut [Rows {
-                    table: TABLE,
-                    ids,
-                    values: &mut values,
-                }])?;
+                pull(session, TABLE, ids, &mut values)?;
                 let pulled = Instant::now();
-                session.start_batch(1);
-                session.push_rows(TABLE, ids, &gradients[..ids.len() * self.cols as usize])?;
-                session.finish_batch(0.0)?;
-                session.wait_values(&mut [])?;
+                push(session, TABLE, ids, &gradients)?;
                 if self.trainers == 1 {
-                    let mut one = Vec::new();
-                    session.pull_rows(&mut [Rows {
-                        table: TABLE,
-                        ids: &ids[..1],
-                        values: &mut one,
-                    }])?;
+                    pull(session, TABLE, &ids[..1], &mut Vec::new())?;
                 }
                 pulls.push((pulled - started).as_secs_f64());
                 pushes.push(pulled.elapsed().as_secs_f64());
@@ -180,47 +162,4 @@ impl Sparse {
             ideal_bytes_per_row: f64::from(self.cols) * 4.0 * (1 + rule.slots()) as f64,
         })
     }
-}
-
-/// Makes this trainer's share of all rows exist.
-fn touch(session: &mut Session, rows: u64, trainer: u32, trainers: u32) -> Result<(), Error> {
-    let mut values = Vec::new();
-    for first in (0..rows)
-        .step_by(100_000)
-        .skip(trainer as usize)
-        .step_by(trainers as usize)
-    {
-        let ids: Vec<u32> = (first..rows.min(first + 100_000))
-            .map(|id| id as u32)
-            .collect();
-        session.pull_rows(&mut [Rows {
-            table: TABLE,
-            ids: &ids,
-            values: &mut values,
-        }])?;
-    }
-    Ok(())
-}
-
-/// Distinct ids, ascending, drawn from a Zipf distribution with exponent 1.05 and scattered over the table.
-fn zipf(rows: u64, count: usize, seed: u64) -> Vec<u32> {
-    let exponent = 1.0 - 1.05_f64;
-    let top = (rows as f64).powf(exponent) - 1.0;
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
-    let mut ids = Vec::with_capacity(count * 4);
-    while ids.len() < count {
-        for _ in 0..count {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let uniform = ((state >> 11) as f64) / (1_u64 << 53) as f64;
-            let rank = ((top * uniform + 1.0).powf(1.0 / exponent)).min(rows as f64) as u64;
-            ids.push((rank.wrapping_mul(0x9e37_79b1) % rows) as u32);
-        }
-        ids.sort_unstable();
-        ids.dedup();
-    }
-    // An even thinning, so that no region of the table is preferred.
-    let surplus = ids.len();
-    (0..count).map(|at| ids[at * surplus / count]).collect()
 }
