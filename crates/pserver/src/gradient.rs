@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use wire::gaps;
+use wire::shard::Block;
 use wire::shared::Region;
 
 /// A gradient that waits for the others.
@@ -39,18 +40,29 @@ pub enum Source<'a, E> {
 }
 
 /// How far an outbox has been read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cursor {
     values: usize,
     blocks: usize,
 }
 
 impl<'a, E> Source<'a, E> {
-    /// From the beginning of a gradient that waits.
-    pub fn of(held: &'a Held) -> Self {
+    /// From the block on that comes after `before`.
+    pub fn after(held: &'a Held, before: &[Block]) -> Self {
+        let passed = || before.iter().map(|block| block.len).sum();
         match held {
-            Held::Whole(values) => Self::Held(values),
-            Held::Placed(placed) => Self::Placed(placed, Cursor::default()),
+            Held::Whole(values) => Self::Held(&values[passed()..]),
+            Held::Placed(placed) => {
+                let values = match &placed.masks {
+                    None => passed(),
+                    Some(masks) => {
+                        let packed = masks.iter().zip(before);
+                        packed.map(|(mask, block)| count(*mask, block.len)).sum()
+                    }
+                };
+                let blocks = before.len();
+                Self::Placed(placed, Cursor { values, blocks })
+            }
         }
     }
 
@@ -79,7 +91,7 @@ impl Placed {
             cursor.values += block.len();
             return;
         };
-        let count = gaps::count(mask, block.len()).expect("masks are checked when they arrive");
+        let count = count(mask, block.len());
         packed.resize(count, 0.0);
         self.outbox.read(at, packed);
         gaps::unpack(packed, mask, block);
@@ -87,15 +99,26 @@ impl Placed {
     }
 }
 
+fn count(mask: u64, len: usize) -> usize {
+    gaps::count(mask, len).expect("masks are checked when they arrive")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn read_all(held: &Held, lens: &[usize]) -> Vec<f32> {
-        let mut source = Source::<Infallible>::of(held);
+    /// The values from block number `from` on.
+    fn read(held: &Held, lens: &[usize], from: usize) -> Vec<f32> {
+        let block = |len: &usize| Block {
+            index: 0,
+            start: 0,
+            len: *len,
+        };
+        let before: Vec<Block> = lens[..from].iter().map(block).collect();
+        let mut source = Source::<Infallible>::after(held, &before);
         let mut all = Vec::new();
-        for len in lens {
+        for len in &lens[from..] {
             let mut block = vec![9.0; *len];
             source.next(&mut block, &mut Vec::new()).unwrap();
             all.extend(block);
@@ -128,8 +151,14 @@ mod tests {
             at: 160,
             masks: Some(masks),
         };
-        assert_eq!(read_all(&Held::Placed(whole), &lens), values);
-        assert_eq!(read_all(&Held::Placed(gaps), &lens), values);
-        assert_eq!(read_all(&Held::Whole(values.clone()), &lens), values);
+        for held in [
+            Held::Placed(whole),
+            Held::Placed(gaps),
+            Held::Whole(values.clone()),
+        ] {
+            assert_eq!(read(&held, &lens, 0), values);
+            assert_eq!(read(&held, &lens, 1), values[64..]);
+            assert!(read(&held, &lens, 3).is_empty());
+        }
     }
 }
