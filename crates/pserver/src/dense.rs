@@ -8,7 +8,7 @@ use crate::table::Table;
 use optim::{Progress, Step};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use wire::shard::Block;
 use wire::shared::Part;
 
@@ -124,7 +124,7 @@ impl DensePiece {
     /// Sums the gradients in the given order and applies them.
     pub fn apply(&self, table: &Table, samples: u64, gradients: &[Held]) {
         self.update(table, samples, |stretch, step| {
-            stretch.share(table, step, (&self.blocks, 0), gradients);
+            stretch.share(table, step, gradients);
         });
     }
 
@@ -193,6 +193,12 @@ impl DensePiece {
 /// Values that one thread updates before others are worth waking.
 const LONG: usize = 1 << 17;
 
+/// Cores that this process may use.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// Neighbouring blocks of a piece, with what belongs to them.
 struct Stretch<'a> {
     blocks: &'a [Block],
@@ -202,21 +208,26 @@ struct Stretch<'a> {
 
 impl Stretch<'_> {
     /// Applies gradients in several threads; the result is the same for any number. A trainer's last push sets all
-    /// services to work, and the cores of trainers that wait are free. `at` is the number of the first block among all.
-    fn share(self, table: &Table, step: &Step, (all, at): (&[Block], usize), gradients: &[Held]) {
-        if self.values.len() <= LONG || self.blocks.len() < 2 {
-            let before = &all[..at];
-            let sources = gradients.iter().map(|held| Source::after(held, before));
-            let mut sources: Vec<Source<'_, Infallible>> = sources.collect();
-            let Ok(()) = self.apply(table, step, &mut sources);
-            return;
-        }
-        let half = self.blocks.len() / 2;
-        let (one, other) = self.split(half, table.slots);
-        rayon::join(
-            || one.share(table, step, (all, at), gradients),
-            || other.share(table, step, (all, at + half), gradients),
-        );
+    /// services to work, and the cores of trainers that wait are free; a new thread finds them.
+    fn share(self, table: &Table, step: &Step, gradients: &[Held]) {
+        let threads = (self.values.len() / LONG).clamp(1, cores());
+        let (all, each) = (self.blocks, self.blocks.len().div_ceil(threads).max(1));
+        std::thread::scope(|scope| {
+            let (mut rest, mut at) = (self, 0);
+            while rest.blocks.len() > each {
+                let (first, later) = rest.split(each, table.slots);
+                let before = &all[..at];
+                scope.spawn(move || first.apply_held(table, step, before, gradients));
+                (rest, at) = (later, at + each);
+            }
+            rest.apply_held(table, step, &all[..at], gradients);
+        });
+    }
+
+    fn apply_held(self, table: &Table, step: &Step, before: &[Block], gradients: &[Held]) {
+        let sources = gradients.iter().map(|held| Source::after(held, before));
+        let mut sources: Vec<Source<'_, Infallible>> = sources.collect();
+        let Ok(()) = self.apply(table, step, &mut sources);
     }
 
     fn apply<E>(
@@ -226,16 +237,14 @@ impl Stretch<'_> {
         gradients: &mut [Source<'_, E>],
     ) -> Result<(), E> {
         let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
-        let (mut sum, mut other) = (vec![0.0; longest], vec![0.0; longest]);
-        let mut packed = Vec::new();
+        let (mut sum, mut scratch) = (vec![0.0; longest], Vec::new());
         let mut at = 0;
         for block in self.blocks {
             let sum = &mut sum[..block.len];
             if let Some((first, others)) = gradients.split_first_mut() {
-                first.next(sum, &mut packed)?;
+                let mut filled = first.begin(sum, &mut scratch)?;
                 for gradient in others {
-                    gradient.next(&mut other[..block.len], &mut packed)?;
-                    add(sum, &other[..block.len]);
+                    filled = gradient.add(sum, filled, &mut scratch)?;
                 }
             }
             let state = &mut self.state[at * table.slots..(at + block.len) * table.slots];
@@ -264,13 +273,6 @@ impl<'a> Stretch<'a> {
             state: later_state,
         };
         (first, second)
-    }
-}
-
-/// `sum += other`, element by element.
-fn add(sum: &mut [f32], other: &[f32]) {
-    for (sum, other) in sum.iter_mut().zip(other) {
-        *sum += *other;
     }
 }
 
