@@ -20,8 +20,10 @@ import urllib.parse
 import kubernetes_validate
 import yaml
 
+import admission
 import certificate
 from controllers import Controllers, security_problems
+from portforward import Session
 from store import RESOURCES, Refused, Store, now
 
 VERSION = "1.34"
@@ -179,6 +181,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.logs(namespace, name)
         if sub == "exec":
             return self.execute(namespace, name)
+        if sub == "portforward":
+            return self.forward(namespace, name)
         self.resource(plural, namespace, name, body)
 
     def description(self, root):
@@ -215,20 +219,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             created = thing if dry_run else store.create(plural, thing)
             return self.send(201, created, warnings)
         if self.command == "PATCH" and "apply-patch" in self.headers.get("Content-Type", ""):
-            applied, is_new = store.apply(plural, namespace, name, thing, dry_run)
+            manager, force = self.query.get("fieldManager", ""), self.query.get("force") == "true"
+            applied, is_new = store.apply(plural, namespace, name, thing, dry_run, manager, force)
             return self.send(201 if is_new else 200, applied, warnings)
         raise Refused(405, "MethodNotAllowed", f"{self.command} is not known here")
 
     def check(self, plural, namespace, thing):
-        name = thing["metadata"].get("name", "")
         if RESOURCES[plural][2] and self.api.store.find("namespaces", "", namespace) is None:
             raise Refused(404, "NotFound", f'namespaces "{namespace}" not found')
-        if plural != "persistentvolumes" and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
-            raise Refused(422, "Invalid", f'{thing["kind"]} "{name}" is invalid: metadata.name: Invalid value: a lowercase RFC 1123 subdomain must consist of …')
         try:
             kubernetes_validate.validate(thing, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
             raise Refused(400, "BadRequest", f"strict decoding error: {error.message}") from None
+        if plural == "pods" and self.api.store.find(plural, namespace, thing["metadata"]["name"]) is None:
+            self.api.controllers.admit(thing)
+        found = admission.problems(thing)
+        if found:
+            raise Refused(422, "Invalid", f'{thing["kind"]} "{thing["metadata"].get("name", "")}" is invalid: {found[0] if len(found) == 1 else found}')
 
     def warnings(self, plural, namespace, thing):
         space = self.api.store.find("namespaces", "", namespace) or {"metadata": {}}
@@ -319,13 +326,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(400, "BadRequest", f"container not found in pod {name}")
         if self.headers.get("Upgrade", "").lower() != "websocket":
             raise Refused(400, "BadRequest", "only web sockets are spoken here")
-        accept = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
-        self.send_response(101)
-        for header, value in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", base64.b64encode(accept).decode()), ("Sec-WebSocket-Protocol", "v5.channel.k8s.io")):
-            self.send_header(header, value)
-        self.end_headers()
-        self.wfile.flush()
-        self.close_connection = True
+        self.become_socket("v5.channel.k8s.io")
         child = process.execute(self.queries["command"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lock = threading.Lock()
         readers = [threading.Thread(target=self.copy_out, args=(pipe, channel, lock)) for pipe, channel in ((child.stdout, 1), (child.stderr, 2))]
@@ -341,6 +342,59 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             self.frame(2, b"\x03" + json.dumps(status).encode())
             self.frame(8, struct.pack(">H", 1000))
+
+    def become_socket(self, protocol):
+        accept = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+        self.upgrade({"Upgrade": "websocket", "Sec-WebSocket-Accept": base64.b64encode(accept).decode(), "Sec-WebSocket-Protocol": protocol})
+
+    def upgrade(self, headers):
+        self.send_response(101)
+        for header, value in ({"Connection": "Upgrade"} | headers).items():
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        self.connection.settimeout(None)
+
+    def forward(self, namespace, name):
+        """`kubectl port-forward`: SPDY on the connection itself, or in the messages of a web socket."""
+        pod = self.api.store.get("pods", namespace, name)
+        process = self.api.controllers.running.get(pod["metadata"]["uid"])
+        if process is None or process.first_process() is None:
+            raise Refused(400, "BadRequest", f"pod {name} is not running")
+        wanted = self.headers.get("Upgrade", "").lower()
+        if wanted == "websocket":
+            self.become_socket("SPDY/3.1+portforward.k8s.io")
+            messages = Messages(self)
+            Session(messages.read, lambda data: self.frame(2, data), process.namespace).serve()
+        elif wanted == "spdy/3.1":
+            self.upgrade({"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"})
+
+            def write(data):
+                self.wfile.write(data)
+                self.wfile.flush()
+
+            Session(self.exactly, write, process.namespace).serve()
+        else:
+            raise Refused(400, "BadRequest", "unable to upgrade: missing upgrade headers in request")
+
+    def exactly(self, count):
+        data = self.rfile.read(count)
+        if len(data) < count:
+            raise EOFError
+        return data
+
+    def message(self):
+        """The next frame of a web socket: its first byte and its data."""
+        first, second = self.exactly(2)
+        length = second & 127
+        if length > 125:
+            length = struct.unpack(">H", self.exactly(2))[0] if length == 126 else struct.unpack(">Q", self.exactly(8))[0]
+        mask = self.exactly(4) if second & 128 else b"\0\0\0\0"
+        data = self.exactly(length)
+        if length:
+            data = (int.from_bytes(data, "big") ^ int.from_bytes((mask * (length // 4 + 1))[:length], "big")).to_bytes(length, "big")
+        return first, data
 
     def frame(self, kind, data):
         length = len(data)
@@ -361,13 +415,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         message = b""
         try:
             while True:
-                first, second = self.rfile.read(2)
-                length = second & 127
-                if length > 125:
-                    length = struct.unpack(">H", self.rfile.read(2))[0] if length == 126 else struct.unpack(">Q", self.rfile.read(8))[0]
-                mask = self.rfile.read(4) if second & 128 else b"\0\0\0\0"
-                data = self.rfile.read(length)
-                data = (int.from_bytes(data, "big") ^ int.from_bytes((mask * (length // 4 + 1))[:length], "big")).to_bytes(length, "big") if length else b""
+                first, data = self.message()
                 if first & 15 == 8:
                     break
                 if first & 15 == 9:
@@ -381,13 +429,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 elif message[:1] == b"\xff" and message[1:2] == b"\x00":
                     child.stdin.close()
                 message = b""
-        except (OSError, ValueError, struct.error):
+        except (OSError, EOFError, ValueError, struct.error):
             pass
         # The other end has gone: so does the command's input.
         try:
             child.stdin.close()
         except OSError:
             pass
+
+
+class Messages:
+    """The data of a web socket's messages as one stream of bytes."""
+
+    def __init__(self, handler):
+        self.handler, self.rest = handler, b""
+
+    def read(self, count):
+        while len(self.rest) < count:
+            first, data = self.handler.message()
+            if first & 15 == 8:
+                raise EOFError
+            if first & 15 == 9:
+                self.handler.frame(10, data)
+            elif first & 15 != 10:
+                self.rest += data
+        data, self.rest = self.rest[:count], self.rest[count:]
+        return data
 
 
 def waiting_reason(pod):

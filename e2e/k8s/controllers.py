@@ -51,10 +51,13 @@ class Controllers:
         self.store, self.kubelet, self.back_off = store, kubelet, back_off
         self.images = {"canoe:test"}
         self.pull_error = 'failed to pull and unpack image: not found'
-        self.storage_classes = {"shared"}
+        # What each makes; kind's own makes folders of one machine.
+        self.storage_classes = {"shared": "ReadWriteMany", "standard": "ReadWriteOnce"}
         self.machines = [{"cpu": 8, "memory": 2**36, "ephemeral-storage": 2**40, "labels": {}}] * 3
-        self.quota_pods = None
-        self.running, self.retry_at = {}, {}
+        self.quota_pods, self.account_after = None, 0.5
+        # Pods on machines that do not answer: nothing happens to them.
+        self.lost = set()
+        self.running, self.retry_at, self.spaces = {}, {}, {}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
@@ -69,12 +72,23 @@ class Controllers:
 
     def work(self):
         while not self.ended.wait(0.1):
+            if self.kubelet:
+                self.kubelet.policies.keep(self.store.list("networkpolicies")[0])
+            for space in self.store.list("namespaces")[0]:
+                self.account(space)
             for claim in self.store.list("persistentvolumeclaims")[0]:
                 self.bind(claim)
             for job in self.store.list("jobs")[0]:
                 self.job(job)
             for pod in self.store.list("pods")[0]:
                 self.pod(pod)
+
+    def account(self, space):
+        """Every namespace gets its account, but not in the same moment."""
+        name = space["metadata"]["name"]
+        self.spaces.setdefault(name, time.monotonic())
+        if time.monotonic() > self.spaces[name] + self.account_after and not self.store.find("serviceaccounts", name, "default"):
+            self.store.create("serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
 
     # Claims
 
@@ -85,16 +99,32 @@ class Controllers:
         phase, volume = "Pending", spec.get("volumeName")
         if volume:
             found = self.store.find("persistentvolumes", "", volume)
-            reference = (found or {}).get("spec", {}).get("claimRef", {})
-            if found and reference.get("name") in (None, metadata["name"]) and reference.get("namespace") in (None, metadata["namespace"]):
+            if found and self.fits(found, claim):
                 phase = "Bound"
-        elif spec.get("storageClassName") in self.storage_classes:
+                self.store.update("persistentvolumes", "", volume, lambda it: it["spec"].setdefault("claimRef", {}).update(
+                    {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}))
+            elif found:
+                self.store.event(claim, "FailedBinding", f'volume "{volume}" already bound to a different claim.')
+        elif self.storage_classes.get(spec.get("storageClassName")) in spec.get("accessModes", []):
             phase = "Bound"
+        elif spec.get("storageClassName") in self.storage_classes:
+            text = f'failed to provision volume with StorageClass "{spec["storageClassName"]}": NodePath only supports ReadWriteOnce and ReadWriteOncePod (1.22+) access modes'
+            self.store.event(claim, "ProvisioningFailed", text)
+            waiting = "Waiting for a volume to be created either by the external provisioner 'rancher.io/local-path' or manually by the system administrator."
+            self.store.event(claim, "ExternalProvisioning", waiting, "Normal")
         elif spec.get("storageClassName"):
             self.store.event(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{spec["storageClassName"]}" not found')
         else:
             self.store.event(claim, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
         self.status("persistentvolumeclaims", claim, {"phase": phase})
+
+    def fits(self, volume, claim):
+        """Whether a volume is kept for this claim, or for nobody, and has what the claim wants."""
+        spec, wish, metadata = volume["spec"], claim["spec"], claim["metadata"]
+        reference = spec.get("claimRef", {})
+        kept = reference.get("name") in (None, metadata["name"]) and reference.get("namespace") in (None, metadata["namespace"]) and reference.get("uid") in (None, metadata["uid"])
+        modes = set(wish.get("accessModes", [])) <= set(spec.get("accessModes", wish.get("accessModes", [])))
+        return kept and modes and spec.get("storageClassName", "") == wish.get("storageClassName", "")
 
     def status(self, plural, thing, status):
         metadata = thing["metadata"]
@@ -178,7 +208,7 @@ class Controllers:
             pod = copy.deepcopy(spec["template"])
             name = metadata["name"] + (f"-{index}" if indexed else "")
             labels = pod.setdefault("metadata", {}).setdefault("labels", {})
-            labels |= {JOB_NAME: metadata["name"], "job-name": metadata["name"], "controller-uid": metadata["uid"]}
+            labels |= {JOB_NAME: metadata["name"], "job-name": metadata["name"], "controller-uid": metadata["uid"], "batch.kubernetes.io/controller-uid": metadata["uid"]}
             pod["metadata"] |= {
                 "name": f"{name}-{''.join(random.choices(string.ascii_lowercase, k=5))}",
                 "namespace": metadata["namespace"],
@@ -206,7 +236,7 @@ class Controllers:
             if problems:
                 raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: violates PodSecurity "restricted:latest": {", ".join(problems)}')
         account = pod["spec"].get("serviceAccountName", "default")
-        if account != "default" and not self.store.find("serviceaccounts", namespace, account):
+        if not self.store.find("serviceaccounts", namespace, account):
             raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: error looking up service account {namespace}/{account}: serviceaccount "{account}" not found')
         count = len(self.store.list("pods", namespace)[0])
         if self.quota_pods is not None and count >= self.quota_pods:
@@ -218,6 +248,8 @@ class Controllers:
         metadata = pod["metadata"]
         key = metadata["uid"]
         process = self.running.get(key)
+        if metadata["name"] in self.lost:
+            return
         if metadata.get("deletionTimestamp"):
             self.end_pod(pod, process)
         elif process is None and pod["status"]["phase"] == "Pending":

@@ -14,6 +14,7 @@ import threading
 import time
 
 from network import DOMAIN, HUB_ADDRESS, inside
+from policies import Policies
 
 PROGRAMS = "/opt/canoe"
 
@@ -23,11 +24,12 @@ set -eu
 root=$1
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 root "$root"
-mkdir "$root/usr" "$root/proc" "$root/dev" "$root/etc" "$root/opt" "$root{programs}" "$root/tmp"
+mkdir "$root/usr" "$root/proc" "$root/sys" "$root/dev" "$root/etc" "$root/opt" "$root{programs}" "$root/tmp"
 for link in bin sbin lib lib64; do [ -L "/$link" ] && cp -P "/$link" "$root/$link" || {{ mkdir "$root/$link"; mount --rbind "/$link" "$root/$link"; }}; done
 mount --rbind /usr "$root/usr"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
 for file in passwd group nsswitch.conf ld.so.cache ssl; do cp -r "/etc/$file" "$root/etc/"; done
 printf '%s' '{resolv}' > "$root/etc/resolv.conf"
 printf '127.0.0.1 localhost\\n{address} {hostname}\\n' > "$root/etc/hosts"
@@ -52,8 +54,9 @@ class Pod:
         self.kubelet, self.manifest = kubelet, manifest
         self.metadata, self.spec = manifest["metadata"], manifest["spec"]
         self.name = self.metadata["name"]
-        self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.name}")
+        self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.metadata.get('uid', self.name)}")
         self.namespace, self.address = kubelet.network.add()
+        kubelet.policies.join(self.namespace, self.metadata["namespace"], self.metadata.get("labels", {}), self.address)
         self.ready, self.code, self.process, self.killed_by_probe = False, None, None, False
         self.killed_for_memory, self.is_evicted, self.is_killed = False, False, False
         self.log_path = os.path.join(self.folder, "log")
@@ -155,8 +158,7 @@ class Pod:
                 content = self.kubelet.content(kind, self.metadata["namespace"], volume[kind][key])
                 files = {item["key"]: item["path"] for item in volume[kind].get("items", [])} or {k: k for k in content}
                 mode = volume[kind].get("defaultMode", 0o644)
-                for key_, path in files.items():
-                    write(os.path.join(folder, path), content[key_], mode, self.spec["securityContext"].get("fsGroup", 0))
+                publish(folder, {path: content[key_] for key_, path in files.items()}, mode, self.spec["securityContext"].get("fsGroup", 0))
         return folder
 
     def probe(self, kind, container, process):
@@ -237,8 +239,21 @@ class Pod:
 
     def remove(self):
         self.signal(signal.SIGKILL)
+        self.kubelet.policies.leave(self.namespace)
         self.kubelet.network.remove(self.namespace)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def publish(folder, files, mode, group):
+    """As a kubelet does: a hidden folder with the version, a link to it, and links into that for what is seen."""
+    version = "..2026_01_01_00_00_00.1"
+    for path, content in files.items():
+        write(os.path.join(folder, version, path), content, mode, group)
+    seen = {path.split("/")[0] for path in files}
+    links = {"..data": version} | {name: os.path.join("..data", name) for name in seen}
+    for name, target in links.items():
+        if not os.path.islink(os.path.join(folder, name)):
+            os.symlink(target, os.path.join(folder, name))
 
 
 def write(path, content, mode, group):
@@ -257,6 +272,7 @@ class Kubelet:
         self.api_port = 6443
         self.account_folder = None
         self.contents = {}
+        self.policies = Policies()
         os.makedirs(os.path.join(folder, "claims"), exist_ok=True)
         os.chmod(folder, 0o755)
 

@@ -6,7 +6,9 @@ Needs root, `ip` (iproute2), `unshare` and `nsenter` (util-linux); says why and 
 """
 import argparse
 import atexit
+import base64
 import copy
+import http.client
 import http.server
 import json
 import os
@@ -26,6 +28,7 @@ import yaml
 import certificate
 from kubelet import Kubelet, Pod
 from network import HUB_ADDRESS, Network, inside, why_not
+from policies import why_not as policies_why_not
 
 NAME, CONFIG, PASSES, NODES = "quick-start", "trainer_config.emb.py", 4, 3
 DEADLINE = 90
@@ -74,6 +77,7 @@ class Cluster:
         for thing in self.objects:
             if thing["kind"] in ("ConfigMap", "Secret"):
                 self.kubelet.keep(thing)
+        self.kubelet.policies.keep([thing for thing in self.objects if thing["kind"] == "NetworkPolicy"])
         self.job = next(thing for thing in self.objects if thing["kind"] == "Job")
         home = os.path.join(self.volume, NAME)
         os.makedirs(home)
@@ -259,20 +263,69 @@ def cut_off(cluster, random_):
 
 
 def asked_to_end(cluster, random_):
-    """A drained machine: the node writes what it has, says that it was asked to end, and its successor goes on."""
+    """A drained machine: a snapshot is ordered, the node says that it was asked to end, and its successor goes on from there."""
     for index in range(NODES):
         cluster.start(index)
-    victim = random_.randrange(NODES)
-    cluster.wait("three snapshots", lambda: cluster.batches() >= 24)
-    before = cluster.newest_snapshot(victim)
-    cluster.pod(victim).signal(signal.SIGTERM)
-    cluster.wait("its end", lambda: cluster.pod(victim).code is not None, 40)
-    expect(cluster.pod(victim).code == 143, f"code {cluster.pod(victim).code}\n{cluster.logs()}")
-    after = cluster.newest_snapshot(victim)
-    # A snapshot that was complete but not yet told when the node was asked counts as the one it waited for.
-    expect(after >= before, f"a snapshot is gone after it was asked to end: {before}, {after}\n{cluster.logs()}")
-    print(f"    node {victim}: code 143, snapshot of step {after}, it was {before} when asked", flush=True)
-    cluster.start(victim)
+    for victim in random_.sample(range(NODES), 2):
+        before, batches = cluster.newest_snapshot(victim), cluster.batches()
+        cluster.wait("some training", lambda: cluster.batches() >= batches + 24)
+        expect(cluster.newest_snapshot(victim) == before, "a snapshot was taken that nobody ordered")
+        begun = time.monotonic()
+        cluster.pod(victim).signal(signal.SIGTERM)
+        cluster.wait("its end", lambda: cluster.pod(victim).code is not None, 40)
+        seconds = time.monotonic() - begun
+        expect(cluster.pod(victim).code == 143, f"code {cluster.pod(victim).code}\n{cluster.logs()}")
+        after = [cluster.newest_snapshot(index) for index in range(NODES)]
+        expect(min(after) > before, f"no snapshot after it was asked to end: {before}, {after}\n{cluster.logs()}")
+        print(f"    node {victim}: code 143 after {seconds:.1f} s, snapshot of step {min(after)} on all servers, it was {before} when asked", flush=True)
+        cluster.start(victim)
+        went_on = f"epoch \\d+ begins: from the snapshot of step {min(after)}"
+        cluster.wait("its successor to go on from there", lambda: re.search(went_on, cluster.pod(victim).log()))
+
+
+def read_from(cluster, namespace, address, port, path):
+    """What a pod of another namespace gets there; None if it is not let in."""
+    place, own = cluster.network.add()
+    cluster.kubelet.policies.join(place, namespace, {}, own)
+    try:
+        with inside(place):
+            connection = http.client.HTTPConnection(address, port, timeout=2)
+            connection.connect()
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        cluster.kubelet.policies.leave(place)
+        cluster.network.remove(place)
+
+
+def scraped(cluster, _random):
+    """A Prometheus of another namespace reads all processes of a pod, and nothing else; others read nothing."""
+    for index in range(NODES):
+        cluster.start(index)
+    cluster.wait("some training", lambda: cluster.batches() >= 6)
+    token = base64.b64decode(next(thing for thing in cluster.objects if thing["kind"] == "Secret")["data"]["token"]).decode()
+    for index in range(NODES):
+        pod = cluster.pod(index)
+        annotations = pod.metadata["annotations"]
+        port, path = int(annotations["prometheus.io/port"]), annotations["prometheus.io/path"]
+        status, page = read_from(cluster, "monitoring", pod.address, port, path)
+        expect(status == 200, f"{status}: {page}")
+        for line in (rf'canoe_node_up{{name="{NAME}",node="{index}",role="pserver"}} 1', rf'canoe_node_up{{name="{NAME}",node="{index}",role="trainer"}} 1',
+                     r"canoe_pserver_step [1-9]\d*", rf'canoe_trainer_batches_total{{trainer="{index}"}} [1-9]\d*'):
+            expect(re.search(f"^{line}$", page, re.M), f"no {line} in\n{page}")
+        families = re.findall(r"^# TYPE (\S+)", page, re.M)
+        expect(len(families) == len(set(families)) and len(families) > 20, f"families: {families}")
+        expect(token not in page, "the page tells the job's token")
+        expect(read_from(cluster, "monitoring", pod.address, port, "/status")[0] == 404, "there is another page")
+    if reason := policies_why_not():
+        print(f"    skipped: who may read, because {reason}")
+        return
+    for namespace, port in (("default", 8472), ("elsewhere", 8472), ("monitoring", 7164), ("monitoring", 8471)):
+        expect(read_from(cluster, namespace, cluster.pod(1).address, port, "/metrics") is None, f"port {port} is open for namespace {namespace}")
+    print("    pods of namespace monitoring read /metrics of every node; no other port, no other namespace")
 
 
 def disturbed_api(cluster, random_):
@@ -299,15 +352,18 @@ def wrong_count(cluster, _random):
 
 PODLIST = {"discovery": "podlist"}
 IMPATIENT = {"args": ["--patience=3"]}
+# So long that the job does not end before, and without snapshots that nobody ordered.
+LONG = {"passes": 20, "args": ["--snapshot_period=1000000", "--peer_timeout=2", "--log_period=1", "--saving_period=10"]}
 SCENARIOS = [
     ("indexed, out of order and with a late joiner", out_of_order, {}, True),
     ("indexed, one killed, its successor has another address", killed, {}, True),
     ("indexed, one killed while the job ends", killed_at_the_end, {}, True),
     ("indexed, one frozen", frozen, {}, True),
     ("indexed, one cut off", cut_off, {}, True),
-    ("indexed, one asked to end", asked_to_end, {}, True),
+    ("indexed, two asked to end one after the other", asked_to_end, LONG, True),
     ("podlist, with a disturbed API server", disturbed_api, PODLIST, True),
     ("podlist, one killed, its successor has another address", killed, PODLIST, True),
+    ("indexed, metrics for another namespace", scraped, {"metrics": {"from": ["monitoring"]}}, True),
     ("indexed, a count that never comes", wrong_count, IMPATIENT, False),
     ("podlist, a count that never comes", wrong_count, PODLIST | IMPATIENT, False),
 ]
@@ -324,10 +380,17 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     demo = os.path.join(folder, "job")
     canoe("demo", "quick_start", demo, "--train-samples=4000", "--test-samples=100", "--shards=3")
-    canoe("run", demo, "--nodes=3", "--config", CONFIG, f"--passes={PASSES}")
-    reference = model(os.path.join(demo, "output"))
-    expect(len(reference) > PASSES, f"the reference has {len(reference)} files")
-    shutil.rmtree(os.path.join(demo, "output"))
+    references = {}
+
+    def reference(passes, flags):
+        """What `canoe run` makes of the same job."""
+        if passes not in references:
+            canoe("run", demo, "--nodes=3", "--config", CONFIG, f"--passes={passes}", *flags)
+            references[passes] = model(os.path.join(demo, "output"))
+            expect(references[passes], "the reference has no files")
+            shutil.rmtree(os.path.join(demo, "output"))
+        return references[passes]
+
     network = Network()
     atexit.register(network.close)
     for number, (name, scenario, settings, trains) in enumerate(SCENARIOS):
@@ -340,7 +403,8 @@ def main():
         try:
             scenario(cluster, random.Random(ARGS.seed * 1000 + number))
             if trains:
-                cluster.finish(reference)
+                saving = [flag for flag in settings.get("args", []) if "saving" in flag]
+                cluster.finish(reference(settings.get("passes", PASSES), ["--", *saving] if saving else []))
         finally:
             cluster.close()
             if cluster.api:

@@ -4,6 +4,8 @@ import threading
 import time
 import uuid
 
+import admission
+
 # plural: (API path, kind, in a namespace)
 RESOURCES = {
     "namespaces": ("api/v1", "Namespace", False),
@@ -22,13 +24,6 @@ RESOURCES = {
     "networkpolicies": ("apis/networking.k8s.io/v1", "NetworkPolicy", True),
     "poddisruptionbudgets": ("apis/policy/v1", "PodDisruptionBudget", True),
 }
-# What must not change once it is there.
-IMMUTABLE = {
-    "Job": ["completions", "completionMode", "selector", "template"],
-    "PersistentVolumeClaim": ["accessModes", "storageClassName", "volumeName"],
-    "Service": ["clusterIP"],
-}
-
 
 class Refused(Exception):
     """An answer of the API server that is not success."""
@@ -69,6 +64,16 @@ def merged(old, new):
     return both
 
 
+def leaves(value, path=""):
+    """Paths and values of everything that is said; lists are said as a whole."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found = {}
+    for key, part in value.items():
+        found |= leaves(part, f"{path}.{key}")
+    return found
+
+
 def contains(old, new):
     """Whether everything that `new` says is so in `old`."""
     if isinstance(new, dict):
@@ -81,6 +86,8 @@ def contains(old, new):
 class Store:
     def __init__(self):
         self.objects, self.version, self.history = {}, 1, []
+        # Who has applied which field of which object last.
+        self.owners = {}
         self.changed = threading.Condition(threading.RLock())
 
     def get(self, plural, namespace, name):
@@ -122,6 +129,7 @@ class Store:
             key = plural, metadata.get("namespace", ""), metadata["name"]
             if kind == "DELETED":
                 self.objects.pop(key, None)
+                self.owners.pop(key, None)
             else:
                 self.objects[key] = copy.deepcopy(thing)
             self.history.append((self.version, kind, plural, copy.deepcopy(thing)))
@@ -140,6 +148,7 @@ class Store:
             if kind == "Pod":
                 thing.setdefault("status", {"phase": "Pending"})
             metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+            admission.defaults(thing)
             return self.put(plural, thing, "ADDED")
 
     def update(self, plural, namespace, name, change):
@@ -153,21 +162,38 @@ class Store:
             change(thing)
             return thing if thing == before else self.put(plural, thing)
 
-    def apply(self, plural, namespace, name, thing, dry_run):
-        """Server-side apply: creates, or changes what may be changed."""
+    def apply(self, plural, namespace, name, thing, dry_run, manager, force):
+        """Server-side apply: creates, or changes what may be changed and belongs to nobody else."""
         with self.changed:
-            old = self.objects.get((plural, namespace, name))
+            key = plural, namespace, name
+            old, said = self.objects.get(key), leaves({part: value for part, value in thing.items() if part not in ("apiVersion", "kind")})
+            said = {path: value for path, value in said.items() if path not in (".metadata.name", ".metadata.namespace")}
             if old is None:
-                return (thing, True) if dry_run else (self.create(plural, thing), True)
-            for field in IMMUTABLE.get(old["kind"], []):
+                if dry_run:
+                    return thing, True
+                created = self.create(plural, thing)
+                self.owners[key] = dict.fromkeys(said, manager)
+                return created, True
+            owners, present = self.owners.setdefault(key, {}), leaves(old)
+            others = {path: owners[path] for path in said if owners.get(path, manager) != manager and not contains(present.get(path), said[path])}
+            if others and not force:
+                by = sorted(set(others.values()))
+                message = f"Apply failed with {len(others)} conflict{'s' * (len(others) > 1)}: conflict{'s' * (len(others) > 1)} with {', '.join(repr(who) for who in by)}: {', '.join(others)}"
+                raise Refused(409, "Conflict", message.replace("'", '"'))
+            for field in admission.IMMUTABLE.get(old["kind"], []):
                 wanted = thing.get("spec", {}).get(field)
                 if wanted is not None and not contains(old["spec"].get(field), wanted):
-                    message = f'{old["kind"]}.batch "{name}" is invalid: spec.{field}: Invalid value: field is immutable'
+                    message = f'{old["kind"]} "{name}" is invalid: spec.{field}: Invalid value: field is immutable'
                     raise Refused(422, "Invalid", message)
+            if old["kind"] == "RoleBinding" and old["roleRef"] != thing["roleRef"]:
+                raise Refused(422, "Invalid", f'RoleBinding "{name}" is invalid: roleRef: Invalid value: cannot change roleRef')
             new = merged(old, thing)
-            return (new, False) if dry_run or new == old else (self.put(plural, new), False)
+            if dry_run:
+                return new, False
+            owners.update(dict.fromkeys(said, manager))
+            return (old, False) if new == old else (self.put(plural, new), False)
 
-    def event(self, about, reason, message):
+    def event(self, about, reason, message, kind_of_event="Warning"):
         kind, metadata = about["kind"], about["metadata"]
         namespace = metadata.get("namespace", "default")
         for thing in self.list("events", namespace)[0]:
@@ -176,5 +202,5 @@ class Store:
         involved = {"kind": kind, "name": metadata["name"], "namespace": namespace, "uid": metadata.get("uid", "")}
         self.create("events", {
             "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:12]}", "namespace": namespace},
-            "involvedObject": involved, "reason": reason, "message": message, "type": "Warning", "lastTimestamp": now(), "count": 1,
+            "involvedObject": involved, "reason": reason, "message": message, "type": kind_of_event, "lastTimestamp": now(), "count": 1,
         })

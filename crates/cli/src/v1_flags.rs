@@ -64,6 +64,18 @@ pub const COMMON: FlagTable = &[
         "seconds after which a silent peer counts as lost",
     ),
     flag(
+        "spread_services",
+        Bool,
+        "false",
+        "a core for each port of the job's servers; canoe run does so, since they share one host",
+    ),
+    flag(
+        "join_timeout",
+        Float,
+        "600",
+        "seconds a trainer waits for all servers and trainers to come, at the start and after a loss",
+    ),
+    flag(
         "tls_ca",
         Text,
         "",

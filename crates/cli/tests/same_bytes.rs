@@ -82,6 +82,32 @@ fn nodes_equal_one_process_that_plays_them() {
     }
 }
 
+/// Trainers beside their servers copy a large embedding by the rows that they read; what is saved or tested in the middle
+/// of a pass is whole all the same.
+#[test]
+fn an_embedding_is_whole_whenever_somebody_looks() {
+    let folder = Folder::with_demo(1200);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    let often = ["--saving_period_by_batches=2", "--test_period=3"];
+    succeeded(&folder.played(
+        2,
+        EMB,
+        "played",
+        &[&often[..], &["--num_passes=1"]].concat(),
+    ));
+    succeeded(&folder.nodes(2, EMB, &[&["--passes=1", "--"], &often[..]].concat()));
+    for pass in ["pass-00000-001", "pass-00000-002", "pass-00000"] {
+        let expected = folder.parameters(&format!("played/{pass}"));
+        let embedding = expected.iter().map(|(_, bytes)| bytes.len()).max();
+        assert!(embedding > Some(1 << 20), "large enough to be read by row");
+        assert_eq!(
+            folder.parameters(&format!("job/output/{pass}")),
+            expected,
+            "{pass}"
+        );
+    }
+}
+
 /// AdaGrad without decay treats a row as it treats a dense parameter.
 const ADAGRAD: (&str, &str) = ("AdamOptimizer()", "AdaGradOptimizer()");
 const BY_ROW: (&str, &str) = (

@@ -35,6 +35,12 @@ pub struct Status {
     pub waits_for: Option<String>,
     /// The newest complete snapshot (servers).
     pub snapshot_step: Option<u64>,
+    /// What a server does: `lobby`, `running`, `failed`, `finished`.
+    pub phase: Option<String>,
+    /// A server that is to end wants the snapshot of this step, or a later one, on all servers.
+    pub snapshot_wanted: Option<u64>,
+    /// The newest snapshot that all servers have, as far as a server knows.
+    pub snapshot_on_all: Option<u64>,
     /// The snapshot it last went back to.
     pub rolled_back_to: Option<u64>,
     /// All trainers have finished with this server.
@@ -68,12 +74,15 @@ impl Status {
         take(&mut self.samples_per_s, newer.samples_per_s);
         take(&mut self.cost, newer.cost);
         take(&mut self.snapshot_step, newer.snapshot_step);
+        take(&mut self.snapshot_on_all, newer.snapshot_on_all);
+        take(&mut self.phase, newer.phase);
         take(&mut self.rolled_back_to, newer.rolled_back_to);
         take(&mut self.done, newer.done);
         if !newer.evals.is_empty() {
             self.evals = newer.evals;
         }
         self.waits_for = newer.waits_for;
+        self.snapshot_wanted = newer.snapshot_wanted;
     }
 }
 

@@ -174,6 +174,7 @@ impl Cluster {
             arguments: vec!["--num_passes=2".into()],
             account_dir: self.api.account.path().into(),
             health_port: 0,
+            metrics_port: 0,
             patience: Duration::from_secs(30),
             grace: Duration::from_secs(2),
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use launch::k8s::credentials::{Credentials, Tls};
 use launch::k8s::folder::Files;
-use launch::k8s::job::{ConfigFrom, Data, Discovery, JobFile, Toleration, Volume};
+use launch::k8s::job::{ConfigFrom, Data, Discovery, JobFile, Metrics, Toleration, Volume};
 use launch::k8s::objects::{self, Inputs};
 use launch::k8s::{check, tutorial, verify, yaml};
 use serde_json::{Value, json};
@@ -88,6 +88,7 @@ fn rich() -> JobFile {
         }],
         priority_class: Some("training".into()),
         deadline_seconds: Some(36_000),
+        metrics: Some(Metrics::for_namespaces(vec!["monitoring".into()])),
         ..plain()
     }
 }

@@ -73,6 +73,15 @@ impl Gradients {
         &self.entries[parameter.0].gradient
     }
 
+    /// Rows of a whole gradient, in any order, if all others are zero.
+    pub fn rows(&self, parameter: ParameterIndex) -> Option<&[u32]> {
+        let entry = &self.entries[parameter.0];
+        match &entry.gradient {
+            Gradient::Dense(_) => entry.dirty.as_deref(),
+            Gradient::Rows { .. } => None,
+        }
+    }
+
     /// One parameter's gradient.
     pub fn get_mut(&mut self, parameter: ParameterIndex) -> &mut Gradient {
         &mut self.entries[parameter.0].gradient
@@ -87,7 +96,7 @@ impl Gradients {
     }
 
     /// Makes the gradient of a parameter valid even if nothing was added to it.
-    pub(crate) fn complete(&mut self, parameter: ParameterIndex) -> &mut Gradient {
+    pub(crate) fn complete(&mut self, parameter: ParameterIndex) {
         let entry = &mut self.entries[parameter.0];
         if !entry.touched {
             entry.touched = true;
@@ -96,7 +105,6 @@ impl Gradients {
         if let Some(whole) = entry.whole.take() {
             entry.spread(&whole);
         }
-        &mut entry.gradient
     }
 
     /// The whole gradient and what to do with it (replace if nothing was added yet); `None` if nobody wants it.
@@ -279,6 +287,7 @@ mod tests {
                 rows,
                 cols: 1,
                 by_row: false,
+                looked_up: false,
                 is_static: false,
             };
             let p = ParameterIndex(0);
@@ -288,7 +297,9 @@ mod tests {
             let add = |gradients: &mut Gradients, row: u32| {
                 gradients.begin();
                 gradients.add_rows(p, &[row], &two);
-                let Gradient::Dense(values) = gradients.complete(p) else {
+                gradients.complete(p);
+                assert_eq!(gradients.rows(p), Some([row].as_slice()));
+                let Gradient::Dense(values) = gradients.get(p) else {
                     unreachable!("kept whole")
                 };
                 let places = values
@@ -305,7 +316,8 @@ mod tests {
             gradients.dense_zeroed(p).unwrap().fill(7.0);
             assert_eq!(add(&mut gradients, 0), [(0, 2.0)]);
             gradients.begin();
-            assert_eq!(gradients.complete(p), &Gradient::Dense(vec![0.0; rows]));
+            gradients.complete(p);
+            assert_eq!(gradients.get(p), &Gradient::Dense(vec![0.0; rows]));
         }
     }
 
@@ -316,6 +328,7 @@ mod tests {
             rows: 10,
             cols: 2,
             by_row: true,
+            looked_up: true,
             is_static: false,
         };
         let rows = |values: &[f32]| {
@@ -342,6 +355,7 @@ mod tests {
             ids: vec![],
             values: vec![],
         };
-        assert_eq!(gradients.complete(p), &empty);
+        gradients.complete(p);
+        assert_eq!(gradients.get(p), &empty);
     }
 }

@@ -6,10 +6,10 @@ mod view;
 
 use std::sync::Arc;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, SlotData};
 use crate::domain::{Domain, Joints, Layout};
 use crate::error::{ExecuteError, LayerError};
-use crate::gradients::{Gradient, Gradients};
+use crate::gradients::Gradients;
 use crate::layer::{Assigned, Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
 use crate::layers::data::DataLayer;
 use crate::noise::Noise;
@@ -79,6 +79,23 @@ enum Work {
     Layer { layer: Box<dyn Layer>, reads: Reads },
 }
 
+/// (slot, parameter) pairs: which data decides which rows are read.
+fn lookups(nodes: &[Node]) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
+    nodes.iter().flat_map(move |node| {
+        let found = match &node.work {
+            Work::Slot(_) => Vec::new(),
+            Work::Layer { layer, .. } => layer.lookups(),
+        };
+        found.into_iter().filter_map(move |(input, parameter)| {
+            let source = node.edges[input].source;
+            match nodes[source].work {
+                Work::Slot(slot) => Some((slot, parameter)),
+                Work::Layer { .. } => None,
+            }
+        })
+    })
+}
+
 impl Network {
     /// The data layers, in the order of a batch's slots.
     pub fn inputs(&self) -> &[InputSpec] {
@@ -90,14 +107,28 @@ impl Network {
         &self.specs
     }
 
-    /// The rows of by-row parameters that a batch will read: ascending and distinct.
-    pub fn rows_needed(&self, batch: &Batch) -> Vec<(ParameterIndex, Vec<u32>)> {
+    /// The rows that a batch will read of by-row parameters, and of others that are only [looked
+    /// up](ParameterSpec::looked_up) and `wanted`: ascending and distinct.
+    pub fn rows_needed(
+        &self,
+        batch: &Batch,
+        wanted: impl Fn(ParameterIndex) -> bool,
+    ) -> Vec<(ParameterIndex, Vec<u32>)> {
         let mut needed: Vec<(ParameterIndex, Vec<u32>)> = Vec::new();
-        for (slot, parameter) in self.lookups() {
-            let Some(slot) = batch.slots.get(slot) else {
+        for (slot, parameter) in lookups(&self.nodes) {
+            let spec = &self.specs[parameter.0];
+            let asked = spec.by_row || (spec.looked_up && wanted(parameter));
+            let Some(slot) = batch.slots.get(slot).filter(|_| asked) else {
                 continue;
             };
-            let rows = crate::rows::looked_up(&slot.data);
+            let all: Vec<u32>;
+            let rows = match &slot.data {
+                SlotData::Dense { .. } if !spec.by_row => {
+                    all = (0..spec.rows as u32).collect();
+                    &all
+                }
+                data => crate::rows::looked_up(data),
+            };
             match needed.iter_mut().find(|(p, _)| *p == parameter) {
                 Some((_, all)) => all.extend_from_slice(rows),
                 None => needed.push((parameter, rows.to_vec())),
@@ -108,23 +139,6 @@ impl Network {
         }
         needed.sort_by_key(|(parameter, _)| *parameter);
         needed
-    }
-
-    /// (slot, by-row parameter) pairs: which data decides which rows are read.
-    fn lookups(&self) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
-        self.nodes.iter().flat_map(move |node| {
-            let found = match &node.work {
-                Work::Slot(_) => Vec::new(),
-                Work::Layer { layer, .. } => layer.lookups(),
-            };
-            found.into_iter().filter_map(move |(input, parameter)| {
-                let source = node.edges[input].source;
-                match self.nodes[source].work {
-                    Work::Slot(slot) if self.specs[parameter.0].by_row => Some((slot, parameter)),
-                    _ => None,
-                }
-            })
-        })
     }
 
     /// Computes all outputs of a batch and answers the cost summed over its samples.
@@ -233,13 +247,14 @@ impl Network {
         &mut self,
         parameters: &Parameters,
         gradients: &mut Gradients,
-        complete: &mut dyn FnMut(ParameterIndex, &mut Gradient),
+        complete: &mut dyn FnMut(ParameterIndex, &Gradients),
     ) {
         gradients.begin();
         for node in (0..self.nodes.len()).rev() {
             self.backward_node(node, parameters, gradients);
             for &parameter in &self.nodes[node].completes {
-                complete(parameter, gradients.complete(parameter));
+                gradients.complete(parameter);
+                complete(parameter, gradients);
             }
         }
     }

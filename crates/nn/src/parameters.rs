@@ -19,6 +19,8 @@ pub struct ParameterSpec {
     pub cols: usize,
     /// Whether only the rows that a batch touches have a gradient (`sparse_update`).
     pub by_row: bool,
+    /// Whether all that is ever read of it are the rows that a batch's data name.
+    pub looked_up: bool,
     /// Whether it never changes and therefore needs no gradient.
     pub is_static: bool,
 }
@@ -58,6 +60,7 @@ impl ParameterSpec {
                     rows,
                     cols: size / rows,
                     by_row: parameter.sparse_update() || parameter.sparse_remote_update(),
+                    looked_up: false,
                     is_static: parameter.is_static(),
                 })
             })

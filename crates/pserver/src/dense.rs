@@ -3,11 +3,13 @@
 //! All blocks lie one after another. The state of a block is `slots` runs as long as the block, at `slots` times
 //! the block's offset; so a block is updated and saved by itself.
 
+use crate::gradient::Source;
 use crate::table::Table;
 use optim::Progress;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use wire::shard::Block;
+use wire::shared::Part;
 
 /// One service's part of a dense table.
 #[derive(Debug)]
@@ -23,24 +25,61 @@ pub struct DensePiece {
 #[derive(Debug, Clone)]
 pub struct DenseData {
     /// Values of all blocks.
-    pub values: Vec<f32>,
+    pub values: Numbers,
     /// State of all blocks.
     pub state: Vec<f32>,
     /// The scalars of the table.
     pub progress: Progress,
 }
 
+/// Values, in memory of this process or in memory that trainers on this host can read.
+#[derive(Debug)]
+pub enum Numbers {
+    /// Nobody else sees them.
+    Own(Vec<f32>),
+    /// Shared.
+    Shared(Part),
+}
+
+impl std::ops::Deref for Numbers {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match self {
+            Self::Own(values) => values,
+            Self::Shared(values) => values,
+        }
+    }
+}
+
+impl std::ops::DerefMut for Numbers {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        match self {
+            Self::Own(values) => values,
+            Self::Shared(values) => values,
+        }
+    }
+}
+
+impl Clone for Numbers {
+    fn clone(&self) -> Self {
+        Self::Own(self.to_vec())
+    }
+}
+
 impl DensePiece {
-    /// A piece with the table's initial values.
-    pub fn new(table: &Table, blocks: Vec<Block>) -> Self {
-        let len = blocks.iter().map(|block| block.len).sum();
-        let mut values = Vec::with_capacity(len);
+    /// A piece with the table's initial values, in memory that is as long as its blocks together.
+    pub fn new(table: &Table, blocks: Vec<Block>, mut values: Numbers) -> Self {
+        let len = values.len();
         let mut row = RowCache {
             at: None,
             values: vec![0.0; table.cols()],
         };
+        let mut rest = &mut *values;
         for block in &blocks {
-            row.append(table, block, &mut values);
+            let (own, later) = rest.split_at_mut(block.len);
+            row.fill(table, block, own);
+            rest = later;
         }
         let data = DenseData {
             values,
@@ -81,49 +120,13 @@ impl DensePiece {
         with(&mut self.data.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Sums the pushes in the given order and applies them. The first buffer is used for the sum.
-    pub fn apply(&self, table: &Table, samples: u64, pushes: &mut [Vec<f32>]) {
-        let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
-        if self.wanted.swap(false, Ordering::AcqRel) {
-            self.keep(data.clone());
-        }
-        let data = &mut *data;
-        let step = table.rule.begin(&mut data.progress, samples);
-        let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
-        let mut zero = if pushes.is_empty() {
-            vec![0.0; longest]
-        } else {
-            Vec::new()
-        };
-        let mut at = 0;
-        for block in &self.blocks {
-            let range = at..at + block.len;
-            let state = &mut data.state[at * table.slots..(at + block.len) * table.slots];
-            let sum = match pushes.split_first_mut() {
-                None => &mut zero[..block.len],
-                Some((first, others)) => {
-                    let sum = &mut first[range.clone()];
-                    others
-                        .iter()
-                        .for_each(|other| add(sum, &other[range.clone()]));
-                    sum
-                }
-            };
-            table
-                .rule
-                .update(&step, &mut data.values[range], state, sum);
-            at += block.len;
-        }
-    }
-
-    /// Sums and applies block by block while the last push arrives: `receive` gives its next values. `pushes` are
-    /// those of the other trainers, `before` of them come before the arriving one.
-    pub fn apply_arriving<E>(
+    /// Sums the gradients in the given order and applies them, block by block. If one of them breaks off, the piece is
+    /// half changed and of no more use.
+    pub fn apply<E>(
         &self,
         table: &Table,
         samples: u64,
-        (pushes, before): (&mut [Vec<f32>], usize),
-        mut receive: impl FnMut(&mut [f32]) -> Result<(), E>,
+        gradients: &mut [Source<'_, E>],
     ) -> Result<(), E> {
         let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
         if self.wanted.swap(false, Ordering::AcqRel) {
@@ -132,31 +135,21 @@ impl DensePiece {
         let data = &mut *data;
         let step = table.rule.begin(&mut data.progress, samples);
         let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
-        let mut arriving = vec![0.0; longest];
+        let (mut sum, mut other) = (vec![0.0; longest], vec![0.0; longest]);
+        let mut packed = Vec::new();
         let mut at = 0;
         for block in &self.blocks {
-            let range = at..at + block.len;
-            let arriving = &mut arriving[..block.len];
-            receive(arriving)?;
-            let (earlier, later) = pushes.split_at_mut(before);
-            let sum = match earlier.split_first_mut() {
-                None => arriving,
-                Some((first, others)) => {
-                    let sum = &mut first[range.clone()];
-                    others
-                        .iter()
-                        .for_each(|other| add(sum, &other[range.clone()]));
-                    add(sum, arriving);
-                    sum
+            let sum = &mut sum[..block.len];
+            if let Some((first, others)) = gradients.split_first_mut() {
+                first.next(sum, &mut packed)?;
+                for gradient in others {
+                    gradient.next(&mut other[..block.len], &mut packed)?;
+                    add(sum, &other[..block.len]);
                 }
-            };
-            later
-                .iter()
-                .for_each(|other| add(sum, &other[range.clone()]));
+            }
             let state = &mut data.state[at * table.slots..(at + block.len) * table.slots];
-            table
-                .rule
-                .update(&step, &mut data.values[range], state, sum);
+            let values = &mut data.values[at..at + block.len];
+            table.rule.update(&step, values, state, sum);
             at += block.len;
         }
         Ok(())
@@ -200,19 +193,19 @@ struct RowCache {
 }
 
 impl RowCache {
-    fn append(&mut self, table: &Table, block: &Block, out: &mut Vec<f32>) {
+    fn fill(&mut self, table: &Table, block: &Block, out: &mut [f32]) {
         let cols = self.values.len();
-        let mut at = block.start;
-        let end = block.start + block.len;
-        while at < end {
+        let mut done = 0;
+        while done < block.len {
+            let at = block.start + done;
             let (row, col) = ((at / cols) as u64, at % cols);
             if self.at != Some(row) {
                 table.initial.fill(row, &mut self.values);
                 self.at = Some(row);
             }
-            let take = (cols - col).min(end - at);
-            out.extend_from_slice(&self.values[col..col + take]);
-            at += take;
+            let take = (cols - col).min(block.len - done);
+            out[done..done + take].copy_from_slice(&self.values[col..col + take]);
+            done += take;
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) snapshots: Option<Snapshotter>,
     listed: Mutex<Option<Wanted>>,
     statuses: Mutex<Vec<Status>>,
+    /// The step at or after which this server wants a snapshot on all servers; 0: it wants none.
+    wish: AtomicU64,
 }
 
 /// A connection, seen from outside of its thread.
@@ -65,6 +67,7 @@ impl Host {
             stopping: AtomicBool::new(false),
             snapshots,
             listed: Mutex::new(None),
+            wish: AtomicU64::new(0),
         })
     }
 
@@ -180,6 +183,7 @@ impl Host {
             missing: members.missing(),
             boundary: run.and_then(|run| run.boundary()),
             snapshots,
+            wanted: self.wish(),
             status: Status {
                 role: "pserver".to_owned(),
                 id: wanted.map_or(0, |wanted| wanted.server),
@@ -231,6 +235,34 @@ impl Host {
         if let Some(snapshots) = &self.snapshots {
             snapshots.set_stable(stable);
         }
+    }
+
+    /// Wants a snapshot of what is applied from now on.
+    pub(crate) fn want_snapshot(&self) {
+        let step = self
+            .run()
+            .map(|run| run.services.first().map(|s| s.look().0));
+        let running = self.members().phase() == Phase::Running;
+        if let (Some(Some(step)), true, Some(_)) = (step, running, &self.snapshots) {
+            self.wish.store(step + 1, Ordering::Release);
+            self.say(Level::Info, "a snapshot is wanted: this server is to end");
+        }
+    }
+
+    /// Which snapshot is wanted.
+    pub(crate) fn wish(&self) -> Option<Step> {
+        let step = self.wish.load(Ordering::Acquire);
+        (step > 0).then_some(Step(step))
+    }
+
+    /// A wish ends with its epoch: what it wanted to keep is lost or saved.
+    pub(crate) fn forget_wish(&self) {
+        self.wish.store(0, Ordering::Release);
+    }
+
+    /// The newest snapshot that all servers have, as trainer 0 told.
+    pub(crate) fn stable(&self) -> Option<Step> {
+        self.snapshots.as_ref().and_then(Snapshotter::stable)
     }
 
     /// Lets a data connection into the present epoch.
@@ -348,7 +380,7 @@ pub(crate) struct RunListener<'a> {
 }
 
 impl Listener for RunListener<'_> {
-    fn step(&self, port: usize, step: u64) -> bool {
+    fn step(&self, port: usize, step: u64, ordered: bool) -> bool {
         if port == 0 {
             self.host.metrics.step.set(step);
             if self.host.config.log_period > 0 && step.is_multiple_of(self.host.config.log_period) {
@@ -358,7 +390,7 @@ impl Listener for RunListener<'_> {
         }
         let every = self.run.spec.snapshot_every;
         match &self.host.snapshots {
-            Some(snapshots) if every > 0 && step.is_multiple_of(every) => {
+            Some(snapshots) if ordered || (every > 0 && step.is_multiple_of(every)) => {
                 snapshots.decide(Step(step), self.run.services.len())
             }
             _ => false,

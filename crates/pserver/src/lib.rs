@@ -8,11 +8,11 @@
 //!
 //! - [`barrier`]: when a step is complete. Pure; no clock, no socket.
 //! - [`members`]: who takes part, when an epoch ends and the next may begin. Pure.
-//! - [`table`], [`dense`], [`sparse`]: rules and numbers.
+//! - [`table`], [`dense`], [`sparse`]: rules and numbers. [`gradient`]: where a push waits.
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one epoch.
 //! - [`snapshot`], `saving`: tables to disk and back.
-//! - `host`, `opening`, `connection`, `data`: what connections share and say.
+//! - `host`, `opening`, `connection`, `data`: what connections share and say. `cores`: where their threads run.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
 //! - [`mod@bench`]: how fast it is.
 //!
@@ -26,8 +26,10 @@
 pub mod barrier;
 pub mod bench;
 mod connection;
+mod cores;
 mod data;
 pub mod dense;
+pub mod gradient;
 mod host;
 pub mod members;
 pub mod metrics;

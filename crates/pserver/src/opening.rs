@@ -32,6 +32,7 @@ impl Host {
                 Start::Continue { .. } => {}
             }
         }
+        self.forget_wish();
         let mut members = self.members();
         members.may_open(trainer, epoch)?;
         self.log_tables(&run);

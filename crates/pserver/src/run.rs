@@ -1,18 +1,20 @@
 //! The job in one epoch: its tables and services. Made by opening an epoch, replaced by the next one.
 
 use crate::barrier::Barrier;
-use crate::dense::DensePiece;
-use crate::service::{Piece, Service};
+use crate::dense::{DensePiece, Numbers};
+use crate::service::{Piece, Pieces, Service};
 use crate::snapshot::format::{FormatError, Header, PartReader, Section, TableHeader};
 use crate::snapshot::{Store, StoreError, Wanted};
 use crate::sparse::SparsePiece;
 use crate::table::{Table, TableError};
 use optim::Progress;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::recovery::Boundary;
-use wire::shard::blocks_of;
-use wire::{Epoch, JobSpec, Step, TableId, Topology};
+use wire::shard::{Block, blocks_of};
+use wire::shared::{Region, layout};
+use wire::{Epoch, JobSpec, Mode, Step, TableId, Topology};
 
 /// Which server of which cluster this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +70,9 @@ impl Run {
             pass: spec.first_pass,
             batches: vec![0; place.trainers as usize],
         };
-        let run = Self::build(epoch, spec, place, &boundary, |run_table, port, index| {
-            new_piece(run_table, &place, port, index)
+        let shared = spec.mode == Mode::Sync;
+        let run = Self::build(epoch, spec, place, &boundary, |tables, port| {
+            new_pieces(tables, &place, port, shared)
         })?;
         for service in &run.services {
             for (table, piece) in run.tables.iter().zip(service.pieces()) {
@@ -86,8 +89,8 @@ impl Run {
         spec: JobSpec,
         boundary: &Boundary,
     ) -> Result<Self, OpenError> {
-        Self::build(epoch, spec, old.place, boundary, |_, port, index| {
-            old.services[port as usize].pieces()[index].clone()
+        Self::build(epoch, spec, old.place, boundary, |_, port| {
+            old.services[port as usize].same_pieces()
         })
     }
 
@@ -121,7 +124,7 @@ impl Run {
         spec: JobSpec,
         place: Place,
         boundary: &Boundary,
-        piece: impl Fn(&Table, u32, usize) -> Piece,
+        pieces: impl Fn(&[Table], u32) -> Pieces,
     ) -> Result<Self, OpenError> {
         spec.check().map_err(OpenError::Spec)?;
         let tables: Vec<Table> = spec
@@ -131,12 +134,8 @@ impl Run {
             .collect::<Result<_, _>>()
             .map_err(OpenError::Table)?;
         let services = (0..place.topology.ports_of_server()).map(|port| {
-            let pieces = tables
-                .iter()
-                .enumerate()
-                .map(|(at, table)| piece(table, port, at))
-                .collect();
             let barrier = Barrier::new(spec.mode, tables.len(), boundary);
+            let pieces = pieces(&tables, port);
             Service::new(port as usize, pieces, barrier, place.trainers as usize)
         });
         Ok(Self {
@@ -330,28 +329,73 @@ impl Run {
     }
 }
 
-fn new_piece(table: &Table, place: &Place, port: u32, _index: usize) -> Piece {
-    let topology = &place.topology;
-    if table.spec.sparse {
-        return match topology.sparse_service_at(place.server, port) {
-            Some(service) => Piece::Sparse(Arc::new(SparsePiece::new(
-                table,
-                service,
-                topology.sparse_services(),
-            ))),
-            None => Piece::Absent,
-        };
-    }
-    match topology.dense_service_at(place.server, port) {
-        Some(service) => {
-            let blocks = blocks_of(
-                table.spec.hash(),
-                table.spec.len(),
-                service,
-                topology.dense_services(),
-            );
-            Piece::Dense(Arc::new(DensePiece::new(table, blocks.collect())))
+/// The pieces of a port, with initial values. Values of dense tables lie in memory that trainers on this host can read,
+/// if nothing speaks against it.
+fn new_pieces(tables: &[Table], place: &Place, port: u32, shared: bool) -> Pieces {
+    let blocks: Vec<Vec<Block>> = tables
+        .iter()
+        .map(|table| dense_blocks(table, place, port))
+        .collect();
+    let len = |blocks: &Vec<Block>| blocks.iter().map(|block| block.len).sum::<usize>();
+    let lens: Vec<usize> = blocks.iter().map(len).collect();
+    let memory = if shared { shared_numbers(&lens) } else { None };
+    let (values, numbers) = match memory {
+        Some((descriptor, numbers)) => (Some(Arc::new(descriptor)), numbers),
+        None => (None, lens.iter().map(|len| own_numbers(*len)).collect()),
+    };
+    let parts = tables.iter().zip(blocks).zip(numbers);
+    let all = parts.map(|((table, blocks), numbers)| match table.spec.sparse {
+        true => sparse_piece(table, place, port),
+        false
+            if place
+                .topology
+                .dense_service_at(place.server, port)
+                .is_some() =>
+        {
+            Piece::Dense(Arc::new(DensePiece::new(table, blocks, numbers)))
         }
+        false => Piece::Absent,
+    });
+    Pieces {
+        all: all.collect(),
+        values,
+    }
+}
+
+fn own_numbers(len: usize) -> Numbers {
+    Numbers::Own(vec![0.0; len])
+}
+
+/// Memory for all dense pieces of a port; none where the system does not give any.
+fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<Numbers>)> {
+    let (_, len) = layout(lens.iter().copied());
+    let (descriptor, parts) = Region::create(len).and_then(|r| r.divide(lens)).ok()?;
+    Some((descriptor, parts.into_iter().map(Numbers::Shared).collect()))
+}
+
+/// The blocks of a dense table that a port holds; none of a sparse one.
+fn dense_blocks(table: &Table, place: &Place, port: u32) -> Vec<Block> {
+    let topology = &place.topology;
+    match topology.dense_service_at(place.server, port) {
+        Some(service) if !table.spec.sparse => blocks_of(
+            table.spec.hash(),
+            table.spec.len(),
+            service,
+            topology.dense_services(),
+        )
+        .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn sparse_piece(table: &Table, place: &Place, port: u32) -> Piece {
+    let topology = &place.topology;
+    match topology.sparse_service_at(place.server, port) {
+        Some(service) => Piece::Sparse(Arc::new(SparsePiece::new(
+            table,
+            service,
+            topology.sparse_services(),
+        ))),
         None => Piece::Absent,
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use wire::recovery::{Phase, Report};
 use wire::stream::{Stream, listen_tcp, listen_unix};
 use wire::tls::ServerTls;
-use wire::{Status, Token};
+use wire::{Status, Step, Token};
 
 /// How long a port that is in use is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(1);
@@ -62,6 +62,8 @@ pub struct Config {
     pub log_period: u64,
     /// Also listen on unix sockets, for trainers on the same host.
     pub local_sockets: bool,
+    /// Give each service of the job a core; for servers that share one host.
+    pub spread: bool,
 }
 
 /// Why a server cannot start.
@@ -210,6 +212,17 @@ impl Server {
     /// The newest status of each trainer, as its heartbeats told.
     pub fn trainers(&self) -> Vec<Status> {
         self.host.statuses()
+    }
+
+    /// Wants a snapshot on all servers soon, because this process is to end. Without an epoch that runs, or without a
+    /// place for snapshots, it does nothing.
+    pub fn want_snapshot(&self) {
+        self.host.want_snapshot();
+    }
+
+    /// The newest snapshot that all servers have, as far as trainer 0 has told.
+    pub fn stable(&self) -> Option<Step> {
+        self.host.stable()
     }
 
     /// Ends the job everywhere, with a reason that all trainers show.

@@ -5,10 +5,13 @@
 
 use crate::barrier::{Admission, Apply, Barrier, Event};
 use crate::dense::DensePiece;
+use crate::gradient::{Held, Source};
 use crate::metrics::Metrics;
 use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::Progress;
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,21 +57,31 @@ impl Piece {
     }
 }
 
+/// What a service holds.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    /// One a table.
+    pub all: Vec<Piece>,
+    /// The memory of the dense pieces' values, if it can be shared.
+    pub values: Option<Arc<OwnedFd>>,
+}
+
 /// A push that waits for the others.
 #[derive(Debug)]
 pub enum Staged {
     /// Nothing.
     Empty,
     /// The gradient of a dense piece.
-    Dense(Vec<f32>),
+    Dense(Held),
     /// Gradients of rows.
     Rows(RowPush),
 }
 
 /// What is asked of the rest of the server when something is complete.
 pub trait Listener: Sync {
-    /// That many steps are applied on service `port`. Answers whether to take a snapshot now.
-    fn step(&self, port: usize, step: u64) -> bool;
+    /// That many steps are applied on service `port`. Answers whether to take a snapshot now; a trainer may have
+    /// ordered one.
+    fn step(&self, port: usize, step: u64, ordered: bool) -> bool;
     /// The pieces have been asked to keep the boundary; they can be written.
     fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>);
     /// A pass has ended on service `port`.
@@ -80,6 +93,8 @@ struct State {
     barrier: Barrier,
     reductions: Vec<Option<Vec<f64>>>,
     reduced: (u64, Vec<f64>),
+    /// The step of the snapshot that was ordered last.
+    ordered: u64,
 }
 
 /// One port's part of the job in one epoch.
@@ -89,6 +104,8 @@ pub struct Service {
     state: Mutex<State>,
     changed: Condvar,
     pieces: Vec<Piece>,
+    /// The memory of the dense pieces' values, if it can be shared.
+    values: Option<Arc<OwnedFd>>,
     trainers: usize,
     staged: Vec<Mutex<Staged>>,
     ended: AtomicBool,
@@ -97,7 +114,11 @@ pub struct Service {
 
 impl Service {
     /// A service that goes on at a boundary.
-    pub fn new(port: usize, pieces: Vec<Piece>, barrier: Barrier, trainers: usize) -> Self {
+    pub fn new(port: usize, pieces: Pieces, barrier: Barrier, trainers: usize) -> Self {
+        let Pieces {
+            all: pieces,
+            values,
+        } = pieces;
         let staged = (0..pieces.len() * trainers)
             .map(|_| Mutex::new(Staged::Empty))
             .collect();
@@ -105,12 +126,14 @@ impl Service {
             barrier,
             reductions: vec![None; trainers],
             reduced: (0, Vec::new()),
+            ordered: 0,
         };
         Self {
             port,
             state: Mutex::new(state),
             changed: Condvar::new(),
             pieces,
+            values,
             trainers,
             staged,
             ended: AtomicBool::new(false),
@@ -121,6 +144,20 @@ impl Service {
     /// The pieces, one a table.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// The pieces for the service of the next epoch.
+    pub fn same_pieces(&self) -> Pieces {
+        Pieces {
+            all: self.pieces.clone(),
+            values: self.values.clone(),
+        }
+    }
+
+    /// The memory of the dense pieces' values, one after another as [`wire::shared::layout`] says; none if it cannot be
+    /// shared.
+    pub fn values(&self) -> Option<&OwnedFd> {
+        self.values.as_deref()
     }
 
     /// Where the service stands, if at a boundary.
@@ -225,26 +262,21 @@ impl Service {
         tables: &[Table],
         (trainer, apply): (usize, &Apply),
         report: (&Metrics, &dyn Listener),
-        receive: impl FnMut(&mut [f32]) -> Result<(), E>,
+        arriving: Source<'_, E>,
     ) -> Result<(), E> {
         let Piece::Dense(piece) = &self.pieces[apply.table] else {
             return Ok(());
         };
         let others = apply.contributors.iter().filter(|t| **t != trainer);
         let before = others.clone().filter(|t| **t < trainer).count();
-        let mut pushes: Vec<Vec<f32>> = others
+        let pushes: Vec<Held> = others
             .clone()
-            .map(|t| match self.take_staged(*t, apply.table) {
-                Staged::Dense(gradient) => gradient,
-                _ => vec![0.0; piece.len()],
-            })
+            .map(|t| self.take_dense(*t, apply.table, piece))
             .collect();
-        piece.apply_arriving(
-            &tables[apply.table],
-            apply.samples,
-            (&mut pushes, before),
-            receive,
-        )?;
+        let mut gradients: Vec<_> = pushes.iter().map(Source::of).collect();
+        gradients.insert(before, arriving);
+        piece.apply(&tables[apply.table], apply.samples, &mut gradients)?;
+        drop(gradients);
         for (other, push) in others.zip(pushes) {
             *self.place(*other, apply.table) = Staged::Dense(push);
         }
@@ -257,6 +289,14 @@ impl Service {
     pub fn take_staged(&self, trainer: usize, table: usize) -> Staged {
         let mut place = self.place(trainer, table);
         std::mem::replace(&mut *place, Staged::Empty)
+    }
+
+    /// The gradient that the trainer pushed; zeros if it pushed none.
+    fn take_dense(&self, trainer: usize, table: usize, piece: &DensePiece) -> Held {
+        match self.take_staged(trainer, table) {
+            Staged::Dense(gradient) => gradient,
+            _ => Held::Whole(vec![0.0; piece.len()]),
+        }
     }
 
     fn place(&self, trainer: usize, table: usize) -> MutexGuard<'_, Staged> {
@@ -286,15 +326,17 @@ impl Service {
         self.perform(tables, applies, report);
     }
 
-    /// The trainer has finished its batch.
+    /// The trainer has finished its batch, and may order the snapshot of a step (0: none).
     pub fn finish(
         &self,
         limit: Duration,
         tables: &[Table],
         (trainer, step, samples): (usize, u64, u64),
+        order: u64,
         report: (&Metrics, &dyn Listener),
     ) -> Result<(), Refusal> {
         let applies = self.wait(limit, |state| {
+            state.ordered = state.ordered.max(order);
             settle(state.barrier.finish(trainer, step, samples))
         })?;
         self.perform(tables, applies, report);
@@ -408,7 +450,7 @@ impl Service {
     }
 
     fn step(&self, state: &State, step: u64, listener: &dyn Listener) {
-        if !listener.step(self.port, step) {
+        if !listener.step(self.port, step, state.ordered == step) {
             return;
         }
         let Some(boundary) = state.barrier.boundary() else {
@@ -420,27 +462,26 @@ impl Service {
     }
 
     fn apply(&self, table: &Table, apply: &Apply) {
-        let taken = apply
-            .contributors
-            .iter()
-            .map(|t| self.take_staged(*t, apply.table));
         match &self.pieces[apply.table] {
             Piece::Absent => {}
             Piece::Dense(piece) => {
-                let mut pushes: Vec<Vec<f32>> = taken
-                    .map(|staged| match staged {
-                        Staged::Dense(gradient) => gradient,
-                        _ => vec![0.0; piece.len()],
-                    })
+                let pushes: Vec<Held> = apply
+                    .contributors
+                    .iter()
+                    .map(|t| self.take_dense(*t, apply.table, piece))
                     .collect();
-                piece.apply(table, apply.samples, &mut pushes);
+                let mut gradients: Vec<_> = pushes.iter().map(Source::of).collect();
+                let Ok(()) = piece.apply::<Infallible>(table, apply.samples, &mut gradients);
+                drop(gradients);
                 for (trainer, push) in apply.contributors.iter().zip(pushes) {
                     *self.place(*trainer, apply.table) = Staged::Dense(push);
                 }
             }
             Piece::Sparse(piece) => {
-                let pushes: Vec<RowPush> = taken
-                    .filter_map(|staged| match staged {
+                let pushes: Vec<RowPush> = apply
+                    .contributors
+                    .iter()
+                    .filter_map(|t| match self.take_staged(*t, apply.table) {
                         Staged::Rows(push) => Some(push),
                         _ => None,
                     })

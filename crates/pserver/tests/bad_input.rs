@@ -341,6 +341,27 @@ fn wrong_requests_of_a_member() {
             "epoch 9",
         ),
         (
+            Kind::PushPlaced,
+            plain,
+            vec![],
+            Code::Invalid,
+            "shares no memory",
+        ),
+        (
+            Kind::PushPlaced,
+            plain,
+            vec![0; 8],
+            Code::Invalid,
+            "values belong here",
+        ),
+        (
+            Kind::PushPlaced,
+            Hot { count: 4, ..plain },
+            vec![255; 32],
+            Code::Invalid,
+            "values belong here",
+        ),
+        (
             Kind::PullRows,
             Hot {
                 table: TableId(2),

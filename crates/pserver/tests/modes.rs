@@ -44,7 +44,9 @@ fn async_drops_nothing_and_keeps_its_bound() {
                         std::thread::sleep(Duration::from_millis(20));
                     }
                     session.start_batch(1);
-                    session.push_dense(TableId(0), &vec![1.0; 1000]).unwrap();
+                    session
+                        .push_dense(TableId(0), &vec![1.0; 1000], None)
+                        .unwrap();
                     session.finish_batch(0.0).unwrap();
                     session
                         .wait_values(&mut [(TableId(0), values.as_mut_slice())])
@@ -109,7 +111,7 @@ fn local_updates_average_the_differences() {
                 let before = values.clone();
                 session.start_batch(1);
                 session
-                    .push_dense(TableId(0), &[2.0 + trainer as f32; 10])
+                    .push_dense(TableId(0), &[2.0 + trainer as f32; 10], None)
                     .unwrap();
                 session.finish_batch(0.0).unwrap();
                 session

@@ -87,6 +87,42 @@ fn a_killed_server_is_replaced_and_the_model_is_the_same() {
     same(&results[0].0, &wanted);
 }
 
+/// A server that is to end has its snapshot before the next one is due, and all servers have it.
+#[test]
+fn a_server_that_is_to_end_gets_a_snapshot_of_all_servers() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        snapshot_every: 1_000_000,
+        passes: 1,
+        ports: 2,
+        sparse_ports: 1,
+        ..Job::new(&[400, 390])
+    };
+    let wanted = job.local();
+    let mut cluster = job.start(Some(root.path()));
+    let trainers: Vec<_> = (0..2).map(|t| start(&job, t, &cluster.bases)).collect();
+    let batches = || trainers[0].1.load(Ordering::Relaxed);
+    wait_for("batches", || batches() >= 8);
+    let ending = cluster.servers[1].as_ref().unwrap();
+    assert!(ending.report().snapshots.is_empty());
+    ending.want_snapshot();
+    let wish = ending.report().wanted.unwrap();
+    wait_for("the snapshot", || ending.stable() >= Some(wish));
+    for server in cluster.servers.iter().flatten() {
+        let have = server.report().snapshots;
+        assert!(have.iter().any(|step| *step >= wish), "{wish}: {have:?}");
+    }
+    let before = batches();
+    assert!(before < 390, "the job must still run");
+    replace(&job, &mut cluster, 1, root.path());
+    let results: Vec<_> = trainers
+        .into_iter()
+        .map(|(thread, _)| thread.join().unwrap())
+        .collect();
+    same(&results[0].0, &wanted);
+    assert!(results[0].1 >= 1, "the trainers were rolled back");
+}
+
 #[test]
 fn a_server_lost_before_the_first_snapshot_starts_over() {
     let root = tempfile::tempdir().unwrap();

@@ -41,12 +41,14 @@ fn every_schedule_ends_with_the_undisturbed_model() {
 
 #[test]
 fn the_faults_really_happen() {
-    let mut recoveries = 0;
+    let (mut recoveries, mut ordered) = (0, 0);
     for seed in 0..100 {
         let mut world = World::new(Plan::from_seed(seed), seed);
         world.run().unwrap();
         recoveries += world.recoveries();
+        ordered += world.ordered;
     }
+    assert!(ordered > 10, "only {ordered} snapshots were taken on order");
     assert!(
         recoveries > 50,
         "only {recoveries} recoveries in 50 schedules"

@@ -129,7 +129,7 @@ impl Trainer<'_> {
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
             self.waited += begun.elapsed();
             batch += 1;
-            self.parameter_stats(batch, applied, report);
+            self.parameter_stats(batch, applied, report)?;
             meter.add(step.cost, step.samples);
             self.after_batch(start.pass, batch, &mut meter, report)?;
         }
@@ -179,11 +179,13 @@ impl Trainer<'_> {
     ) -> Result<f64, TrainError> {
         let Position { pass, batch } = at;
         let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-        let needed = self.network.rows_needed(data);
+        let updater = &mut self.updater;
+        let needed = self
+            .network
+            .rows_needed(data, |parameter| updater.wants_rows(parameter));
         let samples = data.samples as u64;
         let begun = Instant::now();
-        self.updater
-            .prepare(&needed, samples, &mut self.parameters)?;
+        updater.prepare(&needed, samples, &mut self.parameters)?;
         self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,
@@ -197,8 +199,8 @@ impl Trainer<'_> {
         self.inspector.forward(&self.network, report);
         let updater = &mut self.updater;
         self.network
-            .backward(&self.parameters, gradients, &mut |index, gradient| {
-                updater.gradient_ready(index, gradient);
+            .backward(&self.parameters, gradients, &mut |index, gradients| {
+                updater.gradient_ready(index, gradients);
             });
         self.inspector.backward(&self.network, report);
         for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
@@ -248,14 +250,21 @@ impl Trainer<'_> {
     }
 
     /// v1 let only trainer 0 print these.
-    fn parameter_stats(&self, batch: u64, gradients: &Gradients, report: &mut dyn Report) {
+    fn parameter_stats(
+        &mut self,
+        batch: u64,
+        gradients: &Gradients,
+        report: &mut dyn Report,
+    ) -> Result<(), TrainError> {
         let period = self.settings.reporting.parameter_period;
         if self.settings.trainer != 0 || period == 0 || !batch.is_multiple_of(period) {
-            return;
+            return Ok(());
         }
+        self.updater.refresh(&mut self.parameters)?;
         for line in parameter_stats::lines(self.network.parameters(), &self.parameters, gradients) {
             report.line(Level::Info, "TrainerInternal.cpp:270", &line);
         }
+        Ok(())
     }
 
     fn finish_pass(
@@ -286,6 +295,7 @@ impl Trainer<'_> {
         let Some(tester) = &mut self.tester else {
             return Ok(());
         };
+        self.updater.refresh(&mut self.parameters)?;
         let readable = self.updater.readable(&self.parameters)?;
         let parameters = readable.as_ref().unwrap_or(&self.parameters);
         let inspector = &mut self.inspector;
@@ -307,6 +317,7 @@ impl Trainer<'_> {
         let Some(saver) = &self.saver else {
             return Ok(());
         };
+        self.updater.refresh(&mut self.parameters)?;
         let readable = self.updater.readable(&self.parameters)?;
         let shown = readable.as_ref().unwrap_or(&self.parameters);
         let specs = self.network.parameters();

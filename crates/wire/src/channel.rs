@@ -282,6 +282,16 @@ impl Channel {
         Ok((head, hot))
     }
 
+    /// Receives values, or word that they lie in shared memory; a refusal becomes an error.
+    pub fn expect_values(&mut self) -> Result<(Head, Hot), ChannelError> {
+        let head = self.receive()?;
+        if head.kind != Kind::ValuesPlaced {
+            self.check(&head, Kind::Values, "values")?;
+        }
+        let hot = self.hot(&head)?;
+        Ok((head, hot))
+    }
+
     fn check(&self, head: &Head, kind: Kind, wanted: &'static str) -> Result<(), ChannelError> {
         if head.kind == Kind::Error {
             let refusal = self.json(head)?;

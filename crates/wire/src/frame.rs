@@ -61,11 +61,19 @@ pub enum Kind {
     Reduce = 41,
     /// The sum.
     Reduced = 42,
+    /// A trainer on the same host asks for shared memory.
+    Share = 43,
+    /// The answer; if there is memory, its descriptors follow with one more byte.
+    Shared = 44,
+    /// As `PushDense`, with the numbers in the outbox.
+    PushPlaced = 45,
+    /// As `Values` of a dense table, with the numbers in the server's shared memory.
+    ValuesPlaced = 46,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 18] = [
+        const ALL: [Kind; 22] = [
             Kind::Challenge,
             Kind::Hello,
             Kind::Welcome,
@@ -84,6 +92,10 @@ impl Kind {
             Kind::PassEnded,
             Kind::Reduce,
             Kind::Reduced,
+            Kind::Share,
+            Kind::Shared,
+            Kind::PushPlaced,
+            Kind::ValuesPlaced,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }

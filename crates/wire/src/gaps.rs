@@ -16,6 +16,15 @@ pub fn mask(block: &[f32]) -> u64 {
     })
 }
 
+/// The parts of a block of `len` values that values `from..to` lie in; `to` is at most `len`.
+pub fn parts(from: usize, to: usize, len: usize) -> u64 {
+    if from >= to {
+        return 0;
+    }
+    let (first, last) = (from / part(len), (to - 1) / part(len));
+    (u64::MAX >> (63 - last)) & (u64::MAX << first)
+}
+
 /// How many values a mask stands for in a block of this length; none if it names parts that the block does not have.
 pub fn count(mask: u64, len: usize) -> Option<usize> {
     let part = part(len);
@@ -87,6 +96,16 @@ mod tests {
         assert_eq!(count(1 << 33, 65), None);
         assert_eq!(count(0, 0), Some(0));
         assert_eq!(count(1, 0), None);
+    }
+
+    #[test]
+    fn parts_are_those_that_values_lie_in() {
+        assert_eq!(parts(0, 4096, 4096), u64::MAX);
+        assert_eq!(parts(64, 128, 4096), 0b10);
+        assert_eq!(parts(63, 65, 4096), 0b11);
+        assert_eq!(parts(4095, 4096, 4096), 1 << 63);
+        assert_eq!(parts(5, 5, 4096), 0);
+        assert_eq!(parts(64, 65, 65), 1 << 32);
     }
 
     #[test]

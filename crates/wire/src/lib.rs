@@ -10,7 +10,8 @@
 //! - [`frame`], [`encoding`], [`message`]: the bytes.
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
-//! - [`recovery`]: where a job goes on after a loss. Pure.
+//! - [`shared`]: memory in place of payloads between processes of one host.
+//! - [`recovery`]: where a job goes on after a loss. Pure. [`order`]: who orders a snapshot for a server that ends.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
 //!
 //! # Invariants
@@ -28,9 +29,11 @@ pub mod gaps;
 pub mod handshake;
 pub mod ids;
 pub mod message;
+pub mod order;
 pub mod prefetch;
 pub mod recovery;
 pub mod shard;
+pub mod shared;
 pub mod spec;
 pub mod status;
 pub mod stream;

@@ -30,6 +30,7 @@ pub struct Hot {
     /// Samples in the trainer's batch.
     pub samples: u64,
     /// Names the rows of an earlier pull, so that a push need not send them again; 0: the ids are in the payload.
+    /// Finish: the step of a snapshot that is ordered; 0: none.
     pub ticket: u64,
     /// Finish: the cost (bits of an `f64`). Pull: [`View`]. Finished pass: its number. Reduce: the round.
     pub value: u64,

@@ -52,6 +52,8 @@ pub struct Report {
     pub boundary: Option<Boundary>,
     /// Steps whose snapshot it can restore, ascending.
     pub snapshots: Vec<Step>,
+    /// It wants a snapshot of this step or a later one on all servers, because its process is to end.
+    pub wanted: Option<Step>,
     /// Its own status, with whom it waits for.
     pub status: Status,
 }
@@ -174,6 +176,7 @@ mod tests {
                 batches: vec![step],
             }),
             snapshots: snapshots.iter().map(|s| Step(*s)).collect(),
+            wanted: None,
             status: Status::default(),
         }
     }
@@ -244,6 +247,7 @@ mod tests {
                 batches: vec![4, 4],
             }),
             snapshots: vec![],
+            wanted: None,
             status: Status::default(),
         }
     }

@@ -2,13 +2,19 @@
 //!
 //! A server that listens on TCP also listens, in the abstract namespace of the same network, on the unix name
 //! `canoe/ADDRESS:PORT` (`*` for all addresses). A client first connects by TCP; when both ends turn out to have the same address it moves to the
-//! unix socket, which carries the same bytes for about half the work. TLS stays on TCP.
+//! unix socket, which carries the same bytes for about half the work, and descriptors of [shared memory](crate::shared).
+//! TLS stays on TCP.
 
 use crate::tls::{ClientTls, ServerTls};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
@@ -54,6 +60,9 @@ impl Stopper {
         };
     }
 }
+
+/// Descriptors that one message may carry.
+const DESCRIPTORS: usize = 2;
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -151,6 +160,48 @@ impl Stream {
             Self::TlsClient(stream) => stream.sock.set_write_timeout(timeout),
             Self::TlsServer(stream) => stream.sock.set_write_timeout(timeout),
         }
+    }
+
+    /// Whether both ends are on one host, and can share memory.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
+    /// Sends one byte that carries descriptors; only over a unix socket.
+    pub fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let Self::Unix(stream) = self else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let byte = [IoSlice::new(&[0])];
+        rustix::net::sendmsg(stream, &byte, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives what [`Stream::send_descriptors`] sent.
+    pub fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        let Self::Unix(stream) = self else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let mut into = [IoSliceMut::new(&mut byte)];
+        let got = rustix::net::recvmsg(stream, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        if got.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        Ok(descriptors)
     }
 
     /// The other side's address as text, for messages.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use launch::local::Shutdown;
+use launch::local::{Shutdown, on_announcement};
 use pserver::{Config, Outcome, Server, nics};
 use trainer::log::{Level, Log};
 use watch::metrics::{Exposition, Kind};
@@ -66,6 +66,8 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     let server = Arc::new(Server::start(config(&flags)?, Arc::new(log))?);
+    // Before the page is there: who sees it may send signals.
+    end_on_signals(&server)?;
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
         let id = flags.int("server_id");
         status_page::serve(
@@ -77,7 +79,6 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         )?;
     }
     let record = begin_record(&flags, args, &server)?;
-    end_on_signals(&server)?;
     let outcome = server.wait();
     if outcome == Outcome::Finished {
         security::mark_finished(&flags)?;
@@ -136,11 +137,20 @@ fn config(flags: &Flags) -> anyhow::Result<Config> {
         stall: Duration::from_secs(3600),
         log_period: u64::from(count("log_period_server")?),
         local_sockets: true,
+        spread: flags.bool("spread_services"),
     })
 }
 
-/// Ctrl-C and termination end the server in order: snapshots that are under way are finished.
+/// Ctrl-C and termination end the server in order: snapshots that are under way are finished. SIGUSR1 says that the end
+/// is near: the server asks for a snapshot of all servers.
 fn end_on_signals(server: &Arc<Server>) -> anyhow::Result<()> {
+    let announced = Arc::downgrade(server);
+    let ends_soon = move || {
+        if let Some(server) = announced.upgrade() {
+            server.want_snapshot();
+        }
+    };
+    on_announcement(ends_soon).context("watch for signals")?;
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for signals")?;
     let server = Arc::downgrade(server);
@@ -173,6 +183,8 @@ impl Pages for ServerPages {
             "waits_for": report.status.waits_for,
             "phase": report.phase,
             "snapshot_step": report.snapshots.last(),
+            "snapshot_wanted": report.wanted,
+            "snapshot_on_all": self.server.stable(),
             "done": report.phase == wire::recovery::Phase::Finished,
         })
     }

@@ -296,6 +296,7 @@ fn remote(flags: &Flags) -> anyhow::Result<Remote> {
         local_sockets: true,
         timing: Timing {
             silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
+            join: Duration::from_secs_f64(flags.float("join_timeout").max(1.0)),
             ..Timing::default()
         },
         token,

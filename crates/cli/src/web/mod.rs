@@ -27,7 +27,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 /// Where a job's page is served unless the command line says otherwise; another port is taken if this one is in use.
-pub const PORT: u16 = 7272;
+pub const PORT: u16 = launch::k8s::objects::PAGE_PORT;
 
 /// Nothing but what the page itself brings is loaded or run.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \

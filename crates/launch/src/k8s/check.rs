@@ -4,7 +4,7 @@
 //! words of the job file.
 
 use super::job::{Data, JobFile, Volume};
-use super::objects::HEALTH_PORT;
+use super::objects::{HEALTH_PORT, PAGE_PORT};
 
 /// What is wrong, if anything.
 pub fn problems(job: &JobFile) -> Vec<String> {
@@ -23,9 +23,27 @@ pub fn problems(job: &JobFile) -> Vec<String> {
         ),
     );
     check(
-        !is_label(&job.namespace),
+        !is_namespace(&job.namespace),
         format!("namespace: {:?} is not a DNS label", job.namespace),
     );
+    check(
+        job.create_namespace && (job.namespace == "default" || job.namespace.starts_with("kube-")),
+        format!(
+            "createNamespace: {} is there in every cluster, and others use it; name another namespace",
+            job.namespace
+        ),
+    );
+    for (field, value) in [
+        ("retries", job.retries),
+        ("ttlSeconds", job.ttl_seconds),
+        ("graceSeconds", job.grace_seconds),
+        ("user", job.user),
+    ] {
+        check(
+            i32::try_from(value).is_err(),
+            format!("{field}: {value} is larger than {}", i32::MAX),
+        );
+    }
     check(job.nodes == 0, "nodes: must be at least 1".to_owned());
     check(
         job.nodes > 1000,
@@ -63,6 +81,25 @@ pub fn problems(job: &JobFile) -> Vec<String> {
     check(
         overlaps,
         format!("ports: {health} is the port of the probes; begin elsewhere"),
+    );
+    if let Some(metrics) = &job.metrics {
+        let port = u32::from(metrics.port);
+        let is_taken = (u32::from(job.ports.first)..last_port).contains(&port)
+            || [HEALTH_PORT, PAGE_PORT].contains(&metrics.port);
+        check(
+            port < 1024 || is_taken,
+            format!("metrics.port: {port} is taken or needs root; take another"),
+        );
+        let names = metrics.from.iter();
+        let mut unnamed = names.filter(|name| *name != "*" && !is_namespace(name));
+        check(
+            metrics.from.is_empty() || unnamed.next().is_some(),
+            "metrics.from: names of namespaces are expected, or \"*\" for all".to_owned(),
+        );
+    }
+    check(
+        job.patience_seconds == 0,
+        "patienceSeconds: must be at least 1".to_owned(),
     );
     check(
         job.trainer_count == 0,
@@ -170,6 +207,15 @@ fn paths(job: &JobFile) -> Vec<(&'static str, &str)> {
 /// A relative path that does not climb out.
 fn is_inside(path: &str) -> bool {
     !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..")
+}
+
+/// RFC 1123: may begin with a digit.
+fn is_namespace(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 /// RFC 1035: a Service of this name is made too, and that must begin with a letter.

@@ -96,6 +96,12 @@ pub struct JobFile {
     /// Seconds after which the job fails whatever it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_seconds: Option<u64>,
+    /// Seconds that nodes wait for each other and for their data before they give up (and are tried again).
+    #[serde(default = "default_patience")]
+    pub patience_seconds: u32,
+    /// Let a Prometheus in the cluster read the numbers of all processes; left out: nobody can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// Encrypt and authenticate the traffic between the nodes.
     #[serde(default = "yes")]
     pub tls: bool,
@@ -248,6 +254,27 @@ impl Default for Resources {
     }
 }
 
+/// Who reads the numbers of a job's processes, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metrics {
+    /// Port of every node; `/metrics` there has the numbers of its server and its trainer.
+    #[serde(default = "default_metrics_port")]
+    pub port: u16,
+    /// Namespaces whose pods may read them, such as `monitoring`; `*` for all.
+    pub from: Vec<String>,
+}
+
+impl Metrics {
+    /// For the pods of these namespaces, at the usual port.
+    pub fn for_namespaces(from: Vec<String>) -> Self {
+        Self {
+            port: default_metrics_port(),
+            from,
+        }
+    }
+}
+
 /// A taint that the nodes tolerate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -296,6 +323,14 @@ fn default_user() -> u32 {
 
 fn default_grace() -> u32 {
     60
+}
+
+fn default_patience() -> u32 {
+    3_600
+}
+
+fn default_metrics_port() -> u16 {
+    super::objects::METRICS_PORT
 }
 
 fn default_ttl() -> u32 {
@@ -384,6 +419,8 @@ impl JobFile {
             grace_seconds: default_grace(),
             ttl_seconds: default_ttl(),
             deadline_seconds: None,
+            patience_seconds: default_patience(),
+            metrics: None,
             tls: true,
             network_policy: true,
         }

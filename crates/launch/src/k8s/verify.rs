@@ -165,9 +165,11 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// A policy that selects the job's pods must let its ports in and out, and DNS out.
+    /// A policy that selects the job's pods must let its ports in and out, its metrics in, and DNS out.
     fn policy(&mut self, job: &str, object: &Value) {
-        let ports = data_ports(object);
+        // A kubelet asks for health from the machine itself, which policies do not keep out.
+        let data = ports(object, |name| !matches!(name, "health" | "metrics"));
+        let told = ports(object, |name| name == "metrics");
         for policy in self.of_kind("NetworkPolicy") {
             let name = text(policy, "/metadata/name");
             if !selects(&policy["spec"]["podSelector"]["matchLabels"], object) {
@@ -182,7 +184,12 @@ impl<'a> Verifier<'a> {
                     .flat_map(|rule| list(rule, "/ports"))
                     .filter_map(|port| port["port"].as_u64())
                     .collect();
-                for port in ports.difference(&open) {
+                let ingress_only = told.iter().filter(|_| direction == "ingress");
+                for port in data
+                    .iter()
+                    .chain(ingress_only)
+                    .filter(|port| !open.contains(port))
+                {
                     self.problem(format!(
                         "NetworkPolicy {name} has no {direction} for port {port} of Job {job}"
                     ));
@@ -326,11 +333,12 @@ fn selects(selector: &Value, job: &Value) -> bool {
 }
 
 /// The ports on which nodes talk to each other; that of the probes is not one of them.
-fn data_ports(job: &Value) -> BTreeSet<u64> {
+/// The ports of a Job's containers whose names are right.
+fn ports(job: &Value, is_right: impl Fn(&str) -> bool) -> BTreeSet<u64> {
     containers(job)
         .iter()
         .flat_map(|container| list(container, "/ports"))
-        .filter(|port| text(port, "/name") != "health")
+        .filter(|port| is_right(text(port, "/name")))
         .filter_map(|port| port["containerPort"].as_u64())
         .collect()
 }

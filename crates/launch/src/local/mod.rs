@@ -39,7 +39,7 @@ pub use layout::{Layout, LayoutError, Wish};
 pub use machine::Limits;
 pub use plan::{Plan, PlanError, Wishes};
 pub use restart::RestartPolicy;
-pub use shutdown::Shutdown;
+pub use shutdown::{Shutdown, on_announcement};
 pub use supervisor::{End, Options};
 
 use crate::display::summary::Tally;

@@ -45,6 +45,7 @@ impl Observer {
         self.last_line = None;
         self.has_page = false;
         self.status.done = None;
+        self.status.phase = None;
         self.status.waits_for = None;
     }
 

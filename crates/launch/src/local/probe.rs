@@ -157,14 +157,21 @@ fn loopback(port: u16) -> SocketAddr {
 
 /// `GET /status` from a loopback port; the body of a 200 answer.
 pub fn fetch(port: u16, timeout: Duration) -> io::Result<Vec<u8>> {
+    fetch_page(port, "/status", (timeout, LARGEST_PAGE))
+}
+
+/// A page from a loopback port, within limits of time and size; the body of a 200 answer.
+pub fn fetch_page(port: u16, path: &str, limits: (Duration, u64)) -> io::Result<Vec<u8>> {
+    let (timeout, largest) = limits;
     let mut stream = TcpStream::connect_timeout(&loopback(port), timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    stream.write_all(
-        b"GET /status HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n",
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
     )?;
     let mut answer = Vec::new();
-    stream.take(LARGEST_PAGE).read_to_end(&mut answer)?;
+    stream.take(largest).read_to_end(&mut answer)?;
     body(&answer)
         .map(<[u8]>::to_vec)
         .ok_or_else(|| io::ErrorKind::InvalidData.into())

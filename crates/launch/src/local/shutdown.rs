@@ -29,33 +29,41 @@ impl Shutdown {
 
     /// From now on SIGINT, SIGTERM and SIGHUP ask instead of ending this process.
     pub fn on_signals(&self) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()?;
-        let mut signals = {
-            let _context = runtime.enter();
-            (
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::hangup())?,
-            )
-        };
-        let shutdown = self.clone();
-        let wait = move || {
-            runtime.block_on(async {
-                loop {
-                    tokio::select! {
-                        _ = signals.0.recv() => {}
-                        _ = signals.1.recv() => {}
-                        _ = signals.2.recv() => {}
-                    }
-                    shutdown.request();
-                }
-            })
-        };
-        thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(wait)?;
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        for kind in kinds {
+            let shutdown = self.clone();
+            on(kind, move || shutdown.request())?;
+        }
         Ok(())
     }
+}
+
+/// From now on SIGUSR1 calls `heard` instead of ending this process. A node tells its server so that it will end soon.
+pub fn on_announcement(heard: impl Fn() + Send + 'static) -> io::Result<()> {
+    on(SignalKind::user_defined1(), heard)
+}
+
+fn on(kind: SignalKind, heard: impl Fn() + Send + 'static) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let mut signals = {
+        let _context = runtime.enter();
+        signal(kind)?
+    };
+    let wait = move || {
+        runtime.block_on(async {
+            while signals.recv().await.is_some() {
+                heard();
+            }
+        });
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)?;
+    Ok(())
 }

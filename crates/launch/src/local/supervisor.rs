@@ -146,6 +146,9 @@ impl Supervisor<'_> {
             }
             self.settle_ended();
             self.work.alive();
+            if let Some(server) = self.work.ends_soon() {
+                self.signal(server, libc::SIGUSR1);
+            }
             self.look_for_saved();
             self.ask_for_peers();
             self.act();

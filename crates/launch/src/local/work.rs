@@ -38,6 +38,11 @@ pub trait Work {
     /// Called whenever the supervisor looks around, several times a second.
     fn alive(&mut self) {}
 
+    /// Asked again and again: a server that is told now that its machine is to end, so that it wants a snapshot.
+    fn ends_soon(&mut self) -> Option<ProcessId> {
+        None
+    }
+
     /// A trainer has finished.
     fn trainer_finished(&mut self, _process: ProcessId) -> io::Result<()> {
         Ok(())

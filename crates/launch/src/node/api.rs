@@ -103,7 +103,7 @@ impl ApiServer {
 
 fn no_account(path: &Path, error: &io::Error) -> NotYet {
     NotYet::Never(format!(
-        "{} cannot be read ({error}); podlist needs a service account: `canoe job render --discovery=podlist` makes one",
+        "{} cannot be read ({error}); podlist needs a service account; a job with `discovery: podlist` in its job.yaml has one",
         path.display()
     ))
 }

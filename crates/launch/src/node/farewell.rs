@@ -1,24 +1,48 @@
-//! When a node that was asked to end goes: at once, or after the next snapshot if that comes soon. Pure.
+//! When a node that was asked to end goes: after a snapshot that all servers have, or when none is to be had. Pure.
 //!
-//! A snapshot is taken by all servers at the same step, so one node alone cannot order one. But it has
-//! seen when the last ones came. If the next is due within the time that the pod is given, it is worth the
-//! wait: the successor then goes on where this node stopped, and nothing is computed again.
+//! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
+//! trainers order it, and the server's page tells when every server has it. The successor then goes on where this
+//! node stopped, and nothing is computed again.
 
 use std::time::Duration;
+
+use crate::status::Status;
 
 /// What a node has seen and been asked. Times count from its start.
 #[derive(Debug, Clone, Default)]
 pub struct Farewell {
-    last: Option<Duration>,
-    interval: Option<Duration>,
+    server: Option<Server>,
     asked: Option<Duration>,
+    is_ordered: bool,
+}
+
+/// What the page of the node's server says.
+#[derive(Debug, Clone, Copy)]
+struct Server {
+    is_running: bool,
+    wanted: Option<u64>,
+    on_all: Option<u64>,
 }
 
 impl Farewell {
-    /// A snapshot of this node's server is complete.
-    pub fn snapshot(&mut self, now: Duration) {
-        self.interval = self.last.map(|last| now.saturating_sub(last));
-        self.last = Some(now);
+    /// The server has told where it is.
+    pub fn server(&mut self, status: &Status) {
+        self.server = Some(Server {
+            is_running: status.phase.as_deref() == Some("running"),
+            wanted: status.snapshot_wanted,
+            on_all: status.snapshot_on_all,
+        });
+    }
+
+    /// The server has died, and with it what it wanted.
+    pub fn server_died(&mut self) {
+        self.server = None;
+    }
+
+    /// Whether to tell the server now that it is to end. True once, when the node was asked.
+    pub fn orders(&mut self, requests: u32) -> bool {
+        let is_running = self.server.is_some_and(|server| server.is_running);
+        requests > 0 && is_running && !std::mem::replace(&mut self.is_ordered, true)
     }
 
     /// Whether to go now. `requests`: how often the node was asked; `limit`: how long it may stay after the first time.
@@ -27,12 +51,12 @@ impl Farewell {
             return false;
         }
         let asked = *self.asked.get_or_insert(now);
-        let (Some(last), Some(interval), 1) = (self.last, self.interval, requests) else {
+        let Some(server) = self.server.filter(|server| server.is_running) else {
+            // Nothing is applied, so nothing can be saved.
             return true;
         };
-        // Twice the usual interval without a snapshot: the job stands still.
-        let is_late = now > last + 2 * interval;
-        last >= asked || is_late || now >= asked + limit || last + interval > asked + limit
+        let has_come = server.wanted.is_some() && server.on_all >= server.wanted;
+        has_come || requests > 1 || now >= asked + limit
     }
 }
 
@@ -44,37 +68,41 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Snapshots at 10 s and 20 s.
-    fn seen() -> Farewell {
-        let mut farewell = Farewell::default();
-        farewell.snapshot(at(10));
-        farewell.snapshot(at(20));
-        farewell
+    fn page(phase: &str, wanted: Option<u64>, on_all: Option<u64>) -> Status {
+        Status {
+            phase: Some(phase.to_owned()),
+            snapshot_wanted: wanted,
+            snapshot_on_all: on_all,
+            ..Status::default()
+        }
     }
 
     #[test]
-    fn a_snapshot_that_is_due_soon_is_waited_for() {
-        let mut farewell = seen();
-        assert!(!farewell.may_go(0, at(24), at(25)));
-        assert!(!farewell.may_go(1, at(25), at(25)));
-        assert!(!farewell.may_go(1, at(30), at(25)));
-        farewell.snapshot(at(31));
-        assert!(farewell.may_go(1, at(31), at(25)));
+    fn a_snapshot_is_ordered_once_and_waited_for() {
+        let mut farewell = Farewell::default();
+        farewell.server(&page("running", None, Some(7)));
+        assert!(!farewell.orders(0) && !farewell.may_go(0, at(1), at(15)));
+        assert!(farewell.orders(1));
+        assert!(!farewell.orders(1));
+        assert!(!farewell.may_go(1, at(2), at(15)), "not heard yet");
+        farewell.server(&page("running", Some(12), Some(7)));
+        assert!(!farewell.may_go(1, at(3), at(15)), "an older one");
+        farewell.server(&page("running", Some(12), Some(13)));
+        assert!(farewell.may_go(1, at(4), at(15)));
     }
 
     #[test]
     fn one_that_does_not_come_is_not_waited_for() {
-        assert!(seen().may_go(1, at(25), at(4)), "due after the limit");
-        let mut late = seen();
-        assert!(!late.may_go(1, at(21), at(60)));
-        assert!(late.may_go(1, at(41), at(60)), "the job stands still");
-        assert!(seen().may_go(2, at(21), at(60)), "asked twice");
-        assert!(
-            Farewell::default().may_go(1, at(3), at(60)),
-            "never seen one"
-        );
-        let mut limit = seen();
-        assert!(!limit.may_go(1, at(22), at(10)));
-        assert!(limit.may_go(1, at(32), at(10)), "the limit is over");
+        let mut nothing_runs = Farewell::default();
+        assert!(!nothing_runs.orders(1) && nothing_runs.may_go(1, at(3), at(60)));
+        nothing_runs.server(&page("lobby", None, None));
+        assert!(!nothing_runs.orders(1) && nothing_runs.may_go(1, at(3), at(60)));
+        let mut farewell = Farewell::default();
+        farewell.server(&page("running", None, None));
+        assert!(farewell.orders(1) && !farewell.may_go(1, at(3), at(10)));
+        assert!(farewell.clone().may_go(2, at(4), at(10)), "asked twice");
+        assert!(farewell.clone().may_go(1, at(13), at(10)), "the limit");
+        farewell.server_died();
+        assert!(farewell.may_go(1, at(4), at(10)));
     }
 }

@@ -14,6 +14,9 @@ use crate::status::Status;
 /// A node that has not moved for this long hangs: even the longest wait looks around more often.
 const HANGS: Duration = Duration::from_secs(60);
 
+/// How long a request may take to arrive: one that dawdles keeps the next from being heard.
+const REQUEST: Duration = Duration::from_secs(2);
+
 /// What a node says about itself; `canoe job status` reads it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -90,10 +93,7 @@ impl Health {
 
     /// Answers probes on all addresses in a thread of its own, until the process ends.
     pub fn serve(&self, port: u16) -> io::Result<u16> {
-        // Both kinds of addresses if the machine has both.
-        let any = |address| TcpListener::bind(SocketAddr::new(address, port));
-        let listener = any(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
-            .or_else(|_| any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))?;
+        let listener = listen(port)?;
         let port = listener.local_addr()?.port();
         let health = self.clone();
         thread::Builder::new()
@@ -108,17 +108,8 @@ impl Health {
     }
 
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-        let mut request = Vec::new();
-        let mut buffer = [0; 1024];
-        while !request.windows(4).any(|window| window == b"\r\n\r\n") && request.len() < 8192 {
-            match stream.read(&mut buffer)? {
-                0 => break,
-                count => request.extend_from_slice(&buffer[..count]),
-            }
-        }
-        let (status, body) = self.page(path(&request), Instant::now());
+        let path = request_path(&mut stream)?;
+        let (status, body) = self.page(&path, Instant::now());
         let length = body.len();
         write!(
             stream,
@@ -170,6 +161,29 @@ pub fn ask(port: u16) -> io::Result<String> {
     let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
     body.map(str::to_owned)
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Listens on all addresses: of both kinds, if the machine has both.
+pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
+    let any = |address| TcpListener::bind(SocketAddr::new(address, port));
+    any(IpAddr::V6(Ipv6Addr::UNSPECIFIED)).or_else(|_| any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}
+
+/// Reads a request of somebody who may be slow, but not for long, and answers the path that it wants.
+pub(super) fn request_path(stream: &mut TcpStream) -> io::Result<String> {
+    stream.set_read_timeout(Some(REQUEST))?;
+    stream.set_write_timeout(Some(REQUEST))?;
+    let begun = Instant::now();
+    let mut request = Vec::new();
+    let mut buffer = [0; 1024];
+    let is_whole = |request: &[u8]| request.windows(4).any(|window| window == b"\r\n\r\n");
+    while !is_whole(&request) && request.len() < 8192 && begun.elapsed() < REQUEST {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            count => request.extend_from_slice(&buffer[..count]),
+        }
+    }
+    Ok(path(&request).to_owned())
 }
 
 /// The path of a GET request.

@@ -20,7 +20,7 @@
 //! - [`farewell`]: going when asked to, if possible after a snapshot. Pure.
 //! - [`rollcall`]: `podlist` while the job runs.
 //! - [`work`]: the two processes as the supervisor sees them.
-//! - [`health`]: what probes are answered.
+//! - [`health`]: what probes are answered. - [`metrics`]: the numbers of both processes at one address.
 //! - [`start`]: the arguments of `canoe node`.
 //! - [`run`]: all of it in order.
 
@@ -30,6 +30,7 @@ pub mod environment;
 pub mod farewell;
 pub mod finish;
 pub mod health;
+pub mod metrics;
 pub mod patience;
 pub mod plan;
 mod prepare;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::discover::Peers;
 use super::environment::Environment;
-use crate::event::Role;
+use crate::event::{ProcessId, Role};
 use crate::local::plan::{COMMENT, Command, TOKEN_VARIABLE};
 
 /// What a node starts.
@@ -29,6 +30,8 @@ pub struct NodePlan {
     pub tls: bool,
     /// Loopback ports of the status pages: server, trainer.
     pub status_ports: (u16, u16),
+    /// How long a trainer waits for the others to join.
+    pub patience: Duration,
 }
 
 impl NodePlan {
@@ -40,6 +43,15 @@ impl NodePlan {
     /// Where this node's logs go.
     pub fn node_dir(&self) -> PathBuf {
         self.output().join(format!("node_{}", self.peers.own))
+    }
+
+    /// The processes with the ports of their pages.
+    pub fn status_pages(&self) -> Vec<(ProcessId, u16)> {
+        let (server, trainer) = self.status_ports;
+        vec![
+            (ProcessId::pserver(self.peers.own), server),
+            (ProcessId::trainer(self.peers.own), trainer),
+        ]
     }
 
     /// The command of a process.
@@ -116,6 +128,7 @@ impl NodePlan {
         let mut args = vec!["train".to_owned()];
         args.push(format!("--trainer_count={}", environment.trainer_count));
         args.push(format!("--save_dir={}", self.output().display()));
+        args.push(format!("--join_timeout={}", self.patience.as_secs()));
         args.extend(self.trainer_flags.iter().cloned());
         args.push(format!("--config={}", self.config.display()));
         args.extend(["--local=0".to_owned(), "--use_gpu=0".to_owned()]);
@@ -175,6 +188,7 @@ mod tests {
             token: "secret".into(),
             tls,
             status_ports: (9001, 9002),
+            patience: Duration::from_secs(3600),
         }
     }
 
@@ -192,7 +206,7 @@ mod tests {
         let trainer = plan(false).command(Role::Trainer);
         let text = trainer.args.join(" ");
         assert!(text.starts_with(
-            "train --trainer_count=3 --save_dir=/home/jobpath/paddle-cluster-job/output --num_passes=10 \
+            "train --trainer_count=3 --save_dir=/home/jobpath/paddle-cluster-job/output --join_timeout=3600 --num_passes=10 \
              --config=trainer_config.lr.py --local=0 --use_gpu=0 --ports_num=2"
         ));
         assert!(

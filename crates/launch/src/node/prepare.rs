@@ -11,6 +11,7 @@ use super::discover::{self, Peers};
 use super::environment::{self, Environment};
 use super::finish::Markers;
 use super::health::Health;
+use super::metrics::Scrape;
 use super::patience::{GaveUp, NotYet, Patience};
 use super::plan::{Arguments, NodePlan};
 use super::rollcall::{Agreement, RollCall};
@@ -27,6 +28,7 @@ pub(super) struct Node<'a> {
     pub start: &'a Start,
     pub environment: Environment,
     pub health: Health,
+    pub scrape: Scrape,
     pub shutdown: &'a Shutdown,
     pub token: String,
     pub markers: &'a Markers,
@@ -86,6 +88,7 @@ impl Node<'_> {
             token: self.token.clone(),
             peers,
             status_ports,
+            patience: self.start.patience,
         })
     }
 

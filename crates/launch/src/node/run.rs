@@ -12,11 +12,12 @@ use super::environment::{self, Environment, EnvironmentError};
 use super::farewell::Farewell;
 use super::finish::{self, Markers, code};
 use super::health::Health;
+use super::metrics::Scrape;
 use super::patience::GaveUp;
 use super::prepare::Node;
 use super::stage::StageError;
 use super::work::NodeWork;
-use crate::event::JobEvent;
+use crate::event::{JobEvent, Role};
 use crate::k8s::job::Discovery;
 use crate::local::layout::LayoutError;
 use crate::local::machine::{Limits, ServersEnd};
@@ -40,7 +41,9 @@ pub struct Start {
     pub account_dir: PathBuf,
     /// Where probes are answered; 0 for any free port.
     pub health_port: u16,
-    /// How long to wait for peers, and for the shard.
+    /// Where the numbers of both processes are; 0 for nowhere.
+    pub metrics_port: u16,
+    /// How long to wait for peers, for the shard, and for all trainers to join.
     pub patience: Duration,
     /// From SIGTERM to SIGKILL; less than the pod's own grace period.
     pub grace: Duration,
@@ -111,6 +114,11 @@ pub fn run(
     let environment = Environment::read(&start.variables, start.discovery)?;
     let health = Health::new();
     health.serve(start.health_port).map_err(NodeError::System)?;
+    let scrape = Scrape::default();
+    if start.metrics_port > 0 {
+        let served = scrape.serve(&environment.job_name, start.metrics_port);
+        served.map_err(NodeError::System)?;
+    }
     let token = token(start, &environment)?;
     let output = environment.job_dir().join("output");
     let node = Node {
@@ -118,6 +126,7 @@ pub fn run(
         markers: &Markers::new(output, environment.nodes, &token),
         environment,
         health,
+        scrape,
         shutdown,
         token,
     };
@@ -152,6 +161,7 @@ fn live(node: &Node, emit: &mut dyn FnMut(JobEvent)) -> Result<Life, NodeError> 
         path: plan.node_dir(),
         source,
     };
+    node.scrape.of(plan.status_pages());
     node.markers.withdraw(own).map_err(volume)?;
     let roll_call = node.roll_call(&plan.peers).map_err(NodeError::System)?;
     let leaving = Shutdown::new();
@@ -162,9 +172,15 @@ fn live(node: &Node, emit: &mut dyn FnMut(JobEvent)) -> Result<Life, NodeError> 
         &mut work,
         &options(node.start.grace),
         &leaving,
-        &mut |at, event| {
-            if matches!(&event, JobEvent::Snapshot { .. }) {
-                farewell.borrow_mut().snapshot(at);
+        &mut |_, event| {
+            match &event {
+                JobEvent::Progress { process, status } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server(status);
+                }
+                JobEvent::Died { process, .. } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server_died();
+                }
+                _ => {}
             }
             node.watch(&event);
             emit(event);
@@ -196,7 +212,7 @@ impl Node<'_> {
 fn options(grace: Duration) -> Options {
     Options {
         limits: Limits {
-            // The other half is for a snapshot that is due.
+            // The other half is for the snapshot.
             grace: grace / 2,
             restart: Some(RestartPolicy {
                 limit: 3,

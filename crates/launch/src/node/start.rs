@@ -13,15 +13,19 @@ use crate::k8s::job::Discovery;
 use crate::k8s::objects::HEALTH_PORT;
 
 /// The node's own flags and what they mean, for help texts.
-pub const FLAGS: [(&str, &str); 6] = [
+pub const FLAGS: [(&str, &str); 7] = [
     (
         "--discovery=indexed|podlist",
         "how nodes find each other (indexed)",
     ),
     ("--health_port=PORT", "where probes are answered (8471)"),
     (
+        "--metrics_port=PORT",
+        "where /metrics has the numbers of both processes (0: nowhere)",
+    ),
+    (
         "--patience=SECONDS",
-        "how long to wait for peers and for the data shard (1800)",
+        "how long to wait for peers, for the data shard, and for all trainers to join (3600)",
     ),
     (
         "--grace=SECONDS",
@@ -36,6 +40,9 @@ pub const FLAGS: [(&str, &str); 6] = [
         "print what the node on this machine does, as JSON, and end",
     ),
 ];
+
+/// Machines may have to be started and images to be pulled; data may have to be split.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// An own flag with a value that it cannot have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +67,8 @@ impl Start {
             arguments: Vec::new(),
             account_dir: PathBuf::from(ACCOUNT_DIR),
             health_port: HEALTH_PORT,
-            patience: Duration::from_secs(1800),
+            metrics_port: 0,
+            patience: PATIENCE,
             grace: Duration::from_secs(50),
         };
         for argument in arguments {
@@ -97,6 +105,7 @@ impl Start {
                 }
             }
             "health_port" => self.health_port = value.parse().map_err(|_| wrong("a port"))?,
+            "metrics_port" => self.metrics_port = value.parse().map_err(|_| wrong("a port"))?,
             "account_dir" => self.account_dir = PathBuf::from(value),
             "patience" => self.patience = seconds()?,
             "grace" => self.grace = seconds()?,

@@ -97,7 +97,7 @@ impl<'a> NodeWork<'a> {
             .may_go(requests, self.begun.elapsed(), limit);
         if requests > 0 && !asked {
             let health = &self.node.health;
-            health.does("asked to end; waiting for the snapshot that is due");
+            health.does("asked to end; waiting for a snapshot of all servers");
         }
         let changed = self.roll_call.as_ref().is_some_and(RollCall::has_changed);
         let is_over = self.missing().len() < self.plan.environment.nodes as usize;
@@ -157,6 +157,14 @@ impl Work for NodeWork<'_> {
         for _ in 0..wanted + u32::from(at_once) {
             self.leaving.request();
         }
+    }
+
+    fn ends_soon(&mut self) -> Option<ProcessId> {
+        let orders = self
+            .farewell
+            .borrow_mut()
+            .orders(self.node.shutdown.requests());
+        orders.then(|| ProcessId::pserver(self.plan.peers.own))
     }
 
     fn trainer_finished(&mut self, process: ProcessId) -> io::Result<()> {

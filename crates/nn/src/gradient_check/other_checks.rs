@@ -114,7 +114,7 @@ fn parameters_kept_by_row_give_the_same_gradients() {
         }
         let network = Network::new(&case.model).unwrap();
         let looked_up: Vec<ParameterIndex> = network
-            .rows_needed(&case.batch)
+            .rows_needed(&case.batch, |_| false)
             .iter()
             .map(|(p, _)| *p)
             .collect();
@@ -130,7 +130,7 @@ fn compare_compact(case: &Case) {
     let mut network = Network::new(&case.model).unwrap();
     let parameters = random_parameters(&network);
     let mut compact = parameters.clone();
-    for (parameter, ids) in network.rows_needed(&case.batch) {
+    for (parameter, ids) in network.rows_needed(&case.batch, |_| false) {
         let cols = network.parameters()[parameter.0].cols;
         let Values::Full(all) = &parameters.0[parameter.0] else {
             unreachable!("made full")

@@ -255,6 +255,7 @@ impl Builder<'_> {
                 )
             })
             .collect();
+        let specs = self.looked_up();
         Ok(Network {
             outputs: self
                 .wants_grad
@@ -264,7 +265,7 @@ impl Builder<'_> {
             nodes: self.nodes,
             data,
             inputs,
-            specs: self.specs.to_vec(),
+            specs,
             names: self.names,
             costs: self.costs,
             samples: 0,
@@ -286,6 +287,19 @@ impl Builder<'_> {
             matches!(&node.work, Work::Layer { reads, .. } if *reads != Reads::Batch)
                 && node.edges.iter().any(|edge| edge.source == source)
         })
+    }
+
+    /// The parameters, with those marked that are only read by row: all their uses are lookups with data.
+    fn looked_up(&self) -> Vec<ParameterSpec> {
+        let mut specs = self.specs.to_vec();
+        for (index, spec) in specs.iter_mut().enumerate() {
+            let parameter = ParameterIndex(index);
+            let used = self.used.iter().flatten();
+            let uses = used.filter(|used| **used == parameter).count();
+            let lookups = super::lookups(&self.nodes).filter(|(_, p)| *p == parameter);
+            spec.looked_up = uses > 0 && lookups.count() == uses;
+        }
+        specs
     }
 
     /// A gradient is complete after the first node that uses its parameter, because backward visits that one last.

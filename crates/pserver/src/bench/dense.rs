@@ -130,7 +130,7 @@ impl Dense {
                 let started = Instant::now();
                 session.start_batch(1);
                 for at in 0..self.tables {
-                    session.push_dense(TableId(at), &gradient)?;
+                    session.push_dense(TableId(at), &gradient, None)?;
                 }
                 session.finish_batch(0.0)?;
                 let mut into: Vec<_> = values

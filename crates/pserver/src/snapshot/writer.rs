@@ -29,14 +29,25 @@ struct Job {
 
 #[derive(Debug, Default)]
 struct Plan {
-    /// The newest boundary that was decided on, and how.
-    step: Option<(Step, bool)>,
-    /// Parts that are not written yet.
-    outstanding: usize,
+    /// The newest boundary that was decided on.
+    decided: Option<Step>,
+    /// The newest boundary whose snapshot is taken. Services may ask for it when others are further.
+    taken: Option<Step>,
+    /// Parts that no service has handed over yet.
+    awaited: usize,
+    /// Parts that were handed over and are not written yet.
+    queued: usize,
     files: Vec<PartFile>,
     failed: bool,
     have: Vec<Step>,
     stable: Option<Step>,
+}
+
+impl Plan {
+    /// True while a snapshot is being taken or written.
+    fn busy(&self) -> bool {
+        self.awaited + self.queued > 0
+    }
 }
 
 /// What happened to a snapshot.
@@ -85,15 +96,14 @@ impl Snapshotter {
     /// Decides whether the snapshot of this step is taken; the same for all services of the server.
     pub fn decide(&self, step: Step, services: usize) -> bool {
         let mut plan = lock(&self.plan);
-        if let Some((known, answer)) = plan.step
-            && known == step
-        {
-            return answer;
+        if plan.decided >= Some(step) {
+            return plan.taken == Some(step);
         }
-        let answer = plan.outstanding == 0 && plan.have.len() < UNCONFIRMED;
-        plan.step = Some((step, answer));
+        plan.decided = Some(step);
+        let answer = !plan.busy() && plan.have.len() < UNCONFIRMED;
         if answer {
-            plan.outstanding = services;
+            plan.taken = Some(step);
+            plan.awaited = services;
             plan.files.clear();
             plan.failed = false;
         }
@@ -114,6 +124,11 @@ impl Snapshotter {
             boundary,
             progress,
         };
+        {
+            let mut plan = lock(&self.plan);
+            plan.awaited = plan.awaited.saturating_sub(1);
+            plan.queued += 1;
+        }
         if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
             // The thread takes jobs until the queue is dropped.
             let _ = queue.send(job);
@@ -150,13 +165,16 @@ impl Snapshotter {
             self.store.remove(*step, server);
         }
         plan.have.retain(|have| !later.contains(have));
-        plan.step = None;
+        (plan.decided, plan.taken) = (None, None);
+        // Services of the past hand nothing over any more.
+        plan.failed |= plan.awaited > 0;
+        plan.awaited = 0;
         plan.stable = plan.stable.min(step);
     }
 
-    /// True while a snapshot is being written.
-    pub fn busy(&self) -> bool {
-        lock(&self.plan).outstanding > 0
+    /// The newest snapshot that all servers have, as far as is known.
+    pub fn stable(&self) -> Option<Step> {
+        lock(&self.plan).stable
     }
 
     /// Writes what has been handed over and ends the thread.
@@ -201,8 +219,8 @@ fn note(plan: &Mutex<Plan>, file: Option<&PartFile>) -> Option<Vec<PartFile>> {
         Some(file) => plan.files.push(file.clone()),
         None => plan.failed = true,
     }
-    plan.outstanding = plan.outstanding.saturating_sub(1);
-    (plan.outstanding == 0 && !plan.failed).then(|| std::mem::take(&mut plan.files))
+    plan.queued = plan.queued.saturating_sub(1);
+    (!plan.busy() && !plan.failed).then(|| std::mem::take(&mut plan.files))
 }
 
 fn write_part(store: &Store, job: &Job) -> Result<PartFile, StoreError> {
@@ -290,4 +308,32 @@ fn seal(
 
 fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
     plan.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshotter() -> (tempfile::TempDir, Snapshotter) {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::new(root.path().to_owned());
+        (root, Snapshotter::start(store, Box::new(|_| {})))
+    }
+
+    #[test]
+    fn a_service_that_lags_behind_still_gets_its_answer() {
+        let (_root, snapshots) = snapshotter();
+        assert!(snapshots.decide(Step(5), 2));
+        assert!(!snapshots.decide(Step(6), 2), "the last one is not written");
+        assert!(snapshots.decide(Step(5), 2), "the second service");
+        assert!(!snapshots.decide(Step(6), 2));
+    }
+
+    #[test]
+    fn an_epoch_that_ends_in_the_middle_of_one_does_not_end_snapshots() {
+        let (_root, snapshots) = snapshotter();
+        assert!(snapshots.decide(Step(5), 2), "nobody hands anything over");
+        snapshots.rewind(None, 0);
+        assert!(snapshots.decide(Step(5), 2));
+    }
 }

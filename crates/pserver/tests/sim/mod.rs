@@ -179,6 +179,8 @@ pub enum Message {
         epoch: Epoch,
         step: u64,
         samples: u64,
+        /// The step of a snapshot that is ordered.
+        order: Option<u64>,
     },
     FinishPass {
         epoch: Epoch,
@@ -250,6 +252,8 @@ pub struct Outbox {
     pub to_server: Vec<(usize, Message)>,
     pub to_trainer: Vec<(usize, Message)>,
     pub snapshot: Option<u64>,
+    /// That snapshot is there because a server was to end.
+    pub ordered: bool,
     /// The model as a trainer has it at the end.
     pub model: Option<Vec<Vec<u64>>>,
 }
@@ -260,6 +264,7 @@ impl Outbox {
             to_server: Vec::new(),
             to_trainer: Vec::new(),
             snapshot: None,
+            ordered: false,
             model: None,
         }
     }
@@ -304,6 +309,8 @@ pub struct World {
     disks: Vec<server::Disk>,
     links: Vec<Link>,
     models: Vec<Option<Vec<Vec<u64>>>>,
+    /// Snapshots that were taken because one was ordered.
+    pub ordered: u64,
 }
 
 /// What lies between a trainer and a server. As with TCP, messages keep their order, and after a loss nothing more
@@ -336,6 +343,7 @@ impl World {
             disks: (0..plan.servers).map(|_| server::Disk::default()).collect(),
             links: vec![Link::default(); plan.trainers * plan.servers],
             models: vec![None; plan.trainers],
+            ordered: 0,
             chance: Chance::new(seed),
             now: 0,
             sequence: 0,
@@ -594,6 +602,7 @@ impl World {
     }
 
     fn send_from_server(&mut self, server: usize, out: Outbox) {
+        self.ordered += u64::from(out.ordered);
         if let Some(step) = out.snapshot {
             let (life, after) = (self.servers[server].life, 1 + self.chance.below(200));
             self.later(after, Event::Written { server, life, step });
@@ -653,7 +662,7 @@ impl World {
         let trainer = self.chance.below(self.plan.trainers as u64) as usize;
         let server = self.chance.below(self.plan.servers as u64) as usize;
         let back = 10 + self.chance.below(500);
-        match self.chance.below(5) {
+        match self.chance.below(6) {
             0 if self.trainers[trainer].process.take().is_some() => {
                 self.trainers[trainer].life += 1;
                 self.later(back, Event::StartTrainer { trainer });
@@ -681,6 +690,11 @@ impl World {
                         server,
                     },
                 );
+            }
+            4 => {
+                if let Some(process) = &mut self.servers[server].process {
+                    process.want_snapshot();
+                }
             }
             _ => self.links[trainer * self.plan.servers + server].cut_until = self.now + 2 * back,
         }

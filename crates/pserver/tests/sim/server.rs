@@ -22,6 +22,7 @@ struct Run {
     staged: BTreeMap<(usize, usize), u64>,
     waiting: Vec<(usize, Message)>,
     captured: BTreeMap<u64, (Boundary, Vec<u64>)>,
+    ordered: Option<u64>,
 }
 
 pub struct SimServer {
@@ -31,6 +32,7 @@ pub struct SimServer {
     run: Option<Run>,
     stable: Option<Step>,
     have: Vec<Step>,
+    wish: Option<Step>,
 }
 
 impl SimServer {
@@ -42,7 +44,15 @@ impl SimServer {
             run: None,
             stable: None,
             have: Vec::new(),
+            wish: None,
             plan,
+        }
+    }
+
+    /// Its process is to end.
+    pub fn want_snapshot(&mut self) {
+        if let (Some(run), Phase::Running) = (&self.run, self.members.phase()) {
+            self.wish = Some(Step(run.barrier.step() + 1));
         }
     }
 
@@ -130,6 +140,7 @@ impl SimServer {
             missing: self.members.missing(),
             boundary,
             snapshots: self.have.clone(),
+            wanted: self.wish,
             status: Status::default(),
         }
     }
@@ -266,7 +277,9 @@ impl SimServer {
             staged: BTreeMap::new(),
             waiting: Vec::new(),
             captured: BTreeMap::new(),
+            ordered: None,
         });
+        self.wish = None;
         self.stable = None;
         self.members.opened(epoch);
         true
@@ -286,9 +299,11 @@ impl SimServer {
                     run.waiting.push((trainer, message));
                 }
                 while let Event::Step(step) = run.barrier.advance() {
-                    if step.is_multiple_of(every)
+                    let ordered = run.ordered == Some(step);
+                    if (ordered || step.is_multiple_of(every))
                         && let Some(boundary) = run.barrier.boundary()
                     {
+                        out.ordered |= ordered;
                         run.captured.insert(step, (boundary, run.values.clone()));
                         out.snapshot = Some(step);
                     }
@@ -323,7 +338,9 @@ impl Run {
                 epoch,
                 step,
                 samples,
+                order,
             } if epoch == self.epoch => {
+                self.ordered = order.max(self.ordered);
                 match self.barrier.finish(trainer, step, samples) {
                     Ok(applies) => self.apply(applies),
                     Err(Admission::Later) => return false,

@@ -1,8 +1,9 @@
 //! A simulated trainer: joins, opens, trains and joins again by the rules of `wire::client`.
 
 use super::{HEARTBEAT, JOIN, Message, Outbox, PATIENCE, Plan, SILENCE, Time};
-use wire::Epoch;
+use wire::order::{self, Orders};
 use wire::recovery::{Boundary, Phase, Report, Verdict, judge, stable};
+use wire::{Epoch, TrainerId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -41,6 +42,7 @@ pub struct SimTrainer {
     closed: bool,
     /// When it began to wait to be let in.
     joining_since: Time,
+    orders: Orders,
 }
 
 impl SimTrainer {
@@ -67,6 +69,7 @@ impl SimTrainer {
             batch: 0,
             closed: false,
             joining_since: 0,
+            orders: Orders::default(),
         }
     }
 
@@ -101,7 +104,10 @@ impl SimTrainer {
         if self.at != Epoch(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
-        self.seen = self.seen.max(self.at);
+        // An epoch that no server has let it into is tried again.
+        if self.state != State::Attaching {
+            self.seen = self.seen.max(self.at);
+        }
         self.at = Epoch(0);
         self.opening = None;
         self.opened = Epoch(0);
@@ -331,6 +337,9 @@ impl SimTrainer {
             return;
         }
         let samples = Plan::samples(self.index, self.batch);
+        let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+        let me = TrainerId(self.index as u32);
+        let ordered = self.orders.due(me, order::wish(&known), now);
         for (server, values) in self.values.iter().enumerate() {
             for (table, value) in values.iter().flatten().enumerate() {
                 let gradient = Plan::gradient(*value, self.index, self.pass, self.batch);
@@ -349,6 +358,7 @@ impl SimTrainer {
                     epoch: self.at,
                     step: self.step,
                     samples,
+                    order: ordered.then_some(self.step + 1),
                 },
             ));
         }

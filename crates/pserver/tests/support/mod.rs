@@ -138,6 +138,7 @@ impl Job {
             stall: Duration::from_secs(60),
             log_period: 0,
             local_sockets: self.local_sockets,
+            spread: self.local_sockets,
         }
     }
 
@@ -417,7 +418,7 @@ impl Trainer {
                 session.push_rows(table, &ids, &gradient)?;
             } else {
                 let gradient = job.gradient(&self.values[at], &key);
-                session.push_dense(table, &gradient)?;
+                session.push_dense(table, &gradient, None)?;
             }
         }
         session.finish_batch(1.0)?;

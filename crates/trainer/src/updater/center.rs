@@ -11,7 +11,7 @@
 //! The center is what is tested and saved. After a loss everybody goes on from the center at the last boundary;
 //! the optimizers keep their state, except in a process that was replaced.
 
-use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use nn::{Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
 use optim::{Method, Rule};
 use wire::client::Watch;
 use wire::{JobSpec, Session, TableId, View};
@@ -150,7 +150,7 @@ impl CenterUpdater {
                     .zip(&delta)
                     .for_each(|(w, d)| *w -= rate * d);
             }
-            let sent = self.session.push_dense(TableId(at as u32), &delta);
+            let sent = self.session.push_dense(TableId(at as u32), &delta, None);
             self.check(sent)?;
         }
         let done = self.session.finish_batch(cost);
@@ -211,7 +211,7 @@ impl Updater for CenterUpdater {
         self.local.prepare(needed, samples, parameters)
     }
 
-    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradient: &Gradient) {}
+    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradients: &Gradients) {}
 
     fn finish_batch(
         &mut self,

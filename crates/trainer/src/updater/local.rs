@@ -221,7 +221,7 @@ impl Updater for LocalUpdater {
         Ok(())
     }
 
-    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradient: &Gradient) {}
+    fn gradient_ready(&mut self, _parameter: ParameterIndex, _gradients: &Gradients) {}
 
     fn finish_batch(
         &mut self,

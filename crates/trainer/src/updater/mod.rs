@@ -10,7 +10,7 @@ pub mod sum;
 
 use std::path::Path;
 
-use nn::{Gradient, Gradients, ParameterIndex, Parameters};
+use nn::{Gradients, ParameterIndex, Parameters};
 
 use crate::state_file::SavedState;
 
@@ -44,6 +44,13 @@ pub trait Updater {
     /// A pass begins, or goes on after a roll-back.
     fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError>;
 
+    /// Whether to be told the rows that a batch reads of this parameter, which is looked up by row but learns as a whole:
+    /// an updater that knows them need not bring the others.
+    fn wants_rows(&self, parameter: ParameterIndex) -> bool {
+        let _ = parameter;
+        false
+    }
+
     /// A batch of `samples` comes: brings the rows that it reads (`needed`: parameter, sorted ids) up to date.
     fn prepare(
         &mut self,
@@ -53,7 +60,7 @@ pub trait Updater {
     ) -> Result<(), UpdateError>;
 
     /// One parameter's gradient is complete while the others are still being computed.
-    fn gradient_ready(&mut self, parameter: ParameterIndex, gradient: &Gradient);
+    fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients);
 
     /// The batch is done: applies its gradients, which `samples` samples made.
     fn finish_batch(
@@ -66,6 +73,12 @@ pub trait Updater {
 
     /// The pass is over for this trainer; returns when it is over for all, with fresh values.
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError>;
+
+    /// Brings up to date what [`Updater::prepare`] leaves out.
+    fn refresh(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        let _ = parameters;
+        Ok(())
+    }
 
     /// The values to test with and to save, where they differ from those that training uses:
     /// averaged, caught up, or complete where training holds only some rows.

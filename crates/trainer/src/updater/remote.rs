@@ -3,6 +3,9 @@
 //! Every parameter that learns is a table of the job. Dense ones are pushed and received in full; those that are
 //! updated by row travel by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
 //! [`Values::Rows`], and their gradients go back by row. Parameters that do not learn stay here.
+//!
+//! Servers on the same host keep dense values in shared memory. Of a large one that is only looked up by row, the rows
+//! that a batch reads are copied from there, and the others when somebody asks ([`Updater::refresh`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +19,10 @@ use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 use super::{Position, UpdateError, Updater};
 use crate::state_file::SavedState;
 
+/// A parameter with at least so many values in rows at least so wide is copied by row, if it can be.
+const LARGE: usize = 1 << 18;
+const WIDE: usize = 16;
+
 /// Updates parameters on the servers of a session.
 pub struct RemoteUpdater {
     session: Session,
@@ -26,6 +33,8 @@ pub struct RemoteUpdater {
     pending: Option<wire::Error>,
     /// The values here are older than those of the servers.
     stale: bool,
+    /// Rows that no batch has read since they changed are older than those of the servers.
+    partial: bool,
     averaged: bool,
     /// Tables by row stay on the servers: nobody holds one whole.
     rows_stay: bool,
@@ -103,6 +112,7 @@ impl RemoteUpdater {
             tables: specs.iter().map(&mut number).collect(),
             pending: None,
             stale: true,
+            partial: false,
             averaged,
             rows_stay,
         };
@@ -119,18 +129,21 @@ impl RemoteUpdater {
         tables.filter_map(|(i, table)| table.map(|t| (i, t)))
     }
 
-    /// Runs a call of the session that fills all dense parameters.
+    /// Runs a call of the session that fills all dense parameters, but those of which `leave` says to leave them.
     fn fill_dense(
         &mut self,
         parameters: &mut Parameters,
+        leave: &[bool],
         call: impl FnOnce(&mut Session, &mut [(TableId, &mut [f32])]) -> Result<(), wire::Error>,
     ) -> Result<(), UpdateError> {
         let dense = parameters.0.iter_mut().zip(&self.tables).zip(&self.specs);
+        let dense = dense.enumerate();
         let mut places: Vec<_> = dense
-            .filter_map(|((values, table), spec)| match (values, table) {
-                (Values::Full(values), Some(table)) if !spec.by_row => {
-                    Some((*table, values.as_mut_slice()))
-                }
+            .filter_map(|(at, ((values, table), spec))| match (values, table) {
+                (Values::Full(values), Some(table)) if !spec.by_row => match leave.get(at) {
+                    Some(true) => Some((*table, Default::default())),
+                    _ => Some((*table, values.as_mut_slice())),
+                },
                 _ => None,
             })
             .collect();
@@ -144,6 +157,15 @@ impl RemoteUpdater {
             self.stale = true;
             failed(error)
         })
+    }
+
+    /// Fetches all dense values.
+    fn fetch(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        self.fill_dense(parameters, &[], |session, places| {
+            session.pull_dense(places, View::Training)
+        })?;
+        self.partial = false;
+        Ok(())
     }
 
     fn view(&self) -> View {
@@ -178,11 +200,20 @@ impl Updater for RemoteUpdater {
         if !self.stale {
             return Ok(());
         }
-        self.fill_dense(parameters, |session, places| {
-            session.pull_dense(places, View::Training)
-        })?;
+        self.fetch(parameters)?;
         self.stale = false;
         Ok(())
+    }
+
+    fn wants_rows(&self, parameter: ParameterIndex) -> bool {
+        let spec = &self.specs[parameter.0];
+        let learns = self.tables[parameter.0].is_some();
+        learns
+            && spec.looked_up
+            && !spec.by_row
+            && spec.cols >= WIDE
+            && spec.size() >= LARGE
+            && self.session.shares_memory()
     }
 
     fn prepare(
@@ -191,6 +222,15 @@ impl Updater for RemoteUpdater {
         samples: u64,
         parameters: &mut Parameters,
     ) -> Result<(), UpdateError> {
+        let by_row = |(index, _): &&(ParameterIndex, _)| self.specs[index.0].by_row;
+        let (needed, looked_up): (Vec<_>, Vec<_>) = needed.iter().partition(by_row);
+        for (index, ids) in looked_up {
+            if let (Some(table), Values::Full(values)) =
+                (self.tables[index.0], &mut parameters.0[index.0])
+            {
+                self.session.read_rows(table, ids, values);
+            }
+        }
         let mut fetched: Vec<Vec<f32>> = needed.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<_> = needed
             .iter()
@@ -214,15 +254,18 @@ impl Updater for RemoteUpdater {
         Ok(())
     }
 
-    fn gradient_ready(&mut self, parameter: ParameterIndex, gradient: &Gradient) {
+    fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients) {
         let Some(table) = self.tables[parameter.0] else {
             return;
         };
         if self.pending.is_some() {
             return;
         }
-        let sent = match gradient {
-            Gradient::Dense(values) => self.session.push_dense(table, values),
+        let sent = match gradients.get(parameter) {
+            Gradient::Dense(values) => {
+                let rows = gradients.rows(parameter);
+                self.session.push_dense(table, values, rows)
+            }
             Gradient::Rows { ids, values } => self.session.push_rows(table, ids, values),
         };
         self.pending = sent.err();
@@ -239,15 +282,26 @@ impl Updater for RemoteUpdater {
         self.settle(sent)?;
         let done = self.session.finish_batch(cost);
         self.settle(done)?;
-        self.fill_dense(parameters, |session, places| session.wait_values(places))
+        let leave: Vec<bool> = (0..self.specs.len())
+            .map(|at| self.wants_rows(ParameterIndex(at)))
+            .collect();
+        self.partial |= leave.contains(&true);
+        self.fill_dense(parameters, &leave, |session, places| {
+            session.wait_values(places)
+        })
     }
 
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         let done = self.session.finish_pass();
         self.settle(done)?;
-        self.fill_dense(parameters, |session, places| {
-            session.pull_dense(places, View::Training)
-        })
+        self.fetch(parameters)
+    }
+
+    fn refresh(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        if self.partial {
+            self.fetch(parameters)?;
+        }
+        Ok(())
     }
 
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
@@ -260,7 +314,7 @@ impl Updater for RemoteUpdater {
         }
         let view = self.view();
         let mut copy = parameters.clone();
-        self.fill_dense(&mut copy, |session, places| {
+        self.fill_dense(&mut copy, &[], |session, places| {
             session.pull_dense(places, view)
         })?;
         for (index, table) in by_row {

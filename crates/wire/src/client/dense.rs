@@ -6,7 +6,7 @@ use crate::frame::Kind;
 use crate::gaps;
 use crate::ids::TableId;
 use crate::message::{Hot, View};
-use crate::shard::{Block, Topology, blocks_of};
+use crate::shard::{Block, Topology, block_len, blocks_of};
 use crate::spec::JobSpec;
 
 /// Tables with fewer values are sent whole.
@@ -22,6 +22,8 @@ pub(super) struct DenseMap {
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
     blocks: Vec<Vec<Vec<Block>>>,
+    /// `homes[table][block]`: its service, and where it begins among the blocks of that service.
+    homes: Vec<Vec<(u32, usize)>>,
 }
 
 impl DenseMap {
@@ -30,21 +32,52 @@ impl DenseMap {
         let blocks = spec.tables.iter().map(|table| {
             let count = if table.sparse { 0 } else { services };
             let of = |k| blocks_of(table.hash(), table.len(), k, services).collect();
-            (0..count).map(of).collect()
+            (0..count).map(of).collect::<Vec<Vec<Block>>>()
         });
+        let blocks: Vec<_> = blocks.collect();
         Self {
             services,
             patience: vec![0; spec.tables.len()],
-            blocks: blocks.collect(),
+            homes: blocks.iter().map(|of| homes(of)).collect(),
+            blocks,
         }
     }
 
     /// Whether to look for gaps in this push.
-    fn look(&mut self, table: TableId, len: u64) -> bool {
+    fn look(&mut self, table: TableId) -> bool {
         let patience = &mut self.patience[table.index()];
         let tired = *patience == 0;
         *patience = patience.saturating_sub(1);
-        tired && len >= WORTH_A_LOOK
+        tired
+    }
+
+    /// For each service, the masks of its blocks of a table of `len` values that has only these rows.
+    fn masks(&self, table: TableId, (len, cols): (u64, usize), rows: &[u32]) -> Vec<Vec<u64>> {
+        let services = &self.blocks[table.index()];
+        let mut masks: Vec<Vec<u64>> = services.iter().map(|of| vec![0; of.len()]).collect();
+        let block = block_len(len);
+        for row in rows {
+            let (mut at, end) = (*row as usize * cols, (*row as usize + 1) * cols);
+            while at < end {
+                let (service, start) = self.homes[table.index()][at / block];
+                let number = start / block;
+                let whole = &services[service as usize][number];
+                let to = end.min(whole.start + whole.len);
+                masks[service as usize][number] |=
+                    gaps::parts(at - whole.start, to - whole.start, whole.len);
+                at = to;
+            }
+        }
+        masks
+    }
+
+    /// The block of a table that holds a value: its service, and where the value is among its blocks; also how many
+    /// values the block has from there on. `len` is the table's.
+    pub(super) fn home(&self, table: TableId, len: u64, at: usize) -> (u32, usize, usize) {
+        let block = block_len(len);
+        let (service, start) = self.homes[table.index()][at / block];
+        let inside = at % block;
+        (service, start + inside, block - inside)
     }
 
     pub(super) fn blocks(&self, table: TableId, service: u32) -> &[Block] {
@@ -54,35 +87,69 @@ impl DenseMap {
     }
 }
 
+/// Where the blocks of a table lie, by their number.
+fn homes(services: &[Vec<Block>]) -> Vec<(u32, usize)> {
+    let mut homes = vec![(0, 0); services.iter().map(Vec::len).sum()];
+    for (service, blocks) in services.iter().enumerate() {
+        let mut start = 0;
+        for block in blocks {
+            homes[block.index as usize] = (service as u32, start);
+            start += block.len;
+        }
+    }
+    homes
+}
+
+/// What is known of a gradient before it is sent.
+enum Gaps {
+    /// It goes out whole.
+    None,
+    /// It is to be looked at.
+    Unknown,
+    /// Only these parts of its blocks may differ from zero, for each service.
+    Known(Vec<Vec<u64>>),
+}
+
 /// Takes the gaps out of the blocks of a gradient; false if there are too few to be worth it.
 fn pack<'a>(
-    blocks: impl Iterator<Item = &'a [f32]>,
+    blocks: impl Iterator<Item = &'a [f32]> + Clone,
     masks: &mut Vec<u64>,
     packed: &mut Vec<f32>,
 ) -> bool {
     masks.clear();
     packed.clear();
-    let mut seen = 0;
+    // Frequent words may come first, so the beginning says little about the whole.
+    let half = blocks.clone().map(<[f32]>::len).sum::<usize>() / 2;
     for block in blocks {
         let mask = gaps::mask(block);
         masks.push(mask);
         gaps::pack(block, mask, packed);
-        seen += block.len();
-        if seen >= WORTH_A_LOOK as usize && packed.len() * 2 > seen {
+        if packed.len() > half {
             return false;
         }
     }
-    packed.len() * 2 <= seen
+    true
 }
 
 impl Session {
-    /// Pushes the gradient of a dense table for the current batch; it is on its way when this returns.
-    pub fn push_dense(&mut self, table: TableId, gradient: &[f32]) -> Result<(), Error> {
-        let done = self.try_push_dense(table, gradient);
+    /// Pushes the gradient of a dense table for the current batch; it is on its way when this returns. `rows`, if they
+    /// are known, are those that may differ from zero.
+    pub fn push_dense(
+        &mut self,
+        table: TableId,
+        gradient: &[f32],
+        rows: Option<&[u32]>,
+    ) -> Result<(), Error> {
+        let done = self.try_push_dense(table, gradient, rows);
         self.settle(done)
     }
 
-    fn try_push_dense(&mut self, table: TableId, gradient: &[f32]) -> Result<(), Fault> {
+    fn try_push_dense(
+        &mut self,
+        table: TableId,
+        gradient: &[f32],
+        rows: Option<&[u32]>,
+    ) -> Result<(), Fault> {
         let spec = self.table(table, false)?;
         if gradient.len() as u64 != spec.len() {
             let text = format!(
@@ -93,47 +160,100 @@ impl Session {
             );
             return Err(Fault::Final(Error::Usage(text)));
         }
-        let hot = Hot {
-            table,
-            samples: self.samples,
-            ..self.hot()
-        };
-        let mut look = self.dense.look(table, gradient.len() as u64);
-        let encoding = self.dialer.config.encoding;
+        let mut gaps = self.gaps(table, rows);
+        let looked = matches!(gaps, Gaps::Unknown);
         let first = self.dialer.config.trainer.0 * self.topology.ports;
-        let mut masks = Vec::new();
         for turn in 0..self.dense.services {
             // Trainers begin at different servers, so that not all knock at the same one.
             let service = (first + turn) % self.dense.services;
-            let line = self.dense_line(service);
-            let blocks = self.dense.blocks(table, service);
-            if blocks.is_empty() {
-                continue;
+            if !self.dense.blocks(table, service).is_empty() {
+                self.push_part(table, service, gradient, &mut gaps)?;
             }
-            let runs = blocks
-                .iter()
-                .map(|block| &gradient[block.start..block.start + block.len]);
-            if look && pack(runs.clone(), &mut masks, &mut self.scratch) {
-                let hot = Hot {
-                    count: blocks.len() as u32,
-                    ..hot
-                };
-                let packed = std::iter::once(self.scratch.as_slice());
-                let masks = bytemuck::cast_slice(&masks);
-                self.lines[line].send_values(Kind::PushDense, encoding, &hot, masks, packed)?;
-                continue;
-            }
-            self.lines[line].send_values(Kind::PushDense, encoding, &hot, &[], runs)?;
-            if look {
-                self.dense.patience[table.index()] = PATIENCE;
-                look = false;
-            }
+        }
+        if looked && matches!(gaps, Gaps::None) {
+            self.dense.patience[table.index()] = PATIENCE;
         }
         Ok(())
     }
 
+    /// What is known of the gaps of a gradient.
+    fn gaps(&mut self, table: TableId, rows: Option<&[u32]>) -> Gaps {
+        let spec = &self.spec.tables[table.index()];
+        let (len, cols) = (spec.len(), spec.cols as usize);
+        if len < WORTH_A_LOOK {
+            return Gaps::None;
+        }
+        let Some(rows) = rows else {
+            return match self.dense.look(table) {
+                true => Gaps::Unknown,
+                false => Gaps::None,
+            };
+        };
+        let impossible = rows.iter().any(|row| u64::from(*row) >= spec.rows);
+        if impossible || (rows.len() * cols) as u64 > len / 2 {
+            return Gaps::None;
+        }
+        Gaps::Known(self.dense.masks(table, (len, cols), rows))
+    }
+
+    /// Pushes the part of a gradient that one service holds.
+    fn push_part(
+        &mut self,
+        table: TableId,
+        service: u32,
+        gradient: &[f32],
+        gaps: &mut Gaps,
+    ) -> Result<(), Fault> {
+        let encoding = self.dialer.config.encoding;
+        let line = self.dense_line(service);
+        let blocks = self.dense.blocks(table, service);
+        let runs = blocks
+            .iter()
+            .map(|block| &gradient[block.start..block.start + block.len]);
+        let mut masks = Vec::new();
+        let packed = match gaps {
+            Gaps::None => false,
+            Gaps::Unknown => pack(runs.clone(), &mut masks, &mut self.scratch),
+            Gaps::Known(known) => {
+                masks = std::mem::take(&mut known[service as usize]);
+                self.scratch.clear();
+                for (run, mask) in runs.clone().zip(&masks) {
+                    gaps::pack(run, *mask, &mut self.scratch);
+                }
+                true
+            }
+        };
+        if !packed && matches!(gaps, Gaps::Unknown) {
+            *gaps = Gaps::None;
+        }
+        let mut hot = Hot {
+            table,
+            samples: self.samples,
+            ..self.hot()
+        };
+        // The memory is free again once the values that follow from the last batch are here.
+        let places = self.places[line].as_ref().filter(|_| !self.values_due);
+        let line = &mut self.lines[line];
+        if !packed {
+            if let Some(places) = places {
+                places.lay(table, runs);
+                return Ok(line.send_bytes(Kind::PushPlaced, &hot, &[])?);
+            }
+            return Ok(line.send_values(Kind::PushDense, encoding, &hot, &[], runs)?);
+        }
+        hot.count = blocks.len() as u32;
+        let (masks, packed) = (bytemuck::cast_slice(&masks), &self.scratch);
+        let packed = std::iter::once(packed.as_slice());
+        if let Some(places) = places {
+            places.lay(table, packed);
+            return Ok(line.send_bytes(Kind::PushPlaced, &hot, &[masks])?);
+        }
+        Ok(line.send_values(Kind::PushDense, encoding, &hot, masks, packed)?)
+    }
+
     /// Receives the values that follow from the batch just finished: all dense tables, ascending. Waits for the
-    /// other trainers.
+    /// other trainers. With [shared memory](Session::shares_memory) an empty place leaves a table's values where they
+    /// lie, for [`Session::read_rows`].
     pub fn wait_values(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Error> {
         let done = self.try_wait_values(into);
         self.settle(done)
@@ -183,20 +303,28 @@ impl Session {
         let first = self.dialer.config.trainer.0 * self.topology.ports;
         for turn in 0..self.dense.services {
             let service = (first + turn) % self.dense.services;
-            let line = self.dense_line(service);
+            let at = self.dense_line(service);
             for (table, values) in into.iter_mut() {
                 let blocks = self.dense.blocks(*table, service);
                 if blocks.is_empty() {
                     continue;
                 }
-                let line = &mut self.lines[line];
-                let (head, hot) = line.expect_hot(Kind::Values)?;
+                let line = &mut self.lines[at];
+                let (head, hot) = line.expect_values()?;
+                let peer = line.peer();
+                let unfit = || Fault::Lost(format!("{peer} sent values of another table"));
+                if head.kind == Kind::ValuesPlaced {
+                    let places = self.places[at].as_ref();
+                    let places = places.filter(|_| hot.table == *table && head.payload == 0);
+                    let places = places.ok_or_else(unfit)?;
+                    if !values.is_empty() {
+                        places.fetch(*table, blocks, values);
+                    }
+                    continue;
+                }
                 let count: usize = blocks.iter().map(|block| block.len).sum();
                 if hot.table != *table || head.payload != (count * head.encoding.bytes()) as u64 {
-                    return Err(Fault::Lost(format!(
-                        "{} sent values of another table",
-                        line.peer()
-                    )));
+                    return Err(unfit());
                 }
                 line.read_blocks(head.encoding, values, blocks)?;
             }
@@ -212,10 +340,11 @@ impl Session {
             .enumerate()
             .filter(|(_, spec)| !spec.sparse);
         let wanted = dense.map(|(at, spec)| (TableId(at as u32), spec.len()));
-        let given = into
-            .iter()
-            .map(|(table, values)| (*table, values.len() as u64));
-        if wanted.eq(given) {
+        let left = |len: usize| len == 0 && self.shares_memory();
+        let fits = |(given, (table, len)): (&(TableId, &mut [f32]), (TableId, u64))| {
+            given.0 == table && (given.1.len() as u64 == len || left(given.1.len()))
+        };
+        if wanted.clone().count() == into.len() && into.iter().zip(wanted).all(fits) {
             return Ok(());
         }
         let text = "the places for values must be those of all dense tables, in order".to_owned();

@@ -50,6 +50,7 @@ impl Session {
 
     fn try_join(&mut self, deadline: Instant, last: &mut String) -> Result<Position, Fault> {
         self.lines.clear();
+        self.places.clear();
         let status = self.pulses.status();
         self.pulses.stop();
         self.pulses = Pulses::none(&self.dialer);
@@ -245,13 +246,15 @@ impl Session {
         let mut stoppers = Vec::new();
         for server in 0..self.topology.servers {
             for port in 0..self.topology.ports_of_server() {
-                let (channel, _) = self.dialer.connect(server, port, Role::Data, epoch)?;
+                let (mut channel, _) = self.dialer.connect(server, port, Role::Data, epoch)?;
                 let stall = Some(self.dialer.config.timing.stall);
                 let stopper = channel
                     .stream()
                     .set_read_timeout(stall)
                     .and_then(|()| channel.stream().stopper());
                 stoppers.push(stopper.map_err(|cause| Fault::Lost(cause.to_string()))?);
+                let places = self.places(&mut channel, self.lines.len(), epoch)?;
+                self.places.push(places);
                 self.lines.push(channel);
             }
         }

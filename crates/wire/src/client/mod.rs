@@ -24,13 +24,14 @@
 //! - `link`: one connection: dial, greet, retry.
 //! - `pulse`: heartbeat threads, one a server; they notice losses.
 //! - `join`: entering an epoch; trainer 0 opens it.
-//! - `dense`, `sparse`, `group`: pushes and pulls.
+//! - `dense`, `sparse`, `group`: pushes and pulls. `places`: memory shared with servers on the same host.
 
 mod config;
 mod dense;
 mod group;
 mod join;
 mod link;
+mod places;
 mod pulse;
 mod sparse;
 
@@ -42,11 +43,12 @@ use crate::ids::{Epoch, Step, TableId};
 use crate::message::{Code, Command, Hot, Saved};
 use crate::recovery::Phase;
 use crate::shard::Topology;
-use crate::spec::JobSpec;
+use crate::spec::{JobSpec, Mode};
 use crate::status::Status;
 use dense::DenseMap;
 use group::Group;
 use link::Dialer;
+use places::Places;
 use pulse::Pulses;
 pub use pulse::Watch;
 pub use sparse::Rows;
@@ -61,6 +63,8 @@ pub struct Session {
     pulses: Pulses,
     /// One a port of a server: `lines[server * ports_of_server + port]`.
     lines: Vec<Channel>,
+    /// Shared memory beside each line, where there is any.
+    places: Vec<Option<Places>>,
     dense: DenseMap,
     groups: Vec<Group>,
     epoch: Epoch,
@@ -129,6 +133,7 @@ impl Session {
             spec,
             topology,
             lines: Vec::new(),
+            places: Vec::new(),
             dense,
             groups,
             epoch: Epoch(0),
@@ -169,6 +174,7 @@ impl Session {
         let finish = Hot {
             samples: self.samples,
             value: cost.to_bits(),
+            ticket: self.order(),
             ..self.hot()
         };
         self.step.0 += 1;
@@ -182,6 +188,19 @@ impl Session {
         }
         self.values_due = true;
         Ok(())
+    }
+
+    /// The step of a snapshot that the end of this batch orders; 0 for none.
+    fn order(&self) -> u64 {
+        let Some(newest) = self.pulses.order() else {
+            return 0;
+        };
+        match self.spec.mode {
+            // No service can be further than this batch, because it waits for it.
+            Mode::Sync => self.step.0 + 1,
+            // As far ahead as the fastest trainer may be.
+            Mode::Async { staleness } => self.step.max(newest).0 + 1 + u64::from(staleness),
+        }
     }
 
     /// This trainer has no more data in this pass. Returns when nobody has; the others' batches go on without it.
@@ -339,6 +358,12 @@ impl Session {
     fn dense_line(&self, service: u32) -> usize {
         let (server, port) = (service / self.topology.ports, service % self.topology.ports);
         (server * self.topology.ports_of_server() + port) as usize
+    }
+
+    fn dense_service(&self, line: usize) -> u32 {
+        let ports = self.topology.ports_of_server();
+        let (server, port) = (line as u32 / ports, line as u32 % ports);
+        server * self.topology.ports + port
     }
 
     fn sparse_line(&self, service: u32) -> usize {

@@ -6,6 +6,7 @@ use crate::channel::{Channel, ChannelError};
 use crate::frame::Kind;
 use crate::ids::{Epoch, Step};
 use crate::message::Heartbeat;
+use crate::order::{self, Orders};
 use crate::recovery::{Phase, Report, stable};
 use crate::status::Status;
 use crate::stream::Stopper;
@@ -28,6 +29,7 @@ struct State {
     stoppers: Vec<Stopper>,
     waits_for: String,
     stopping: bool,
+    orders: Orders,
 }
 
 #[derive(Debug)]
@@ -35,6 +37,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     dialer: Arc<Dialer>,
+    begun: Instant,
 }
 
 impl Shared {
@@ -103,9 +106,11 @@ impl Pulses {
                 stoppers: Vec::new(),
                 waits_for: String::new(),
                 stopping: false,
+                orders: Orders::default(),
             }),
             changed: Condvar::new(),
             dialer: dialer.clone(),
+            begun: Instant::now(),
         });
         let threads = channels
             .into_iter()
@@ -147,6 +152,17 @@ impl Pulses {
     /// The newest reports.
     pub(super) fn reports(&self) -> Vec<Report> {
         self.shared.lock().reports.clone()
+    }
+
+    /// If this trainer is to order a snapshot with the batch that it ends now: the newest step of any server.
+    pub(super) fn order(&self) -> Option<Step> {
+        let mut state = self.shared.lock();
+        let wish = order::wish(&state.reports);
+        let now = self.shared.begun.elapsed().as_millis() as u64;
+        let trainer = self.shared.dialer.config.trainer;
+        let newest = state.reports.iter().map(|report| report.status.step).max();
+        let due = state.orders.due(trainer, wish, now);
+        due.then(|| Step(newest.unwrap_or(0)))
     }
 
     /// Waits until a report came since the last call or the time is over.

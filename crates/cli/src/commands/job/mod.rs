@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use launch::k8s::cluster::arguments::{LogWish, Mode, Scope};
-use launch::k8s::cluster::{Again, Kubectl, Submitted, Target, submit};
+use launch::k8s::cluster::{Again, ClusterError, Kubectl, Submitted, Target, submit};
 use launch::k8s::job::{self, ConfigFrom, Data, JobFile};
 use launch::k8s::{folder, render, tutorial, yaml};
 
@@ -223,7 +223,15 @@ fn submit_job(kubectl: &Kubectl, args: &SubmitArgs) -> anyhow::Result<Exit> {
     if mode == Mode::Real && !loads.is_empty() {
         upload::upload(kubectl, job, &loads)?;
     }
-    match submit(kubectl, &target, &objects, mode, again)? {
+    let submitted = submit(kubectl, &target, &objects, mode, again);
+    let is_unmade = |error: &ClusterError| error.to_string().contains("namespaces \"");
+    if mode == Mode::DryRun && job.create_namespace && submitted.as_ref().is_err_and(is_unmade) {
+        eprintln!(
+            "a server cannot check what goes into a namespace that it does not have: make it first (`kubectl create namespace {}`)",
+            job.namespace
+        );
+    }
+    match submitted? {
         Submitted::Unchanged => println!(
             "the same job is there already; `canoe job status {}` says how it is, --replace runs it anew",
             target.job

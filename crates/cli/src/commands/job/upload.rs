@@ -7,9 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use launch::k8s::cluster::Kubectl;
 use launch::k8s::cluster::arguments::Mode;
-use launch::k8s::explain;
+use launch::k8s::cluster::{ClusterError, Kubectl};
 use launch::k8s::job::JobFile;
 use launch::k8s::objects::{self, JOB_PATH, helper_pod};
 use serde_json::Value;
@@ -19,6 +18,8 @@ use crate::data::carry;
 
 /// The pod must run after this long: an image may have to be pulled.
 const START: Duration = Duration::from_secs(600);
+/// A new namespace must have its service account after this long.
+const ACCOUNT: Duration = Duration::from_secs(60);
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(500);
 /// A connection that breaks is made anew this often; what has arrived stays.
@@ -34,24 +35,43 @@ pub struct Load {
 
 /// Makes what the pod needs, carries the folders over, and removes the pod again.
 pub fn upload(kubectl: &Kubectl, job: &JobFile, loads: &[Load]) -> anyhow::Result<()> {
-    let mut objects = objects::ground(job);
-    objects.push(helper_pod::object(job));
+    let ground = objects::ground(job);
+    if !ground.is_empty() {
+        apply(kubectl, &ground)?;
+    }
     let pod = helper_pod::name(job);
-    // One that has ended cannot be started again.
-    if is_over(kubectl.pod(&job.namespace, &pod)?.as_ref()) {
+    // What an upload that was interrupted left may be over, or made for other wishes: a pod cannot be changed.
+    if kubectl.pod(&job.namespace, &pod)?.is_some() {
         kubectl.delete_pod(&job.namespace, &pod)?;
         wait(kubectl, job, &pod, "the end of an earlier one", |found| {
             found.is_none()
         })?;
     }
-    let (_, warnings) = kubectl.apply(&objects, Mode::Real)?;
-    for warning in warnings {
-        eprintln!("{warning}");
-    }
+    apply(kubectl, &[helper_pod::object(job)])?;
     let ended = carry_all(kubectl, job, &pod, loads);
     let removed = kubectl.delete_pod(&job.namespace, &pod);
     ended?;
     Ok(removed?)
+}
+
+/// Applies objects. A namespace that was just made has no service account for a moment, and takes no pods.
+fn apply(kubectl: &Kubectl, objects: &[Value]) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match kubectl.apply(objects, Mode::Real) {
+            Ok((_, warnings)) => {
+                warnings.iter().for_each(|warning| eprintln!("{warning}"));
+                return Ok(());
+            }
+            Err(ClusterError::Refused { message, .. })
+                if message.contains("serviceaccount \"default\" not found")
+                    && begun.elapsed() < ACCOUNT =>
+            {
+                thread::sleep(LOOK);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn carry_all(kubectl: &Kubectl, job: &JobFile, pod: &str, loads: &[Load]) -> anyhow::Result<()> {
@@ -101,7 +121,10 @@ fn wait(
         if is_right(found.as_ref()) {
             return Ok(());
         }
-        let why: Vec<String> = found.iter().flat_map(explain::pod).collect();
+        let why = match &found {
+            Some(pod) => kubectl.trouble(&job.namespace, pod)?,
+            None => Vec::new(),
+        };
         let text = why.join("; ");
         if begun.elapsed() > START || (is_over(found.as_ref()) && !text.is_empty()) {
             bail!("waited {} s for {what}: {text}", begun.elapsed().as_secs());

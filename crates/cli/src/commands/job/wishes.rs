@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use launch::k8s::credentials::Credentials;
-use launch::k8s::job::{JobFile, Volume};
+use launch::k8s::job::{JobFile, Metrics, Volume};
 use launch::k8s::objects::Inputs;
 use launch::k8s::render;
 
@@ -38,6 +38,9 @@ pub struct Wishes {
     /// An NFS server for data, logs and models: HOST or HOST:/PATH.
     #[arg(long)]
     nfs: Option<String>,
+    /// A namespace whose pods may read the job's metrics, such as that of Prometheus; may be repeated.
+    #[arg(long, value_name = "NAMESPACE")]
+    metrics_from: Vec<String>,
 }
 
 impl Wishes {
@@ -91,6 +94,9 @@ impl Wishes {
                 path: path.to_owned(),
                 size: "100Gi".to_owned(),
             };
+        }
+        if !self.metrics_from.is_empty() {
+            job.metrics = Some(Metrics::for_namespaces(self.metrics_from.clone()));
         }
     }
 

@@ -143,10 +143,10 @@ pub fn logs(namespace: &str, pod: &str, wish: &LogWish) -> Vec<String> {
     args
 }
 
-/// Leads a port of this machine to one of a pod of the Job.
-pub fn forward(target: &Target, local: u16, remote: u16) -> Vec<String> {
-    let (job, ports) = (format!("job/{}", target.job), format!("{local}:{remote}"));
-    owned(&["port-forward", "-n", &target.namespace, &job, &ports])
+/// Leads a port of this machine to one of a pod.
+pub fn forward(namespace: &str, pod: &str, local: u16, remote: u16) -> Vec<String> {
+    let (pod, ports) = (format!("pod/{pod}"), format!("{local}:{remote}"));
+    owned(&["port-forward", "-n", namespace, &pod, &ports])
 }
 
 /// Removes what submit has made. One call for what belongs to the namespace, one for what does not.

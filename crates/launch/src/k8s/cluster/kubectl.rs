@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::arguments::{self, LogWish, Mode, Scope, Target};
-use crate::k8s::explain::Observed;
+use crate::k8s::explain::{self, Observed};
 use crate::k8s::{objects, yaml};
 use crate::node::health::NodeStatus;
 
@@ -43,6 +43,15 @@ pub enum ClusterError {
         /// Where it stops.
         #[source]
         source: serde_json::Error,
+    },
+    /// Objects of these names belong to somebody else.
+    #[error(
+        "objects of the job are there already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
+         them; if not, choose another name"
+    )]
+    Taken {
+        /// Which fields, and whose.
+        message: String,
     },
     /// A job of this name is there already and differs.
     #[error(
@@ -156,7 +165,19 @@ impl Kubectl {
         let args = arguments::apply(mode);
         let output = self.call(&args, &yaml::documents(objects))?;
         if !output.status.success() {
-            return Err(refused(&args, &output));
+            let said = String::from_utf8_lossy(&output.stderr);
+            let conflicts: Vec<&str> = said
+                .lines()
+                .skip_while(|line| !line.contains("Apply failed with"))
+                // What follows speaks of flags of kubectl.
+                .take_while(|line| !line.starts_with("Please review"))
+                .collect();
+            return Err(match conflicts.is_empty() {
+                true => refused(&args, &output),
+                false => ClusterError::Taken {
+                    message: conflicts.join("\n"),
+                },
+            });
         }
         let lines = |bytes: &[u8]| -> Vec<String> {
             String::from_utf8_lossy(bytes)
@@ -223,6 +244,24 @@ impl Kubectl {
         self.items(&arguments::get_pods(target))
     }
 
+    /// Why a pod does not run: what it shows itself, and what events tell about it.
+    pub fn trouble(&self, namespace: &str, pod: &Value) -> Result<Vec<String>, ClusterError> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let target = Target {
+            namespace: namespace.to_owned(),
+            job: name.to_owned(),
+        };
+        let mut events = self.optional(&arguments::get_events(&target))?;
+        events.retain(|event| event["involvedObject"]["name"] == name);
+        let mut found = explain::pod(pod);
+        for text in explain::events(&events) {
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+        Ok(found)
+    }
+
     /// Removes a pod without waiting.
     pub fn delete_pod(&self, namespace: &str, name: &str) -> Result<(), ClusterError> {
         self.text(&arguments::delete_pod(namespace, name), "")
@@ -238,7 +277,13 @@ impl Kubectl {
     pub fn node_status(&self, namespace: &str, pod: &str) -> Result<NodeStatus, ClusterError> {
         let command = ["canoe", "node", "--show_status"].map(str::to_owned);
         let args = arguments::exec(namespace, pod, false, &command);
-        let text = self.unhurried(&args)?;
+        let mut text = self.unhurried(&args)?;
+        // kubectl loses what arrives before it is ready to listen, and ends well all the same.
+        for _ in 0..2 {
+            if text.is_empty() {
+                text = self.unhurried(&args)?;
+            }
+        }
         serde_json::from_str(&text).map_err(|source| ClusterError::Answer {
             action: action(&args),
             source,
@@ -280,9 +325,9 @@ impl Kubectl {
         self.command(&arguments::logs(namespace, pod, wish))
     }
 
-    /// The command that leads a port of this machine to one of a pod of the job; it runs until it is ended.
-    pub fn forward(&self, target: &Target, local: u16, remote: u16) -> Command {
-        self.command(&arguments::forward(target, local, remote))
+    /// The command that leads a port of this machine to one of a pod; it runs until it is ended.
+    pub fn forward(&self, namespace: &str, pod: &str, local: u16, remote: u16) -> Command {
+        self.command(&arguments::forward(namespace, pod, local, remote))
     }
 
     /// Removes what submit has made; a line for each object that was there.

@@ -44,6 +44,11 @@ fn not_created(message: &str) -> String {
             "no pod can be made: the namespace's quota is used up ({detail}); lower `resources` or `nodes`, or have the quota raised"
         );
     }
+    if message.contains("failed quota") {
+        return format!(
+            "no pod can be made: the namespace's quota wants limits that the job does not set ({message}); have a LimitRange set defaults"
+        );
+    }
     if message.contains("serviceaccount") && message.contains("not found") {
         return "no pod can be made: its service account is missing; submit the job again"
             .to_owned();
@@ -61,6 +66,12 @@ fn mount_reason(message: &str) -> String {
     let has = |word: &str| lower.contains(word);
     if has("secret") && has("not found") || has("configmap") && has("not found") {
         return format!("{message}; submit the job again to make what is missing");
+    }
+    if has("multi-attach") {
+        return "only one machine can mount this volume, but all nodes write it; take one with ReadWriteMany".to_owned();
+    }
+    if has("helper program") {
+        return "the machines have no program that mounts this kind of volume; for NFS install nfs-common (Debian) or nfs-utils (Red Hat) on every one".to_owned();
     }
     if has("access denied") || has("permission denied") {
         return "the file server refuses this cluster; check its export or access policy"

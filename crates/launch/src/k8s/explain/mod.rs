@@ -103,6 +103,12 @@ pub fn pod(pod: &Value) -> Vec<String> {
     found.into_iter().map(|finding| finding.text).collect()
 }
 
+/// What events say, as far as it keeps something from starting.
+pub fn events(events: &[Value]) -> Vec<String> {
+    let found = events::findings(events);
+    found.into_iter().map(|finding| finding.text).collect()
+}
+
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
@@ -227,16 +233,21 @@ fn claims(observed: &Observed) -> Vec<Finding> {
 fn claim_finding(claim: &Value, events: &[Value]) -> Finding {
     let name = text(claim, "/metadata/name");
     let about = |event: &&Value| text(event, "/involvedObject/name") == name;
-    let last = events
-        .iter()
-        .filter(about)
-        .map(|event| text(event, "/message"))
-        .next_back()
-        .unwrap_or("");
+    let is_warning = |event: &&Value| text(event, "/type") == "Warning";
+    let mut about_it = events.iter().filter(about);
+    // That somebody waits is told again and again after that something has failed.
+    let warning = about_it.clone().rfind(is_warning);
+    let last = warning.or(about_it.next_back());
+    let last = last.map_or("", |event| text(event, "/message"));
     let class = text(claim, "/spec/storageClassName");
     let volume = text(claim, "/spec/volumeName");
     let way_out = if last.contains("storageclass") && last.contains("not found") {
         format!("there is no storage class {class:?}; `kubectl get storageclass` lists them")
+    } else if is_for_one_machine(last) {
+        format!(
+            "storage class {class:?} makes volumes for one machine only ({last}), but all nodes write this one: name a class with ReadWriteMany, or an NFS server \
+             under `volume.nfs`"
+        )
     } else if last.contains("first consumer") {
         "it waits for a pod that uses it; look at the pods".to_owned()
     } else if !volume.is_empty() {
@@ -257,6 +268,18 @@ fn claim_finding(claim: &Value, events: &[Value]) -> Finding {
         subject: format!("claim {name}"),
         text: format!("is not bound: {way_out}"),
     }
+}
+
+/// What provisioners say who are asked for a volume that many machines mount, and make none.
+fn is_for_one_machine(message: &str) -> bool {
+    let said = [
+        "only supports ReadWriteOnce",
+        "MULTI_NODE_MULTI_WRITER",
+        "multi writer",
+        "Only AccessModes[ReadWriteOnce",
+        "AccessModes not supported",
+    ];
+    said.iter().any(|words| message.contains(words))
 }
 
 #[cfg(test)]

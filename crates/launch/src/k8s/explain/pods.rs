@@ -13,6 +13,7 @@ fn pod(pod: &Value) -> Vec<Finding> {
     let subject = format!("pod {}", text(pod, "/metadata/name"));
     let mut texts = Vec::new();
     texts.extend(not_scheduled(pod));
+    texts.extend(on_lost_machine(pod));
     texts.extend(evicted(pod));
     for pointer in ["/status/initContainerStatuses", "/status/containerStatuses"] {
         for container in list(pod, pointer) {
@@ -86,8 +87,29 @@ fn not_scheduled(pod: &Value) -> Option<String> {
     Some(format!("cannot be placed: {why}"))
 }
 
+/// A Job makes no new pod before it knows that the old one has ended, and of a machine that is gone nobody tells it.
+fn on_lost_machine(pod: &Value) -> Option<String> {
+    let is_it = |condition: &&Value| {
+        text(condition, "/type") == "DisruptionTarget"
+            && text(condition, "/status") == "True"
+            && text(condition, "/reason") == "DeletionByTaintManager"
+    };
+    list(pod, "/status/conditions").iter().find(is_it)?;
+    let machine = text(pod, "/spec/nodeName");
+    (text(pod, "/status/phase") == "Running").then(|| {
+        format!(
+            "is on machine {machine}, which does not answer; the job goes on when it does, or when the machine is given up: `kubectl delete node {machine}` \
+             if it is gone, or `kubectl taint nodes {machine} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute` if it is switched off"
+        )
+    })
+}
+
 fn evicted(pod: &Value) -> Option<String> {
+    let message = text(pod, "/status/message");
     match text(pod, "/status/reason") {
+        "Evicted" if message.contains("ephemeral") || message.contains("EmptyDir") => Some(format!(
+            "was evicted: {message}; raise `resources.disk` and submit again"
+        )),
         "Evicted" => Some(format!("was evicted: {}; a new pod takes its place", text(pod, "/status/message"))),
         "NodeLost" => Some("is on a machine that does not answer; a new pod takes its place when the machine is given up".to_owned()),
         _ => None,
@@ -100,12 +122,17 @@ fn waiting(container: &Value) -> Option<String> {
     let message = text(state, "/message");
     Some(match text(state, "/reason") {
         "ErrImagePull" | "ImagePullBackOff" => {
-            format!("image {image} cannot be pulled: {}", pull_reason(message))
+            format!(
+                "image {image} cannot be pulled: {}",
+                pull_reason(image, message)
+            )
         }
         "InvalidImageName" => {
             format!("image {image:?} is not a valid name; mend `image` in job.yaml")
         }
-        "ErrImageNeverPull" => format!("image {image} is not on the machine and may not be pulled"),
+        "ErrImageNeverPull" => format!(
+            "image {image} is not on the machine and may not be pulled: load it onto every machine, or leave out `imagePullPolicy: Never`"
+        ),
         "CreateContainerConfigError" => {
             format!("cannot start: {message}; submit the job again to make what is missing")
         }
@@ -115,8 +142,22 @@ fn waiting(container: &Value) -> Option<String> {
     })
 }
 
-fn pull_reason(message: &str) -> &str {
+/// A name without a registry means Docker Hub, whatever its user meant.
+fn has_registry(image: &str) -> bool {
+    image
+        .split_once('/')
+        .is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost")
+}
+
+fn pull_reason<'a>(image: &str, message: &str) -> &'a str {
     let lower = message.to_ascii_lowercase();
+    let is_unknown = ["not found", "manifest unknown", "does not exist", "denied"]
+        .iter()
+        .any(|word| lower.contains(word));
+    if is_unknown && !has_registry(image) {
+        return "the name has no registry, so Docker Hub was asked, which does not have it: push the image to a registry of yours and \
+                set `image`, or load it onto every machine (`kind load docker-image`, `ctr -n k8s.io images import`) under a tag other than `latest`";
+    }
     if lower.contains("not found") || lower.contains("manifest unknown") {
         "the registry does not have it; check name and tag in job.yaml, and that it was pushed"
     } else if lower.contains("unauthorized")

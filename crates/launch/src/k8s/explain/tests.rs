@@ -65,7 +65,63 @@ fn cases() -> Vec<(Observed, &'static str)> {
     vec![
         (
             waiting("ImagePullBackOff", "manifest unknown: not found"),
-            "image canoe:9 cannot be pulled: the registry does not have it",
+            "image canoe:9 cannot be pulled: the name has no registry, so Docker Hub was asked",
+        ),
+        (
+            with_pod(
+                json!({"containerStatuses": [{"image": "reg.example/canoe:9", "state": {"waiting": {
+                "reason": "ErrImagePull", "message": "manifest unknown: not found"}}}]}),
+            ),
+            "image reg.example/canoe:9 cannot be pulled: the registry does not have it",
+        ),
+        (
+            claim(
+                "ctr-volume",
+                "standard",
+                "",
+                "failed to provision volume with StorageClass \"standard\": NodePath only supports ReadWriteOnce and ReadWriteOncePod (1.22+) access modes",
+            ),
+            "storage class \"standard\" makes volumes for one machine only",
+        ),
+        (
+            Observed {
+                pods: vec![
+                    json!({"metadata": {"name": "ctr-1-x7k2p"}, "spec": {"nodeName": "worker-2"}, "status": {"phase": "Running", "conditions": [
+                    {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]}}),
+                ],
+                ..starting()
+            },
+            "is on machine worker-2, which does not answer",
+        ),
+        (
+            with_pod(
+                json!({"phase": "Failed", "reason": "Evicted", "message": "Usage of EmptyDir volume \"work\" exceeds the limit \"4Gi\"."}),
+            ),
+            "raise `resources.disk`",
+        ),
+        (
+            with_event(
+                "Pod",
+                "FailedAttachVolume",
+                "Multi-Attach error for volume \"pvc-1\"",
+            ),
+            "take one with ReadWriteMany",
+        ),
+        (
+            with_event(
+                "Pod",
+                "FailedMount",
+                "mount: bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program.",
+            ),
+            "install nfs-common",
+        ),
+        (
+            with_event(
+                "Job",
+                "FailedCreate",
+                "Error creating: pods \"x\" is forbidden: failed quota: q: must specify limits.cpu for: node",
+            ),
+            "quota wants limits",
         ),
         (
             waiting("ErrImagePull", "401 Unauthorized"),

@@ -30,7 +30,9 @@ use super::folder::Files;
 use super::job::{ConfigFrom, Discovery, JobFile};
 
 pub use content::base64;
-pub use pod::{CONFIG_PATH, HEALTH_PORT, JOB_PATH, SECRET_PATH, USER, WORK_PATH};
+pub use pod::{
+    CONFIG_PATH, HEALTH_PORT, JOB_PATH, METRICS_PORT, PAGE_PORT, SECRET_PATH, USER, WORK_PATH,
+};
 pub use storage::claim_name;
 
 /// The label that the Job controller gives to pods; Services and policies select by it.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{JOB_NAME_LABEL, data_ports, metadata};
-use crate::k8s::job::{Discovery, JobFile};
+use crate::k8s::job::{Discovery, JobFile, Metrics};
 
 fn selector(job: &JobFile) -> Value {
     json!({JOB_NAME_LABEL: job.name})
@@ -26,7 +26,8 @@ pub fn service(job: &JobFile) -> Value {
     })
 }
 
-/// Nodes talk to nodes of the same job and to DNS; `podlist` also to the API server. Nobody else talks to them.
+/// Nodes talk to nodes of the same job and to DNS; `podlist` also to the API server. Nobody else talks to them, but those who
+/// may read the metrics.
 pub fn policy(job: &JobFile) -> Value {
     let peers = json!([{"podSelector": {"matchLabels": selector(job)}}]);
     let ports: Vec<Value> = data_ports(job)
@@ -36,11 +37,12 @@ pub fn policy(job: &JobFile) -> Value {
     let dns = json!({"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]});
     let mut egress = vec![json!({"ports": ports, "to": peers}), dns];
     if job.discovery == Discovery::Podlist {
-        // The port of the Service and that behind it: policies see the one or the other.
-        egress.push(
-            json!({"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]}),
-        );
+        // The port of the Service and that behind it, as clusters have it: policies see the one or the other.
+        let ports = [443, 6443, 8443].map(|port| json!({"port": port, "protocol": "TCP"}));
+        egress.push(json!({"ports": ports}));
     }
+    let mut ingress = vec![json!({"from": peers, "ports": ports})];
+    ingress.extend(job.metrics.as_ref().map(readers));
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -48,10 +50,21 @@ pub fn policy(job: &JobFile) -> Value {
         "spec": {
             "podSelector": {"matchLabels": selector(job)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": peers, "ports": ports}],
+            "ingress": ingress,
             "egress": egress,
         },
     })
+}
+
+/// Who may read the numbers of the job. The API server gives every namespace the label with its name.
+fn readers(metrics: &Metrics) -> Value {
+    let ports = json!([{"port": metrics.port, "protocol": "TCP"}]);
+    if metrics.from.iter().any(|name| name == "*") {
+        return json!({"ports": ports});
+    }
+    let namespace = |name: &String| json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}});
+    let from: Vec<Value> = metrics.from.iter().map(namespace).collect();
+    json!({"from": from, "ports": ports})
 }
 
 /// At most one node at a time is taken away by a drain: its state is in the snapshots, that of two at

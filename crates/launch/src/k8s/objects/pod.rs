@@ -15,6 +15,10 @@ pub const SECRET_PATH: &str = "/etc/canoe/secret";
 pub const WORK_PATH: &str = "/work";
 /// Where the node answers probes.
 pub const HEALTH_PORT: u16 = 8471;
+/// Where the node tells the numbers of its processes, unless the job file says otherwise.
+pub const METRICS_PORT: u16 = 8472;
+/// Where the node serves the job's page, on loopback.
+pub const PAGE_PORT: u16 = 7272;
 /// User and group of all processes, and of the files on the volume, unless the job file says otherwise.
 pub const USER: u32 = 10001;
 

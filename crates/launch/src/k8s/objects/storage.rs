@@ -48,8 +48,8 @@ pub fn objects(job: &JobFile) -> Vec<Value> {
 
 /// A volume that exists outside, kept when the claim goes, and the claim that is its only one.
 fn static_volume(job: &JobFile, size: &str, source: Value) -> Vec<Value> {
-    // Volumes belong to no namespace, so the name has to tell jobs of the same name apart.
-    let name = format!("{}-{}", job.namespace, claim_name(job));
+    // Volumes belong to no namespace, so the name has to tell jobs of the same name apart. A dot is in neither part.
+    let name = format!("{}.{}", job.namespace, claim_name(job));
     let mut spec = json!({
         "accessModes": ["ReadWriteMany"],
         "capacity": {"storage": size},

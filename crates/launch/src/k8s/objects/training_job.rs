@@ -33,13 +33,26 @@ pub fn object(inputs: &Inputs) -> Value {
         "parallelism": job.nodes,
         "podFailurePolicy": failure_policy(Some(CONTAINER), &[64, 78]),
         "podReplacementPolicy": "Failed",
-        "template": {"metadata": {"labels": labels}, "spec": pod_spec(inputs)},
+        "template": {"metadata": pod_metadata(job, labels), "spec": pod_spec(inputs)},
         "ttlSecondsAfterFinished": job.ttl_seconds,
     });
     if let Some(seconds) = job.deadline_seconds {
         spec["activeDeadlineSeconds"] = json!(seconds);
     }
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(job, &job.name), "spec": spec})
+}
+
+/// With the annotations by which a Prometheus finds what to read.
+fn pod_metadata(job: &JobFile, labels: Value) -> Value {
+    let mut metadata = json!({"labels": labels});
+    if let Some(metrics) = &job.metrics {
+        metadata["annotations"] = json!({
+            "prometheus.io/path": "/metrics",
+            "prometheus.io/port": metrics.port.to_string(),
+            "prometheus.io/scrape": "true",
+        });
+    }
+    metadata
 }
 
 /// The exit-code contract. The first rule that matches decides. `container`: whose code counts, or any.
@@ -96,6 +109,9 @@ fn container(inputs: &Inputs) -> Value {
         .map(|(name, port)| json!({"name": name, "containerPort": port, "protocol": "TCP"}))
         .collect();
     ports.push(json!({"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}));
+    if let Some(metrics) = &job.metrics {
+        ports.push(json!({"name": "metrics", "containerPort": metrics.port, "protocol": "TCP"}));
+    }
     let probe = |path: &str, period: u32, failures: u32| {
         json!({
             "httpGet": {"path": path, "port": "health"},
@@ -142,6 +158,12 @@ fn arguments(inputs: &Inputs) -> Vec<String> {
         "--grace={}",
         job.grace_seconds.saturating_sub(10).max(1)
     ));
+    args.push(format!("--patience={}", job.patience_seconds));
+    args.extend(
+        job.metrics
+            .as_ref()
+            .map(|metrics| format!("--metrics_port={}", metrics.port)),
+    );
     args.extend(job.passes.map(|passes| format!("--num_passes={passes}")));
     args.extend(job.args.iter().cloned());
     args

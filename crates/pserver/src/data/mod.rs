@@ -1,8 +1,11 @@
-//! The data plane of one connection: pushes, pulls, the end of batches and passes.
+//! The data plane of one connection: pushes, pulls, the end of batches and passes. `dense` has those of dense tables.
 
+mod dense;
+
+use self::dense::Outbox;
 use crate::barrier::Apply;
 use crate::connection::unexpected;
-use crate::dense::DensePiece;
+use crate::cores;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
 use crate::service::{Piece, Service, Staged, invalid};
@@ -14,7 +17,7 @@ use wire::channel::{Channel, ChannelError};
 use wire::frame::{Head, Kind};
 use wire::handshake::refuse;
 use wire::message::{Code, Hot, Refusal};
-use wire::{Encoding, Mode, TableId, View, gaps};
+use wire::{TableId, View};
 
 /// Numbers that one reduction may have.
 const REDUCED: u32 = 1 << 16;
@@ -50,30 +53,8 @@ struct Line<'a> {
     spare: Vec<Found>,
     tickets: u64,
     values: Vec<f32>,
-}
-
-/// A dense gradient on its way.
-struct Arriving<'a> {
-    channel: &'a mut Channel,
-    encoding: Encoding,
-    /// Of the blocks that are still to come, if the gradient has gaps.
-    masks: Option<&'a [u64]>,
-    packed: &'a mut Vec<f32>,
-}
-
-impl Arriving<'_> {
-    /// Receives the next block.
-    fn block(&mut self, block: &mut [f32]) -> Result<(), ChannelError> {
-        let Some((mask, rest)) = self.masks.and_then(<[u64]>::split_first) else {
-            return self.channel.read_values(self.encoding, block);
-        };
-        self.masks = Some(rest);
-        let count = gaps::count(*mask, block.len()).unwrap_or(0);
-        self.packed.resize(count, 0.0);
-        self.channel.read_values(self.encoding, self.packed)?;
-        gaps::unpack(self.packed, *mask, block);
-        Ok(())
-    }
+    /// Where a trainer on this host lays its gradients down.
+    outbox: Option<Outbox>,
 }
 
 /// Serves a data connection until it or the epoch ends.
@@ -91,6 +72,11 @@ pub(crate) fn serve(
         );
         return Ok(());
     };
+    if host.config.spread {
+        let number = run.place.server * run.place.topology.ports_of_server() + port as u32;
+        // A system that does not allow it loses some speed.
+        let _ = cores::settle(number);
+    }
     let mut line = Line {
         host,
         run,
@@ -101,6 +87,7 @@ pub(crate) fn serve(
         spare: Vec::new(),
         tickets: 0,
         values: Vec::new(),
+        outbox: None,
     };
     loop {
         match line.one() {
@@ -138,6 +125,8 @@ impl Line<'_> {
         self.host.metrics.bytes_in.add(head.payload);
         match head.kind {
             Kind::PushDense => self.push_dense(&head, &hot),
+            Kind::PushPlaced => self.push_placed(&head, &hot),
+            Kind::Share => self.share(&hot),
             Kind::PushRows => self.push_rows(&head, &hot),
             Kind::FinishBatch => self.finish(&hot),
             Kind::PullDense => self.pull_dense(&head, &hot),
@@ -175,98 +164,6 @@ impl Line<'_> {
         let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &self.listener());
         self.service
             .end_push(&self.run.tables, self.trainer, table.index(), push, report);
-    }
-
-    fn push_dense(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let Piece::Dense(piece) = self.piece(hot.table)?.clone() else {
-            return Err(invalid(format!("table {} is not dense on this port", hot.table)).into());
-        };
-        let len = piece.len();
-        let masks = self.masks(head, hot, &piece)?;
-        let mut packed = std::mem::take(&mut self.values);
-        if let Some(apply) = self.begin_push(hot)? {
-            let listener = RunListener {
-                host: self.host,
-                run: self.run,
-            };
-            let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &listener);
-            let mut arriving = Arriving {
-                channel: &mut *self.channel,
-                encoding: head.encoding,
-                masks: masks.as_deref(),
-                packed: &mut packed,
-            };
-            self.service.apply_arriving(
-                &self.run.tables,
-                (self.trainer, &apply),
-                report,
-                |block: &mut [f32]| arriving.block(block),
-            )?;
-            self.values = packed;
-            return Ok(());
-        }
-        let mut gradient = match self.service.take_staged(self.trainer, hot.table.index()) {
-            Staged::Dense(buffer) => buffer,
-            _ => Vec::new(),
-        };
-        gradient.resize(len, 0.0);
-        let mut arriving = Arriving {
-            channel: &mut *self.channel,
-            encoding: head.encoding,
-            masks: masks.as_deref(),
-            packed: &mut packed,
-        };
-        if masks.is_some() {
-            let mut rest = gradient.as_mut_slice();
-            for block in piece.blocks() {
-                let (own, later) = rest.split_at_mut(block.len);
-                arriving.block(own)?;
-                rest = later;
-            }
-        } else {
-            arriving.block(&mut gradient)?;
-        }
-        self.values = packed;
-        self.end_push(hot.table, Staged::Dense(gradient));
-        Ok(())
-    }
-
-    /// The masks of a push with gaps. Checks that the payload is as long as it should.
-    fn masks(
-        &mut self,
-        head: &Head,
-        hot: &Hot,
-        piece: &DensePiece,
-    ) -> Result<Option<Vec<u64>>, Stop> {
-        let unfit = |count: usize| {
-            let text = format!(
-                "gradient of table {} has {} bytes, {count} values belong here",
-                hot.table, head.payload
-            );
-            Stop::from(invalid(text))
-        };
-        if hot.count == 0 {
-            let whole = head.payload == (piece.len() * head.encoding.bytes()) as u64;
-            return if whole {
-                Ok(None)
-            } else {
-                Err(unfit(piece.len()))
-            };
-        }
-        let blocks = piece.blocks();
-        if hot.count as usize != blocks.len() || head.payload < 8 * u64::from(hot.count) {
-            return Err(unfit(piece.len()));
-        }
-        let mut masks = vec![0_u64; blocks.len()];
-        self.channel
-            .read_bytes(bytemuck::cast_slice_mut(&mut masks))?;
-        let counts = masks.iter().zip(blocks);
-        let counts = counts.map(|(mask, block)| gaps::count(*mask, block.len));
-        let count: usize = counts.sum::<Option<usize>>().ok_or_else(|| unfit(0))?;
-        if head.payload != (8 * masks.len() + count * head.encoding.bytes()) as u64 {
-            return Err(unfit(count));
-        }
-        Ok(Some(masks))
     }
 
     fn push_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
@@ -328,9 +225,13 @@ impl Line<'_> {
     fn finish(&mut self, hot: &Hot) -> Result<(), Stop> {
         let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &self.listener());
         let what = (self.trainer, hot.step.0, hot.samples);
-        Ok(self
-            .service
-            .finish(self.host.config.stall, &self.run.tables, what, report)?)
+        Ok(self.service.finish(
+            self.host.config.stall,
+            &self.run.tables,
+            what,
+            hot.ticket,
+            report,
+        )?)
     }
 
     fn finish_pass(&mut self, hot: &Hot) -> Result<(), Stop> {
@@ -361,47 +262,6 @@ impl Line<'_> {
     fn view(hot: &Hot) -> Result<View, Stop> {
         Ok(View::from_number(hot.value)
             .ok_or_else(|| invalid(format!("there is no view {}", hot.value)))?)
-    }
-
-    fn pull_dense(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let view = Self::view(hot)?;
-        self.host.metrics.pulls.add(1);
-        for (at, table) in self.run.tables.iter().enumerate() {
-            let Piece::Dense(piece) = &self.service.pieces()[at] else {
-                continue;
-            };
-            if piece.is_empty() {
-                continue;
-            }
-            self.wait_readable(at, hot)?;
-            let answer = Hot {
-                table: TableId(at as u32),
-                ..*hot
-            };
-            let data = piece.read();
-            self.host
-                .metrics
-                .bytes_out
-                .add((data.values.len() * head.encoding.bytes()) as u64);
-            if self.run.spec.mode == Mode::Sync && view != View::Averaged {
-                // Nobody changes values before this trainer has them: the step after needs its gradient.
-                let runs = std::iter::once(data.values.as_slice());
-                self.channel
-                    .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
-                continue;
-            }
-            self.values.resize(data.values.len(), 0.0);
-            if view == View::Averaged {
-                average(piece.blocks(), table, &data, &mut self.values);
-            } else {
-                self.values.copy_from_slice(&data.values);
-            }
-            drop(data);
-            let runs = std::iter::once(self.values.as_slice());
-            self.channel
-                .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
-        }
-        Ok(())
     }
 
     fn pull_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
@@ -468,25 +328,5 @@ impl Line<'_> {
         Ok(self
             .channel
             .send_bytes(Kind::Reduced, hot, &[bytemuck::cast_slice(&sum)])?)
-    }
-}
-
-fn average(
-    blocks: &[wire::shard::Block],
-    table: &crate::table::Table,
-    data: &crate::dense::DenseData,
-    out: &mut [f32],
-) {
-    let mut at = 0;
-    for block in blocks {
-        let end = at + block.len;
-        let state = &data.state[at * table.slots..end * table.slots];
-        table.rule.averaged(
-            &data.progress,
-            &data.values[at..end],
-            state,
-            &mut out[at..end],
-        );
-        at = end;
     }
 }

@@ -1,0 +1,57 @@
+//! Where the threads of a service run when all servers of a job share one host.
+//!
+//! A trainer's last push sets all services to work. Left to itself, the scheduler runs the first one on the trainer's own
+//! core at once, before the trainer has told the others, and then the others there too, while the core of a trainer that
+//! waits lies idle. So each service gets a core, and lets the trainer finish its sentence before it begins a long work.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// Has this thread run on the core for service `number`.
+pub fn settle(number: u32) -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let Some(core) = core_of(number, &allowed) else {
+        return Ok(());
+    };
+    let mut own = CpuSet::new();
+    own.set(core);
+    Ok(sched_setaffinity(None, &own)?)
+}
+
+/// The core for a service among those that the process may use; none if there is no choice.
+fn core_of(number: u32, allowed: &CpuSet) -> Option<usize> {
+    let count = allowed.count();
+    if count < 2 {
+        return None;
+    }
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    cores.nth((number % count) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_dealt_out_to_the_cores_that_may_be_used() {
+        let mut allowed = CpuSet::new();
+        assert_eq!(core_of(0, &allowed), None);
+        allowed.set(5);
+        assert_eq!(core_of(0, &allowed), None);
+        allowed.set(2);
+        allowed.set(9);
+        let cores: Vec<_> = (0..4).map(|n| core_of(n, &allowed)).collect();
+        assert_eq!(cores, [Some(2), Some(5), Some(9), Some(2)]);
+    }
+
+    #[test]
+    fn a_thread_settles_on_one_core() {
+        std::thread::spawn(|| {
+            settle(1).unwrap();
+            let allowed = sched_getaffinity(None).unwrap();
+            assert_eq!(allowed.count(), 1);
+        })
+        .join()
+        .unwrap();
+    }
+}

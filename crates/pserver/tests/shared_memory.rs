@@ -1,0 +1,131 @@
+//! Dense tables between processes of one host: however a gradient is handed over and values are read, the bytes are the
+//! same as over TCP.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::{Job, noise, same, table};
+use wire::{Session, TableId, View};
+
+const ROWS: usize = 700;
+const COLS: usize = 120;
+
+/// How a trainer does it.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    local_sockets: bool,
+    /// Tells the session which rows of a gradient are not zero.
+    tells_rows: bool,
+    /// Copies only the rows that the next batch reads.
+    reads_rows: bool,
+}
+
+fn rows_of(trainer: u32, batch: u64) -> Vec<u32> {
+    (0..30)
+        .map(|i| (noise(&[u64::from(trainer), batch, i]) % ROWS as u64) as u32)
+        .collect()
+}
+
+/// A gradient in the rows of the batch that depends on their values.
+fn gradient(values: &[f32], rows: &[u32], batch: u64) -> Vec<f32> {
+    let mut gradient = vec![0.0; ROWS * COLS];
+    for row in rows {
+        let range = *row as usize * COLS..(*row as usize + 1) * COLS;
+        for (to, from) in gradient[range.clone()].iter_mut().zip(&values[range]) {
+            *to += from * 0.3 + (batch as f32 - 4.0) / 7.0;
+        }
+    }
+    gradient
+}
+
+fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
+    let config = job.client_config(trainer, bases);
+    let (mut session, _) = Session::connect(config, job.spec()).unwrap();
+    assert_eq!(session.shares_memory(), way.local_sockets);
+    let (big, small) = (TableId(0), TableId(1));
+    let mut values = vec![vec![0.0; ROWS * COLS], vec![0.0; 3]];
+    fn all(values: &mut [Vec<f32>]) -> Vec<(TableId, &mut [f32])> {
+        let tables = (0..).map(TableId).zip(values);
+        tables.map(|(t, v)| (t, v.as_mut_slice())).collect()
+    }
+    session
+        .pull_dense(&mut all(&mut values), View::Training)
+        .unwrap();
+    for batch in 0..8 {
+        let rows = rows_of(trainer, batch);
+        if way.reads_rows {
+            session.read_rows(big, &rows, &mut values[0]);
+        }
+        session.start_batch(5);
+        let pushed = gradient(&values[0], &rows, batch);
+        let known = way.tells_rows.then_some(rows.as_slice());
+        session.push_dense(small, &[0.5, -0.5, 1.0], None).unwrap();
+        session.push_dense(big, &pushed, known).unwrap();
+        session.finish_batch(1.0).unwrap();
+        let mut into = all(&mut values);
+        if way.reads_rows {
+            into[0].1 = &mut [];
+        }
+        session.wait_values(&mut into).unwrap();
+    }
+    session.finish_pass().unwrap();
+    session
+        .pull_dense(&mut all(&mut values), View::Training)
+        .unwrap();
+    session.close().unwrap();
+    values
+}
+
+fn run(way: Way) -> Vec<Vec<f32>> {
+    let mut job = Job {
+        local_sockets: way.local_sockets,
+        servers: 2,
+        ports: 2,
+        passes: 1,
+        ..Job::new(&[8, 8])
+    };
+    job.tables = vec![
+        table("big", ROWS as u64, COLS as u32, false, support::adam()),
+        table("small", 1, 3, false, support::momentum()),
+    ];
+    let cluster = job.start(None);
+    let (job, bases) = (&job, &cluster.bases);
+    let models: Vec<_> = std::thread::scope(|scope| {
+        let trainers: Vec<_> = (0..2)
+            .map(|trainer| scope.spawn(move || train(job, trainer, bases, way)))
+            .collect();
+        trainers.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    same(&models[0], &models[1]);
+    models.into_iter().next().unwrap()
+}
+
+#[test]
+fn every_way_gives_the_same_bytes() {
+    let ways = |local_sockets, tells_rows, reads_rows| Way {
+        local_sockets,
+        tells_rows,
+        reads_rows,
+    };
+    let wanted = run(ways(false, false, false));
+    for way in [
+        ways(false, true, false),
+        ways(true, false, false),
+        ways(true, true, false),
+        ways(true, true, true),
+        ways(true, false, true),
+    ] {
+        same(&run(way), &wanted);
+    }
+}
+
+#[test]
+fn values_can_only_be_left_where_they_lie_if_they_can_be_read_there() {
+    let mut job = Job::new(&[1]);
+    job.tables = vec![table("w", 4, 4, false, support::adam())];
+    let cluster = job.start(None);
+    let (mut session, _) =
+        Session::connect(job.client_config(0, &cluster.bases), job.spec()).unwrap();
+    let refused = session.pull_dense(&mut [(TableId(0), &mut [])], View::Training);
+    assert!(matches!(refused, Err(wire::Error::Usage(_))), "{refused:?}");
+}

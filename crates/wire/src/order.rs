@@ -1,0 +1,93 @@
+//! Who orders a snapshot, and when: pure.
+//!
+//! A server whose process is to end wants a snapshot that all servers have, but servers do not know each other. It
+//! says so in its reports. A trainer that reads this puts the order into the message that ends its batch, which
+//! goes to every service: so all take the snapshot at the same step, or, after a loss, none does.
+
+use crate::ids::{Step, TrainerId};
+use crate::recovery::{Report, stable};
+
+/// Trainer 0 orders at once. It may have no more data in this pass, so another one orders after this time.
+const TURN: u64 = 1_000;
+
+/// A snapshot that has not come after this time (one was still being written) is ordered again.
+const AGAIN: u64 = 2_000;
+
+/// The step at or after which a server wants a snapshot on all servers, as long as there is none.
+pub fn wish(reports: &[Report]) -> Option<Step> {
+    let wanted = reports.iter().filter_map(|report| report.wanted).max()?;
+    (stable(reports) < Some(wanted)).then_some(wanted)
+}
+
+/// When a trainer orders. Times are milliseconds on any clock of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Orders {
+    wish: Option<Step>,
+    next: u64,
+}
+
+impl Orders {
+    /// Whether the batch that `trainer` ends now carries an order.
+    pub fn due(&mut self, trainer: TrainerId, wish: Option<Step>, now: u64) -> bool {
+        if self.wish != wish {
+            self.wish = wish;
+            self.next = if trainer == TrainerId(0) {
+                now
+            } else {
+                now + TURN
+            };
+        }
+        let due = wish.is_some() && now >= self.next;
+        if due {
+            self.next = now + AGAIN;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Epoch;
+    use crate::recovery::Phase;
+    use crate::status::Status;
+
+    fn report(wanted: Option<u64>, snapshots: &[u64]) -> Report {
+        Report {
+            epoch: Epoch(1),
+            phase: Phase::Running,
+            reason: String::new(),
+            waiting: Vec::new(),
+            missing: Vec::new(),
+            boundary: None,
+            snapshots: snapshots.iter().map(|step| Step(*step)).collect(),
+            wanted: wanted.map(Step),
+            status: Status::default(),
+        }
+    }
+
+    #[test]
+    fn a_wish_stands_until_all_servers_have_the_snapshot() {
+        assert_eq!(wish(&[report(None, &[]), report(None, &[3])]), None);
+        let asked = [report(Some(5), &[3]), report(None, &[3])];
+        assert_eq!(wish(&asked), Some(Step(5)));
+        let one_has_it = [report(Some(5), &[3, 6]), report(Some(4), &[3])];
+        assert_eq!(wish(&one_has_it), Some(Step(5)));
+        let all_have_it = [report(Some(5), &[3, 6]), report(Some(4), &[6])];
+        assert_eq!(wish(&all_have_it), None);
+    }
+
+    #[test]
+    fn trainer_0_orders_at_once_the_others_if_nothing_comes_of_it() {
+        let (mut first, mut other) = (Orders::default(), Orders::default());
+        let wish = Some(Step(5));
+        assert!(!first.due(TrainerId(0), None, 0));
+        assert!(first.due(TrainerId(0), wish, 10));
+        assert!(!first.due(TrainerId(0), wish, 11), "once");
+        assert!(first.due(TrainerId(0), wish, 10 + AGAIN), "and again");
+        assert!(!other.due(TrainerId(1), wish, 10));
+        assert!(other.due(TrainerId(1), wish, 10 + TURN));
+        assert!(!other.due(TrainerId(1), None, 10 + 2 * AGAIN));
+        assert!(first.due(TrainerId(0), Some(Step(9)), 12), "another wish");
+    }
+}
