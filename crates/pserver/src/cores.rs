@@ -2,12 +2,12 @@
 //!
 //! A trainer's last push sets all services to work. Left to itself, the scheduler runs the first one on the trainer's own
 //! core at once, before the trainer has told the others, and then the others there too, while the core of a trainer that
-//! waits lies idle. So each service gets a core, and lets the trainer finish its sentence before it begins a long work.
+//! waits lies idle. So each service gets a core, and its threads do not push aside whoever runs there.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// Has this thread run on the core for service `number`.
+/// Has this thread run on the core for service `number`, without precedence over others when it wakes up.
 pub fn settle(number: u32) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let Some(core) = core_of(number, &allowed) else {
@@ -15,7 +15,13 @@ pub fn settle(number: u32) -> io::Result<()> {
     };
     let mut own = CpuSet::new();
     own.set(core);
-    Ok(sched_setaffinity(None, &own)?)
+    sched_setaffinity(None, &own)?;
+    let plain = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads the parameter and changes how this thread alone is scheduled.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// The core for a service among those that the process may use; none if there is no choice.

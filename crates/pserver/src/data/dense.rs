@@ -13,9 +13,6 @@ use wire::message::Hot;
 use wire::shared::{Region, layout};
 use wire::{Mode, TableId, View, gaps};
 
-/// An update of so many values takes long enough to let the trainer tell the other services first.
-const LONG: usize = 1 << 16;
-
 /// Where a trainer on this host lays its gradients down.
 pub(super) struct Outbox {
     memory: Arc<Region>,
@@ -75,9 +72,6 @@ impl Line<'_> {
         self.host.metrics.bytes_in.add(4 * count as u64);
         match self.begin_push(hot)? {
             Some(apply) => {
-                if self.host.config.spread && piece.len() >= LONG {
-                    std::thread::yield_now();
-                }
                 let held = Held::Placed(placed);
                 let listener = RunListener {
                     host: self.host,
