@@ -95,7 +95,7 @@ impl ForBatch for Model {
         let Some(rows) = &self.rows else {
             return Ok(&self.parameters);
         };
-        for (index, wanted) in network.rows_needed(batch) {
+        for (index, wanted) in network.rows_needed(batch, |_| false) {
             let reading = self.reading(index.0, &network.parameters()[index.0]);
             if matches!(self.parameters.0[index.0], Values::Full(_)) {
                 continue;
