@@ -64,12 +64,6 @@ pub const COMMON: FlagTable = &[
         "seconds after which a silent peer counts as lost",
     ),
     flag(
-        "spread_services",
-        Bool,
-        "false",
-        "a core for each port of the job's servers; canoe run does so, since they share one host",
-    ),
-    flag(
         "join_timeout",
         Float,
         "600",

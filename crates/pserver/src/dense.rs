@@ -3,11 +3,12 @@
 //! All blocks lie one after another. The state of a block is `slots` runs as long as the block, at `slots` times
 //! the block's offset; so a block is updated and saved by itself.
 
-use crate::gradient::Source;
+use crate::gradient::{Held, Receive, Source};
 use crate::table::Table;
-use optim::Progress;
+use optim::{Progress, Step};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use wire::shard::Block;
 use wire::shared::Part;
 
@@ -120,39 +121,49 @@ impl DensePiece {
         with(&mut self.data.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Sums the gradients in the given order and applies them, block by block. If one of them breaks off, the piece is
-    /// half changed and of no more use.
-    pub fn apply<E>(
+    /// Sums the gradients in the given order and applies them.
+    pub fn apply(&self, table: &Table, samples: u64, gradients: &[Held]) {
+        self.update(table, samples, |stretch, step| {
+            stretch.share(table, step, gradients);
+        });
+    }
+
+    /// Sums and applies block by block while the last gradient arrives; `before` of the others come before it. If it
+    /// breaks off, the piece is half changed and of no more use.
+    pub fn apply_arriving<E>(
         &self,
         table: &Table,
         samples: u64,
-        gradients: &mut [Source<'_, E>],
+        (gradients, before): (&[Held], usize),
+        arriving: Receive<'_, E>,
     ) -> Result<(), E> {
+        let held = gradients.iter().map(|held| Source::after(held, &[]));
+        let mut sources: Vec<Source<'_, E>> = held.collect();
+        sources.insert(before, Source::Arriving(arriving));
+        self.update(table, samples, |stretch, step| {
+            stretch.apply(table, step, &mut sources)
+        })
+    }
+
+    /// Begins a step and has `change` make it.
+    fn update<T>(
+        &self,
+        table: &Table,
+        samples: u64,
+        change: impl FnOnce(Stretch<'_>, &Step) -> T,
+    ) -> T {
         let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
         if self.wanted.swap(false, Ordering::AcqRel) {
             self.keep(data.clone());
         }
         let data = &mut *data;
         let step = table.rule.begin(&mut data.progress, samples);
-        let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
-        let (mut sum, mut other) = (vec![0.0; longest], vec![0.0; longest]);
-        let mut packed = Vec::new();
-        let mut at = 0;
-        for block in &self.blocks {
-            let sum = &mut sum[..block.len];
-            if let Some((first, others)) = gradients.split_first_mut() {
-                first.next(sum, &mut packed)?;
-                for gradient in others {
-                    gradient.next(&mut other[..block.len], &mut packed)?;
-                    add(sum, &other[..block.len]);
-                }
-            }
-            let state = &mut data.state[at * table.slots..(at + block.len) * table.slots];
-            let values = &mut data.values[at..at + block.len];
-            table.rule.update(&step, values, state, sum);
-            at += block.len;
-        }
-        Ok(())
+        let all = Stretch {
+            blocks: &self.blocks,
+            values: &mut data.values,
+            state: &mut data.state,
+        };
+        change(all, &step)
     }
 
     /// Asks for a copy of the numbers as they are now; whoever comes first makes it: [`DensePiece::capture`] or
@@ -179,10 +190,89 @@ impl DensePiece {
     }
 }
 
-/// `sum += other`, element by element.
-fn add(sum: &mut [f32], other: &[f32]) {
-    for (sum, other) in sum.iter_mut().zip(other) {
-        *sum += *other;
+/// Values that one thread updates before others are worth waking.
+const LONG: usize = 1 << 17;
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Neighbouring blocks of a piece, with what belongs to them.
+struct Stretch<'a> {
+    blocks: &'a [Block],
+    values: &'a mut [f32],
+    state: &'a mut [f32],
+}
+
+impl Stretch<'_> {
+    /// Applies gradients in several threads; the result is the same for any number. A trainer's last push sets all
+    /// services to work, and the cores of trainers that wait are free; a new thread finds them.
+    fn share(self, table: &Table, step: &Step, gradients: &[Held]) {
+        let threads = (self.values.len() / LONG).clamp(1, cores());
+        let (all, each) = (self.blocks, self.blocks.len().div_ceil(threads).max(1));
+        std::thread::scope(|scope| {
+            let (mut rest, mut at) = (self, 0);
+            while rest.blocks.len() > each {
+                let (first, later) = rest.split(each, table.slots);
+                let before = &all[..at];
+                scope.spawn(move || first.apply_held(table, step, before, gradients));
+                (rest, at) = (later, at + each);
+            }
+            rest.apply_held(table, step, &all[..at], gradients);
+        });
+    }
+
+    fn apply_held(self, table: &Table, step: &Step, before: &[Block], gradients: &[Held]) {
+        let sources = gradients.iter().map(|held| Source::after(held, before));
+        let mut sources: Vec<Source<'_, Infallible>> = sources.collect();
+        let Ok(()) = self.apply(table, step, &mut sources);
+    }
+
+    fn apply<E>(
+        self,
+        table: &Table,
+        step: &Step,
+        gradients: &mut [Source<'_, E>],
+    ) -> Result<(), E> {
+        let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
+        let (mut sum, mut scratch) = (vec![0.0; longest], Vec::new());
+        let mut at = 0;
+        for block in self.blocks {
+            let sum = &mut sum[..block.len];
+            if let Some((first, others)) = gradients.split_first_mut() {
+                let mut filled = first.begin(sum, &mut scratch)?;
+                for gradient in others {
+                    filled = gradient.add(sum, filled, &mut scratch)?;
+                }
+            }
+            let state = &mut self.state[at * table.slots..(at + block.len) * table.slots];
+            let values = &mut self.values[at..at + block.len];
+            table.rule.update(step, values, state, sum);
+            at += block.len;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Stretch<'a> {
+    fn split(self, blocks: usize, slots: usize) -> (Stretch<'a>, Stretch<'a>) {
+        let (one, other) = self.blocks.split_at(blocks);
+        let len: usize = one.iter().map(|block| block.len).sum();
+        let (values, later_values) = self.values.split_at_mut(len);
+        let (state, later_state) = self.state.split_at_mut(len * slots);
+        let first = Stretch {
+            blocks: one,
+            values,
+            state,
+        };
+        let second = Stretch {
+            blocks: other,
+            values: later_values,
+            state: later_state,
+        };
+        (first, second)
     }
 }
 
@@ -207,5 +297,70 @@ impl RowCache {
             out[done..done + take].copy_from_slice(&self.values[col..col + take]);
             done += take;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::TableSpec;
+    use wire::shard::blocks_of;
+
+    /// A piece of a table that is long enough to be shared among threads, and two gradients for it.
+    fn piece() -> (Table, DensePiece, [Vec<f32>; 2]) {
+        let rule = optim::Rule {
+            method: optim::Method::Adam {
+                beta1: 0.9,
+                beta2: 0.999,
+                epsilon: 1e-8,
+            },
+            l2: 0.01,
+            ..optim::Rule::sgd(0.05)
+        };
+        let initial = optim::Initial {
+            distribution: optim::Distribution::Normal {
+                mean: 0.0,
+                std: 1.0,
+            },
+            seed: 3,
+        };
+        let spec = TableSpec {
+            name: "w".to_owned(),
+            rows: 9001,
+            cols: 101,
+            sparse: false,
+            rule: serde_json::to_string(&rule).unwrap(),
+            initial: serde_json::to_string(&initial).unwrap(),
+            values: None,
+        };
+        let table = Table::new(&spec).unwrap();
+        let blocks: Vec<Block> = blocks_of(spec.hash(), spec.len(), 1, 2).collect();
+        let len = blocks.iter().map(|block| block.len).sum::<usize>();
+        assert!(len > 3 * LONG);
+        let gradient = |by: usize| (0..len).map(|i| (i % by) as f32 - 3.0).collect();
+        let piece = DensePiece::new(&table, blocks, Numbers::Own(vec![0.0; len]));
+        (table, piece, [gradient(7), gradient(11)])
+    }
+
+    #[test]
+    fn threads_that_share_an_update_change_no_bit() {
+        let (table, shared, [first, second]) = piece();
+        let (_, alone, _) = piece();
+        for samples in [5, 6] {
+            let both = [Held::Whole(first.clone()), Held::Whole(second.clone())];
+            shared.apply(&table, samples, &both);
+            let mut rest = second.as_slice();
+            let receive = Box::new(|block: &mut [f32]| {
+                let (own, later) = rest.split_at(block.len());
+                block.copy_from_slice(own);
+                rest = later;
+                Ok::<(), Infallible>(())
+            });
+            let Ok(()) = alone.apply_arriving(&table, samples, (&both[..1], 1), receive);
+        }
+        let bits = |numbers: &[f32]| numbers.iter().map(|n| n.to_bits()).collect::<Vec<_>>();
+        let (shared, alone) = (shared.read(), alone.read());
+        assert!(bits(&shared.values) == bits(&alone.values));
+        assert!(bits(&shared.state) == bits(&alone.state));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use wire::gaps;
+use wire::shard::Block;
 use wire::shared::Region;
 
 /// A gradient that waits for the others.
@@ -39,52 +40,98 @@ pub enum Source<'a, E> {
 }
 
 /// How far an outbox has been read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cursor {
     values: usize,
     blocks: usize,
 }
 
 impl<'a, E> Source<'a, E> {
-    /// From the beginning of a gradient that waits.
-    pub fn of(held: &'a Held) -> Self {
+    /// From the block on that comes after `before`.
+    pub fn after(held: &'a Held, before: &[Block]) -> Self {
+        let passed = || before.iter().map(|block| block.len).sum();
         match held {
-            Held::Whole(values) => Self::Held(values),
-            Held::Placed(placed) => Self::Placed(placed, Cursor::default()),
+            Held::Whole(values) => Self::Held(&values[passed()..]),
+            Held::Placed(placed) => {
+                let values = match &placed.masks {
+                    None => passed(),
+                    Some(masks) => {
+                        let packed = masks.iter().zip(before);
+                        packed.map(|(mask, block)| count(*mask, block.len)).sum()
+                    }
+                };
+                let blocks = before.len();
+                Self::Placed(placed, Cursor { values, blocks })
+            }
         }
     }
 
-    /// Puts the next block into `block`.
-    pub fn next(&mut self, block: &mut [f32], packed: &mut Vec<f32>) -> Result<(), E> {
+    /// Puts the next block into `sum`; answers which of its parts (see [`gaps`]) may differ from zero.
+    pub fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
-            Self::Held(values) => {
-                let (own, rest) = values.split_at(block.len());
-                block.copy_from_slice(own);
-                *values = rest;
+            Self::Held(values) => sum.copy_from_slice(take(values, sum.len())),
+            Self::Placed(placed, cursor) => {
+                let Some(mask) = placed.next(cursor, sum.len(), scratch) else {
+                    sum.copy_from_slice(scratch);
+                    return Ok(u64::MAX);
+                };
+                gaps::unpack(scratch, mask, sum);
+                return Ok(mask);
             }
-            Self::Placed(placed, cursor) => placed.read(cursor, block, packed),
-            Self::Arriving(receive) => receive(block)?,
+            Self::Arriving(receive) => receive(sum)?,
         }
-        Ok(())
+        Ok(u64::MAX)
+    }
+
+    /// Adds the next block to `sum`, of which the parts `filled` may differ from zero; answers which may then.
+    pub fn add(&mut self, sum: &mut [f32], filled: u64, scratch: &mut Vec<f32>) -> Result<u64, E> {
+        match self {
+            Self::Held(values) => add(sum, take(values, sum.len())),
+            Self::Placed(placed, cursor) => {
+                if let Some(mask) = placed.next(cursor, sum.len(), scratch) {
+                    return Ok(gaps::add(scratch, mask, sum, filled));
+                }
+                add(sum, scratch);
+            }
+            Self::Arriving(receive) => {
+                scratch.resize(sum.len(), 0.0);
+                receive(scratch)?;
+                add(sum, scratch);
+            }
+        }
+        Ok(u64::MAX)
     }
 }
 
 impl Placed {
-    fn read(&self, cursor: &mut Cursor, block: &mut [f32], packed: &mut Vec<f32>) {
-        let at = self.at + cursor.values;
+    /// Copies what there is of the next block of `len` values, and answers its mask if it has gaps.
+    fn next(&self, cursor: &mut Cursor, len: usize, out: &mut Vec<f32>) -> Option<u64> {
         let mask = self.masks.as_ref().map(|masks| masks[cursor.blocks]);
-        cursor.blocks += 1;
-        let Some(mask) = mask else {
-            self.outbox.read(at, block);
-            cursor.values += block.len();
-            return;
-        };
-        let count = gaps::count(mask, block.len()).expect("masks are checked when they arrive");
-        packed.resize(count, 0.0);
-        self.outbox.read(at, packed);
-        gaps::unpack(packed, mask, block);
+        let count = mask.map_or(len, |mask| count(mask, len));
+        out.resize(count, 0.0);
+        self.outbox.read(self.at + cursor.values, out);
         cursor.values += count;
+        cursor.blocks += 1;
+        mask
     }
+}
+
+/// Takes the next values.
+fn take<'a>(values: &mut &'a [f32], len: usize) -> &'a [f32] {
+    let (own, rest) = values.split_at(len);
+    *values = rest;
+    own
+}
+
+/// `sum += other`, element by element.
+fn add(sum: &mut [f32], other: &[f32]) {
+    for (sum, other) in sum.iter_mut().zip(other) {
+        *sum += *other;
+    }
+}
+
+fn count(mask: u64, len: usize) -> usize {
+    gaps::count(mask, len).expect("masks are checked when they arrive")
 }
 
 #[cfg(test)]
@@ -92,12 +139,20 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn read_all(held: &Held, lens: &[usize]) -> Vec<f32> {
-        let mut source = Source::<Infallible>::of(held);
+    /// The values from block number `from` on.
+    fn read(held: &Held, lens: &[usize], from: usize) -> Vec<f32> {
+        let block = |len: &usize| Block {
+            index: 0,
+            start: 0,
+            len: *len,
+        };
+        let before: Vec<Block> = lens[..from].iter().map(block).collect();
+        let mut source = Source::<Infallible>::after(held, &before);
         let mut all = Vec::new();
-        for len in lens {
+        for len in &lens[from..] {
             let mut block = vec![9.0; *len];
-            source.next(&mut block, &mut Vec::new()).unwrap();
+            let Ok(filled) = source.begin(&mut block, &mut Vec::new());
+            assert_eq!(gaps::mask(&block) & !filled, 0);
             all.extend(block);
         }
         all
@@ -128,8 +183,19 @@ mod tests {
             at: 160,
             masks: Some(masks),
         };
-        assert_eq!(read_all(&Held::Placed(whole), &lens), values);
-        assert_eq!(read_all(&Held::Placed(gaps), &lens), values);
-        assert_eq!(read_all(&Held::Whole(values.clone()), &lens), values);
+        for held in [
+            Held::Placed(whole),
+            Held::Placed(gaps),
+            Held::Whole(values.clone()),
+        ] {
+            assert_eq!(read(&held, &lens, 0), values);
+            assert_eq!(read(&held, &lens, 1), values[64..]);
+            assert!(read(&held, &lens, 3).is_empty());
+            let mut sum = vec![1.0; 64];
+            let mut source = Source::<Infallible>::after(&held, &[]);
+            let Ok(_) = source.add(&mut sum, u64::MAX, &mut Vec::new());
+            assert_eq!(sum[5], 2.5);
+            assert_eq!(sum.iter().filter(|value| **value == 1.0).count(), 63);
+        }
     }
 }

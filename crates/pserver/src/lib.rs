@@ -12,7 +12,7 @@
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one epoch.
 //! - [`snapshot`], `saving`: tables to disk and back.
-//! - `host`, `opening`, `connection`, `data`: what connections share and say. `cores`: where their threads run.
+//! - `host`, `opening`, `connection`, `data`: what connections share and say.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
 //! - [`mod@bench`]: how fast it is.
 //!
@@ -26,7 +26,6 @@
 pub mod barrier;
 pub mod bench;
 mod connection;
-mod cores;
 mod data;
 pub mod dense;
 pub mod gradient;

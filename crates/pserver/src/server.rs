@@ -62,8 +62,6 @@ pub struct Config {
     pub log_period: u64,
     /// Also listen on unix sockets, for trainers on the same host.
     pub local_sockets: bool,
-    /// Give each service of the job a core; for servers that share one host.
-    pub spread: bool,
 }
 
 /// Why a server cannot start.

@@ -5,12 +5,11 @@
 
 use crate::barrier::{Admission, Apply, Barrier, Event};
 use crate::dense::DensePiece;
-use crate::gradient::{Held, Source};
+use crate::gradient::{Held, Receive};
 use crate::metrics::Metrics;
 use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::Progress;
-use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -75,6 +74,14 @@ pub enum Staged {
     Dense(Held),
     /// Gradients of rows.
     Rows(RowPush),
+}
+
+/// The push that a table waited for.
+pub enum Last<'a, E> {
+    /// It is here.
+    Held(Held),
+    /// It arrives while the others are summed.
+    Arriving(Receive<'a, E>),
 }
 
 /// What is asked of the rest of the server when something is complete.
@@ -255,27 +262,34 @@ impl Service {
         })
     }
 
-    /// Applies a dense table while its last push arrives.
-    pub fn apply_arriving<E>(
+    /// Applies a dense table with its last push.
+    pub fn apply_last<E>(
         &self,
         tables: &[Table],
         (trainer, apply): (usize, &Apply),
         report: (&Metrics, &dyn Listener),
-        arriving: Source<'_, E>,
+        last: Last<'_, E>,
     ) -> Result<(), E> {
         let Piece::Dense(piece) = &self.pieces[apply.table] else {
             return Ok(());
         };
         let others = apply.contributors.iter().filter(|t| **t != trainer);
         let before = others.clone().filter(|t| **t < trainer).count();
-        let pushes: Vec<Held> = others
+        let mut pushes: Vec<Held> = others
             .clone()
             .map(|t| self.take_dense(*t, apply.table, piece))
             .collect();
-        let mut gradients: Vec<_> = pushes.iter().map(Source::of).collect();
-        gradients.insert(before, arriving);
-        piece.apply(&tables[apply.table], apply.samples, &mut gradients)?;
-        drop(gradients);
+        let table = &tables[apply.table];
+        match last {
+            Last::Held(held) => {
+                pushes.insert(before, held);
+                piece.apply(table, apply.samples, &pushes);
+                pushes.remove(before);
+            }
+            Last::Arriving(receive) => {
+                piece.apply_arriving(table, apply.samples, (&pushes, before), receive)?;
+            }
+        }
         for (other, push) in others.zip(pushes) {
             *self.place(*other, apply.table) = Staged::Dense(push);
         }
@@ -469,9 +483,7 @@ impl Service {
                     .iter()
                     .map(|t| self.take_dense(*t, apply.table, piece))
                     .collect();
-                let mut gradients: Vec<_> = pushes.iter().map(Source::of).collect();
-                let Ok(()) = piece.apply::<Infallible>(table, apply.samples, &mut gradients);
-                drop(gradients);
+                piece.apply(table, apply.samples, &pushes);
                 for (trainer, push) in apply.contributors.iter().zip(pushes) {
                     *self.place(*trainer, apply.table) = Staged::Dense(push);
                 }

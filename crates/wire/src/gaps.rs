@@ -46,6 +46,29 @@ pub fn pack(block: &[f32], mask: u64, out: &mut Vec<f32>) {
     }
 }
 
+/// Adds the parts that its mask names to a block of which the parts `filled` differ from zero; answers which do then.
+/// The sum is that of whole blocks, bit for bit: a negative zero plus the zero of a gap is a positive one.
+pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64 {
+    let size = part(block.len());
+    let mut rest = mask | filled;
+    while rest != 0 {
+        let at = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        let end = ((at + 1) * size).min(block.len());
+        let sum = &mut block[at * size..end];
+        if mask >> at & 1 == 0 {
+            sum.iter_mut().for_each(|value| *value += 0.0);
+            continue;
+        }
+        let (own, later) = packed.split_at(sum.len());
+        sum.iter_mut()
+            .zip(own)
+            .for_each(|(sum, value)| *sum += *value);
+        packed = later;
+    }
+    mask | filled
+}
+
 /// Puts a block together from the parts that its mask names: as many values as [`count`] says.
 pub fn unpack(mut packed: &[f32], mask: u64, block: &mut [f32]) {
     let size = part(block.len());
@@ -83,6 +106,26 @@ mod tests {
             unpack(&packed, mask, &mut back);
             let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&block), bits(&back));
+        }
+
+        #[test]
+        fn a_sum_of_parts_is_that_of_whole_blocks(
+            len in 1_usize..300,
+            filled in prop::collection::vec((0_usize..300, 0_u8..2, -2_i8..3), 0..20),
+        ) {
+            let mut blocks = [vec![0.0_f32; len], vec![0.0_f32; len]];
+            for (at, which, value) in filled.into_iter().filter(|(at, ..)| *at < len) {
+                blocks[which as usize][at] = if value == 2 { -0.0 } else { f32::from(value) };
+            }
+            let [first, second] = &blocks;
+            let whole: Vec<f32> = first.iter().zip(second).map(|(a, b)| a + b).collect();
+            let mut sum = first.clone();
+            let mut packed = Vec::new();
+            pack(second, mask(second), &mut packed);
+            let filled = add(&packed, mask(second), &mut sum, mask(first));
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&sum), bits(&whole));
+            prop_assert_eq!(filled, mask(first) | mask(second));
         }
     }
 

@@ -137,7 +137,6 @@ fn config(flags: &Flags) -> anyhow::Result<Config> {
         stall: Duration::from_secs(3600),
         log_period: u64::from(count("log_period_server")?),
         local_sockets: true,
-        spread: flags.bool("spread_services"),
     })
 }
 

@@ -216,7 +216,6 @@ impl Plan {
             format!("--pservers={}", self.server_list(ports)),
             format!("--server_id={node}"),
             format!("--snapshot_dir={}", self.snapshots().display()),
-            "--spread_services=1".to_owned(),
             format!("--comment={COMMENT}"),
             format!("--status_port={}", own.pserver_status),
         ];

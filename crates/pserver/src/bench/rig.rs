@@ -153,7 +153,6 @@ fn start_server(
             stall: Duration::from_secs(600),
             log_period: 0,
             local_sockets: transport == Transport::Unix,
-            spread: false,
         };
         match Server::start(config, Arc::new(|_, _| {})) {
             Ok(server) => return Ok((server, port)),

@@ -2,9 +2,9 @@
 
 use super::{Line, Stop};
 use crate::dense::DensePiece;
-use crate::gradient::{Held, Placed, Source};
+use crate::gradient::{Held, Placed};
 use crate::host::RunListener;
-use crate::service::{Listener, Piece, Staged, invalid};
+use crate::service::{Last, Listener, Piece, Staged, invalid};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wire::channel::ChannelError;
@@ -72,19 +72,15 @@ impl Line<'_> {
         self.host.metrics.bytes_in.add(4 * count as u64);
         match self.begin_push(hot)? {
             Some(apply) => {
-                let held = Held::Placed(placed);
                 let listener = RunListener {
                     host: self.host,
                     run: self.run,
                 };
                 let report: (_, &dyn Listener) = (&*self.host.metrics, &listener);
+                let last = Last::<Stop>::Held(Held::Placed(placed));
                 let what = (self.trainer, &apply);
-                self.service.apply_arriving(
-                    &self.run.tables,
-                    what,
-                    report,
-                    Source::<Stop>::of(&held),
-                )
+                self.service
+                    .apply_last(&self.run.tables, what, report, last)
             }
             None => {
                 self.end_push(hot.table, Staged::Dense(Held::Placed(placed)));
@@ -118,12 +114,12 @@ impl Line<'_> {
                 run: self.run,
             };
             let report: (_, &dyn Listener) = (&*self.host.metrics, &listener);
-            let (what, source) = (
+            let (what, last) = (
                 (self.trainer, &apply),
-                Source::Arriving(Box::new(&mut receive)),
+                Last::Arriving(Box::new(&mut receive)),
             );
             self.service
-                .apply_arriving(&self.run.tables, what, report, source)?;
+                .apply_last(&self.run.tables, what, report, last)?;
             self.values = packed;
             return Ok(());
         }

@@ -5,7 +5,6 @@ mod dense;
 use self::dense::Outbox;
 use crate::barrier::Apply;
 use crate::connection::unexpected;
-use crate::cores;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
 use crate::service::{Piece, Service, Staged, invalid};
@@ -72,11 +71,6 @@ pub(crate) fn serve(
         );
         return Ok(());
     };
-    if host.config.spread {
-        let number = run.place.server * run.place.topology.ports_of_server() + port as u32;
-        // A system that does not allow it loses some speed.
-        let _ = cores::settle(number);
-    }
     let mut line = Line {
         host,
         run,

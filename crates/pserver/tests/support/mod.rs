@@ -138,7 +138,6 @@ impl Job {
             stall: Duration::from_secs(60),
             log_period: 0,
             local_sockets: self.local_sockets,
-            spread: self.local_sockets,
         }
     }
 
