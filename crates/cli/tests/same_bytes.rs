@@ -222,6 +222,67 @@ fn tables_that_no_trainer_holds_are_saved_and_loaded_by_servers() {
 }
 
 #[test]
+fn a_test_reads_the_tables_that_servers_saved() {
+    let folder = Folder::with_demo(600);
+    let untested = ("else 'data/test.list'", "else None");
+    // Decay that is due when a row was not touched for a while, and averages, are part of what is tested.
+    let average = (
+        "learning_method=",
+        "model_average=ModelAverage(average_window=0.5),\n    learning_method=",
+    );
+    folder.vary(EMB, "held.py", &[ADAGRAD, BY_ROW, average]);
+    folder.vary(EMB, "rows.py", &[ADAGRAD, BY_ROW, average, untested]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=2"]));
+    std::fs::rename(folder.path("job/output/pass-00001"), folder.path("whole")).unwrap();
+    let unheld = "--loadsave_parameters_in_pserver=1";
+    succeeded(&folder.nodes(2, "rows.py", &["--passes=2", "--servers=3", "--", unheld]));
+    let saved = folder.path("job/output/pass-00001");
+    assert!(!saved.join("___embedding_0__.w0").exists());
+
+    let test = |from: &std::path::Path| {
+        let from = format!("--init_model_path={}", from.display());
+        let config = "--config=quick_start/held.py";
+        folder.canoe_in("job", &["train", config, "--job=test", &from])
+    };
+    let result = |output: &std::process::Output| {
+        succeeded(output);
+        let said = common::said(output);
+        let line = said.lines().rfind(|line| line.contains("Test samples="));
+        let line = line.unwrap_or_else(|| panic!("no test in\n{said}"));
+        line[line.find("Test samples=").unwrap()..].to_owned()
+    };
+    let whole = result(&test(&folder.path("whole")));
+    assert_eq!(result(&test(&saved)), whole);
+
+    let shown = folder.canoe(&["model", "show", "job/output/pass-00001"]);
+    assert!(common::said(&shown).contains("___embedding_0__.w0: "));
+
+    let part = saved.join("pserver.0002");
+    let bytes = std::fs::read(&part).unwrap();
+    let told = |what: &str| {
+        let said = common::failed(&test(&saved));
+        assert!(said.contains("pserver.0") && said.contains(what), "{said}");
+    };
+    std::fs::write(&part, &bytes[..bytes.len() - 40]).unwrap();
+    told("too early");
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    std::fs::write(&part, flipped).unwrap();
+    told("checksum");
+    std::fs::write(&part, b"something else entirely").unwrap();
+    told("not saved by a server");
+    std::fs::remove_file(&part).unwrap();
+    told("or later ones");
+    let load = format!("--init_model_path={}", saved.display());
+    let refused = folder.nodes(2, "rows.py", &["--passes=1", &load, "--", unheld]);
+    assert!(common::failed(&refused).contains("or later ones"));
+    std::fs::write(&part, &bytes).unwrap();
+    std::fs::remove_file(saved.join("pserver.0001")).unwrap();
+    told("lacks pserver.0001");
+}
+
+#[test]
 fn trainers_that_meet_every_few_batches_are_reproducible_and_learn() {
     let folder = Folder::with_demo(1200);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));

@@ -1,7 +1,7 @@
 //! What all connections of a server share: members, the present run, snapshots, metrics, the log.
 
 use crate::members::{Effect, Members, Millis};
-use crate::metrics::{Gauges, Metrics, TableSize};
+use crate::metrics::{Gauges, Heat, Metrics, TableSize};
 use crate::run::Run;
 use crate::server::{Config, Level, Log};
 use crate::service::{Listener, Piece};
@@ -16,9 +16,6 @@ use wire::message::{Code, Hello, Refusal};
 use wire::recovery::{Boundary, Phase, Report};
 use wire::stream::Stopper;
 use wire::{Epoch, Status, Step, TrainerId};
-
-/// Busiest shards that the metrics show.
-const HOTTEST: usize = 16;
 
 /// The shared state of a server.
 pub(crate) struct Host {
@@ -331,8 +328,8 @@ impl Host {
         let Some(run) = self.run() else {
             return gauges;
         };
-        let mut heat = Vec::new();
         for (at, table) in run.tables.iter().enumerate() {
+            let mut heat = Vec::new();
             let mut size = TableSize {
                 name: table.spec.name.clone(),
                 rows: 0,
@@ -354,13 +351,9 @@ impl Host {
                     Piece::Absent => {}
                 }
             }
+            gauges.heat.extend(Heat::of(&size.name, heat));
             gauges.tables.push(size);
         }
-        let total: u64 = heat.iter().map(|(_, count)| count).sum();
-        gauges.mean_heat = total as f64 / heat.len().max(1) as f64;
-        heat.sort_unstable_by_key(|(shard, count)| (std::cmp::Reverse(*count), *shard));
-        heat.truncate(HOTTEST);
-        gauges.hottest = heat;
         gauges
     }
 

@@ -117,10 +117,40 @@ pub struct Gauges {
     pub members: u64,
     /// Tables.
     pub tables: Vec<TableSize>,
+    /// How evenly the rows of sparse tables are used.
+    pub heat: Vec<Heat>,
+}
+
+/// Busiest shards of a table that the metrics show.
+const HOTTEST: usize = 16;
+
+/// How evenly the shards of a sparse table are used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    /// The table.
+    pub table: String,
+    /// Rows touched, mean over this server's shards.
+    pub mean: f64,
     /// The busiest logical shards: (shard, rows touched).
     pub hottest: Vec<(u32, u64)>,
-    /// Mean of rows touched over all shards.
-    pub mean_heat: f64,
+}
+
+impl Heat {
+    /// From rows touched of each shard; none for a table without shards here.
+    pub fn of(table: &str, mut shards: Vec<(u32, u64)>) -> Option<Self> {
+        if shards.is_empty() {
+            return None;
+        }
+        let total: u64 = shards.iter().map(|(_, count)| count).sum();
+        let mean = total as f64 / shards.len() as f64;
+        shards.sort_unstable_by_key(|(shard, count)| (std::cmp::Reverse(*count), *shard));
+        shards.truncate(HOTTEST);
+        Some(Self {
+            table: table.to_owned(),
+            mean,
+            hottest: shards,
+        })
+    }
 }
 
 impl Metrics {
@@ -233,12 +263,6 @@ impl Metrics {
                 "Age of the newest snapshot, -1 without one",
                 self.snapshot_age(gauges.now),
             ),
-            (
-                "shard_touched_rows_mean",
-                "gauge",
-                "Rows touched, mean over logical shards",
-                gauges.mean_heat,
-            ),
         ];
         for (name, kind, help, value) in counters {
             head(&mut out, name, kind, help);
@@ -267,20 +291,7 @@ impl Metrics {
                 table.bytes as f64,
             );
         }
-        head(
-            &mut out,
-            "shard_touched_rows_total",
-            "counter",
-            "Rows touched, of the busiest logical shards",
-        );
-        for (shard, heat) in &gauges.hottest {
-            line(
-                &mut out,
-                "shard_touched_rows_total",
-                &label("shard", &shard.to_string()),
-                *heat as f64,
-            );
-        }
+        encode_heat(&mut out, &gauges.heat);
         out
     }
 
@@ -305,6 +316,23 @@ impl Metrics {
     }
 }
 
+fn encode_heat(out: &mut String, heat: &[Heat]) {
+    let (mean, total) = ("shard_touched_rows_mean", "shard_touched_rows_total");
+    let text = "Rows touched, mean over the logical shards of a table";
+    head(out, mean, "gauge", text);
+    for heat in heat {
+        line(out, mean, &label("table", &heat.table), heat.mean);
+    }
+    let text = "Rows touched, of the busiest logical shards of a table";
+    head(out, total, "counter", text);
+    for heat in heat {
+        for (shard, count) in &heat.hottest {
+            let labels = labels(&[("table", &heat.table), ("shard", &shard.to_string())]);
+            line(out, total, &labels, *count as f64);
+        }
+    }
+}
+
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     // Writing to a string cannot fail.
     let _ = write!(
@@ -318,11 +346,19 @@ fn line(out: &mut String, name: &str, labels: &str, value: f64) {
 }
 
 fn label(name: &str, value: &str) -> String {
-    let escaped = value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
-    format!("{{{name}=\"{escaped}\"}}")
+    labels(&[(name, value)])
+}
+
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let escaped = |value: &str| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        value.replace('\n', "\\n")
+    };
+    let pairs = pairs.iter();
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect();
+    format!("{{{}}}", pairs.join(","))
 }
 
 #[cfg(test)]
@@ -339,14 +375,28 @@ mod tests {
             bytes: 9,
             sparse: true,
         };
+        let heat = |name| Heat::of(name, vec![(3, 1), (5, 7)]);
         let gauges = Gauges {
             tables: vec![table],
+            heat: ["a\"b", "c"].into_iter().filter_map(heat).collect(),
             ..Gauges::default()
         };
         let text = metrics.encode(&gauges);
         assert!(text.contains("\ncanoe_pserver_pushes_total 3\n"));
         assert!(text.contains("canoe_pserver_table_rows{table=\"a\\\"b\"} 2\n"));
         assert!(text.contains("canoe_pserver_snapshot_age_seconds -1\n"));
+        let shard = "canoe_pserver_shard_touched_rows_total{table=\"a\\\"b\",shard=\"5\"} 7\n";
+        assert!(text.contains(shard), "{text}");
+        assert!(text.contains("canoe_pserver_shard_touched_rows_mean{table=\"c\"} 4\n"));
+        // Two tables have shards of the same numbers: still every line stands for one thing.
+        let names = text
+            .lines()
+            .filter_map(|line| Some(line.rsplit_once(' ')?.0));
+        let mut names: Vec<&str> = names.filter(|name| !name.starts_with('#')).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
         let helps = text.lines().filter(|l| l.starts_with("# HELP")).count();
         let types = text.lines().filter(|l| l.starts_with("# TYPE")).count();
         assert_eq!(helps, types);

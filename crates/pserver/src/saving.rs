@@ -181,8 +181,24 @@ fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
             directory.display()
         )));
     }
-    for path in &files {
-        read_file(path, &mut |reader| each(run, reader, |_, _, _, _| Ok(()))).map_err(unable)?;
+    for (number, path) in files.iter().enumerate() {
+        let part = format!("pserver.{number:04}");
+        if !path.ends_with(&part) {
+            return Err(lacks(directory, &part));
+        }
+        let mut whole = true;
+        read_file(path, &mut |reader| {
+            each(run, reader, |_, shard, _, _| {
+                // Shard s was on service s mod services.
+                whole &= shard as usize % files.len() == number;
+                Ok(())
+            })
+        })
+        .map_err(unable)?;
+        if !whole {
+            let part = format!("pserver.{:04} or later ones", files.len());
+            return Err(lacks(directory, &part));
+        }
     }
     (0..run.tables.len())
         .for_each(|table| run.sparse_pieces(table).for_each(|piece| piece.clear()));
@@ -252,6 +268,14 @@ fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Without the files of one server its rows would start anew, and nobody would know.
+fn lacks(directory: &Path, part: &str) -> Refusal {
+    refused(format!(
+        "{} lacks {part}: the files of all servers that saved are needed",
+        directory.display()
+    ))
 }
 
 fn present(host: &Host) -> Result<Arc<Run>, Refusal> {

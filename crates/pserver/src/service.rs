@@ -220,11 +220,10 @@ impl Service {
                 .checked_sub(begun.elapsed())
                 .filter(|rest| !rest.is_zero())
             else {
-                let text = format!(
-                    "waited {} s for trainers {:?}",
-                    limit.as_secs(),
-                    state.barrier.waits_for()
-                );
+                let trainers = state.barrier.waits_for();
+                let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
+                let (seconds, list) = (limit.as_secs(), list.join(", "));
+                let text = format!("waited {seconds} s for trainer {list}");
                 return Err(Refusal {
                     code: Code::Interrupted,
                     text,

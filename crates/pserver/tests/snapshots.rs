@@ -170,6 +170,62 @@ fn only_the_newest_snapshots_are_kept() {
     assert!((2..=6).contains(&steps), "{steps} snapshots are kept");
 }
 
+fn on_servers(servers: u32) -> Job {
+    Job {
+        servers,
+        snapshot_every: 3,
+        ..Job::new(&[60, 60])
+    }
+}
+
+/// Names of all files of one server.
+fn files_of(directory: &Path, server: u32) -> Vec<PathBuf> {
+    let steps = std::fs::read_dir(directory).unwrap();
+    let files = steps.flat_map(|step| std::fs::read_dir(step.unwrap().path()).unwrap());
+    let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    let prefix = format!("server-{server:04}.");
+    paths.retain(|path| {
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with(&prefix)
+    });
+    paths
+}
+
+#[test]
+fn files_of_servers_that_are_gone_are_deleted_when_there_are_newer_snapshots() {
+    let root = tempfile::tempdir().unwrap();
+    train_until(&on_servers(3), root.path(), 7);
+    // Left by a life that got further on one server, and by another job.
+    let late = root.path().join("step-000000000009");
+    std::fs::create_dir_all(&late).unwrap();
+    let six = root.path().join("step-000000000006");
+    std::fs::copy(
+        six.join("server-0002.port-00.part"),
+        late.join("server-0002.port-00.part"),
+    )
+    .unwrap();
+    let text = std::fs::read_to_string(six.join("server-0002.json")).unwrap();
+    let mut foreign: serde_json::Value = serde_json::from_str(&text).unwrap();
+    foreign["job"] = "another".into();
+    std::fs::create_dir_all(root.path().join("step-000000000001")).unwrap();
+    let foreign_file = root.path().join("step-000000000001/server-0007.json");
+    std::fs::write(&foreign_file, foreign.to_string()).unwrap();
+
+    // The present servers are killed before they have a snapshot of their own: the old one is still whole.
+    train_until(&on_servers(2), root.path(), 8);
+    assert!(six.join("server-0002.json").exists());
+    train_until(&on_servers(2), root.path(), 40);
+    assert_eq!(files_of(root.path(), 2), Vec::<PathBuf>::new());
+    assert!(!six.exists());
+    assert!(foreign_file.exists());
+
+    let (model, lines) = train_on(&on_servers(3), root.path());
+    assert!(said(&lines, "from the snapshot of step"), "{lines:?}");
+    same(&model, &on_servers(3).local());
+}
+
 #[test]
 fn servers_save_and_load_sparse_tables_of_any_topology() {
     let root = tempfile::tempdir().unwrap();

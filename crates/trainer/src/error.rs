@@ -6,6 +6,7 @@ use crate::data::DataError;
 use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::PassDirectoryError;
 use crate::rules::RuleError;
+use crate::saved_rows::SavedRowsError;
 use crate::state_file::StateFileError;
 use crate::updater::UpdateError;
 
@@ -50,6 +51,9 @@ pub enum TrainError {
     /// Optimizer state cannot be read or written.
     #[error(transparent)]
     State(#[from] StateFileError),
+    /// Tables that servers saved cannot be read.
+    #[error(transparent)]
+    SavedRows(#[from] SavedRowsError),
     /// A parameter file cannot be read.
     #[error(transparent)]
     Parameter(#[from] ParameterFileError),

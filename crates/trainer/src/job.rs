@@ -166,7 +166,7 @@ fn check_unheld(settings: &Settings, network: &Network, tests: bool) -> Result<(
         && network.parameters().iter().any(|p| p.by_row);
     if tests && unheld {
         return Err(TrainError::Configuration(
-            "names test data, but with --loadsave_parameters_in_pserver no trainer holds the tables to test with; leave test_list out",
+            "names test data, but with --loadsave_parameters_in_pserver no trainer holds the tables to test with; leave test_list out and test the saved passes with --job=test",
         ));
     }
     Ok(())

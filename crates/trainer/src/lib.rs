@@ -11,7 +11,7 @@
 //! - [`data`]: samples from data providers and native readers, in an order that only the seed decides.
 //! - [`updater`]: gradients to new values; [`rules`] and [`loading`] say how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
-//! - [`models`], [`testing`], [`gather`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`model`]: a finished model seen from outside.
 //! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   says, in v1's words.
@@ -40,9 +40,11 @@ pub mod pass_directory;
 pub mod predict;
 pub mod report;
 pub mod rules;
+pub mod saved_rows;
 pub mod saving;
 pub mod settings;
 pub mod state_file;
+pub mod tested;
 pub mod testing;
 pub mod timing;
 pub mod train;

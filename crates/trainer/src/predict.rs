@@ -4,16 +4,17 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use nn::{LayerView, Network, Parameters, Pass};
+use nn::{LayerView, Network, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
+use crate::tested::ForBatch;
 use nn::number::general;
 
 /// Runs over all test data and writes `DIR/rank-00000` (the number is the trainer's); answers the file's path.
 pub fn write(
     network: &mut Network,
-    parameters: &Parameters,
+    parameters: &mut dyn ForBatch,
     source: &mut Source,
     outputs: &[String],
     directory: &Path,
@@ -29,6 +30,7 @@ pub fn write(
     let mut batch = 0;
     source.start_pass(0, 0);
     while let Some(data) = source.next_batch()? {
+        let parameters = parameters.for_batch(network, &data)?;
         network
             .forward(parameters, &data, Pass::Test)
             .map_err(|source| TrainError::Test { batch, source })?;

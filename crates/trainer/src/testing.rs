@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nn::{Evaluators, Network, Parameters, Pass};
+use nn::{Evaluators, Network, Pass};
 
 use crate::data::Source;
 use crate::error::TrainError;
@@ -11,6 +11,7 @@ use crate::inspect::Inspector;
 use crate::log::Level;
 use crate::meter::Meter;
 use crate::report::Report;
+use crate::tested::ForBatch;
 
 /// Test data and what is measured on it.
 pub struct Tester {
@@ -43,7 +44,7 @@ impl Tester {
     pub fn run(
         &mut self,
         network: &mut Network,
-        parameters: &Parameters,
+        parameters: &mut dyn ForBatch,
         inspector: &mut Inspector,
         report: &mut dyn Report,
     ) -> Result<Meter, TrainError> {
@@ -53,6 +54,7 @@ impl Tester {
         self.source.start_pass(0, 0);
         while let Some(data) = self.source.next_batch()? {
             let failed = |source| TrainError::Test { batch, source };
+            let parameters = parameters.for_batch(network, &data)?;
             let cost = network
                 .forward(parameters, &data, Pass::Test)
                 .map_err(failed)?;

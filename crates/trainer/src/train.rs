@@ -299,7 +299,7 @@ impl Trainer<'_> {
         let readable = self.updater.readable(&self.parameters)?;
         let parameters = readable.as_ref().unwrap_or(&self.parameters);
         let inspector = &mut self.inspector;
-        let meter = tester.run(&mut self.network, parameters, inspector, report)?;
+        let meter = tester.run(&mut self.network, &mut &*parameters, inspector, report)?;
         let line = meter.test_line(&tester.evaluators.line());
         report.line(Level::Info, "Tester.cpp:115", &line);
         let mut progress = figures(pass, batch, &meter, Duration::ZERO);

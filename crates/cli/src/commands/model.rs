@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use trainer::model::{self, Difference, ModelParameter};
+use trainer::saved_rows::SavedRows;
 
 use crate::exit::Exit;
 use crate::table::{Align, Table};
@@ -103,11 +104,22 @@ fn show(directory: &Path, output: Output) -> anyhow::Result<Exit> {
             print!("{table}");
         }
     }
+    tell_tables(directory, "")?;
     Ok(Exit::Success)
+}
+
+/// Says which tables lie in the files of servers; they may be larger than memory, and `--job=test` reads them.
+fn tell_tables(directory: &Path, consequence: &str) -> anyhow::Result<()> {
+    let saved = SavedRows::open(directory)?;
+    for (name, rows, cols) in saved.iter().flat_map(SavedRows::tables) {
+        eprintln!("{name}: {rows} rows of {cols}, saved by servers in pserver.NNNN{consequence}");
+    }
+    Ok(())
 }
 
 fn export(directory: &Path, file: &Path) -> anyhow::Result<Exit> {
     let model = model::read(directory)?;
+    tell_tables(directory, ": not exported")?;
     let part = file.with_extension("part");
     let write = match file.extension().and_then(|e| e.to_str()) {
         Some("safetensors") => write_safetensors,
@@ -184,6 +196,9 @@ fn npy_header([rows, cols]: [usize; 2]) -> Vec<u8> {
 
 fn diff(left: &Path, right: &Path, output: Output) -> anyhow::Result<Exit> {
     let told = model::diff(&model::read(left)?, &model::read(right)?);
+    for directory in [left, right] {
+        tell_tables(directory, ": not compared")?;
+    }
     let equal = told.iter().all(|(_, d)| *d == Difference::Equal);
     match output {
         Output::Json => {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The directory may be shared by all servers (then another number of servers can restore it) or private. Files
-//! appear by rename, after fsync. A snapshot without its manifest is garbage and is cleaned away.
+//! appear by rename, after fsync. A snapshot without its manifest is garbage and is cleaned away, and so are the files
+//! of servers that a job no longer has, once the present ones have newer snapshots ([`Store::sweep`]).
 
 use super::format::{FormatError, Header, PartReader, PartWriter};
 use serde::{Deserialize, Serialize};
@@ -241,6 +242,61 @@ impl Store {
         let path = self.step_directory(step).join(manifest_name(server));
         // If it cannot be renamed, the next attempt fails with the same, named cause.
         let _ = fs::rename(&path, path.with_extension("json.damaged"));
+    }
+
+    /// Deletes what earlier lives of the job left: this server's files of steps that are neither `kept` nor as new as
+    /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that the job no
+    /// longer has. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
+    /// until it is no longer.
+    pub fn sweep(&self, wanted: &Wanted, kept: &[Step], stable: Step) {
+        for step in self.steps() {
+            let past = step < stable && !kept.contains(&step);
+            // A step of the present servers: files of others in it are from before it was written again.
+            let own = self.manifest(step, wanted.server, wanted);
+            let ours = own.is_some_and(|own| own.topology == wanted.topology);
+            for server in self.servers(step) {
+                let orphan = wanted.server == 0 && server >= wanted.topology.servers;
+                let due = (past && server == wanted.server) || (orphan && (past || ours));
+                if due && self.belongs(step, server, &wanted.job) {
+                    self.remove(step, server);
+                }
+            }
+        }
+    }
+
+    /// Servers that have files of a step.
+    fn servers(&self, step: Step) -> Vec<u32> {
+        let entries = fs::read_dir(self.step_directory(step));
+        let names = entries.into_iter().flatten().flatten();
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let digits = name.strip_prefix("server-")?.split('.').next()?;
+            digits.parse().ok()
+        };
+        let mut servers: Vec<u32> = names.filter_map(number).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
+    /// Whether no file of a server says that it is another job's.
+    fn belongs(&self, step: Step, server: u32, job: &str) -> bool {
+        let directory = self.step_directory(step);
+        let manifest = fs::read(directory.join(manifest_name(server))).ok();
+        let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
+        if let Some(manifest) = manifest {
+            return manifest.job == job;
+        }
+        let prefix = format!("server-{server:04}.port-");
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let parts = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&prefix));
+        let mut jobs = parts.filter_map(|entry| {
+            let file = File::open(entry.path()).ok()?;
+            let length = file.metadata().ok()?.len();
+            let reader = PartReader::new(BufReader::new(file), length).ok()?;
+            Some(reader.header().job.clone())
+        });
+        jobs.all(|other| other == job)
     }
 
     /// Deletes this server's files of a step, manifest first.

@@ -285,7 +285,7 @@ fn seal(
     let wanted = run.wanted();
     let server = wanted.server;
     store.write_manifest(&Manifest {
-        job: wanted.job,
+        job: wanted.job.clone(),
         shapes: wanted.shapes,
         boundary: job.boundary.clone(),
         topology: wanted.topology,
@@ -299,6 +299,9 @@ fn seal(
     for step in expendable(&plan.have, plan.stable) {
         store.remove(step, server);
         plan.have.retain(|have| *have != step);
+    }
+    if let Some(stable) = plan.stable {
+        store.sweep(&wanted, &plan.have, stable);
     }
     Ok(())
 }

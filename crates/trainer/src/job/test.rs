@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use config::TrainerConfig;
-use nn::{Network, Parameters};
+use nn::Network;
 
 use super::parts::{inspector, network, test_source, tester};
-use super::{parameter_configs, save_dir};
+use super::save_dir;
 use crate::error::TrainError;
 use crate::gather::Gathering;
 use crate::inspect::Inspector;
-use crate::loading;
 use crate::log::Level;
 use crate::models;
 use crate::predict;
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::tested::Model;
 use crate::testing::Tester;
 
 /// Tests every model that was asked for.
@@ -31,20 +31,20 @@ pub(super) fn run(
     let mut tester = tester(config, settings, source, &inspector)?;
     let mut gathering = gathering(settings)?;
     for directory in models::to_test(&save_dir(config, settings), &settings.passes)? {
-        let parameters = load(&directory?, config, &network, settings, report)?;
+        let mut model = load(&directory?, config, &network, settings, report)?;
         if let Some(out) = &settings.passes.predict_output_dir {
             write_outputs(
                 config,
                 settings,
                 &mut network,
-                &parameters,
+                &mut model,
                 (&mut tester, out),
                 report,
             )?;
         } else {
             measure(
                 &mut network,
-                &parameters,
+                &mut model,
                 (&mut tester, &mut inspector),
                 report,
             )?;
@@ -81,22 +81,26 @@ fn load(
     network: &Network,
     settings: &Settings,
     report: &mut dyn Report,
-) -> Result<Parameters, TrainError> {
+) -> Result<Model, TrainError> {
     let text = format!("Loading parameters from {}", directory.display());
     report.line(Level::Info, "ParamUtil.cpp:60", &text);
-    let (configs, specs) = (parameter_configs(config), network.parameters());
-    let mut parameters = loading::draw(configs, specs, settings.seed);
-    loading::load(directory, specs, settings.passes.missing, &mut parameters)?;
-    Ok(parameters)
+    let (model, unlike) = Model::load(directory, config, network, settings)?;
+    for table in unlike {
+        let text = format!(
+            "table {table} was saved with another learning method; decay that was due and averages are left out"
+        );
+        report.line(Level::Warning, "ParamUtil.cpp:70", &text);
+    }
+    Ok(model)
 }
 
 fn measure(
     network: &mut Network,
-    parameters: &Parameters,
+    model: &mut Model,
     (tester, inspector): (&mut Tester, &mut Inspector),
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
-    let meter = tester.run(network, parameters, inspector, report)?;
+    let meter = tester.run(network, model, inspector, report)?;
     let text = meter.test_line(&tester.evaluators.line());
     report.line(Level::Info, "Tester.cpp:115", &text);
     Ok(())
@@ -106,14 +110,14 @@ fn write_outputs(
     config: &TrainerConfig,
     settings: &Settings,
     network: &mut Network,
-    parameters: &Parameters,
+    model: &mut Model,
     (tester, directory): (&mut Tester, &Path),
     report: &mut dyn Report,
 ) -> Result<(), TrainError> {
-    let model = config.model_config.as_ref();
-    let outputs = model.map_or(&[][..], |m| &m.output_layer_names);
+    let description = config.model_config.as_ref();
+    let outputs = description.map_or(&[][..], |m| &m.output_layer_names);
     let (source, trainer) = (&mut tester.source, settings.trainer);
-    let written = predict::write(network, parameters, source, outputs, directory, trainer)?;
+    let written = predict::write(network, model, source, outputs, directory, trainer)?;
     let text = format!("wrote {}", written.display());
     report.line(Level::Info, "Tester.cpp:200", &text);
     Ok(())
