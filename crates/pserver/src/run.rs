@@ -332,11 +332,11 @@ impl Run {
 /// The pieces of a port, with initial values. Values of dense tables lie in memory that trainers on this host can read,
 /// if nothing speaks against it.
 fn new_pieces(tables: &[Table], place: &Place, port: u32, shared: bool) -> Pieces {
-    let blocks: Vec<Vec<Block>> = tables
+    let blocks: Vec<Option<Vec<Block>>> = tables
         .iter()
         .map(|table| dense_blocks(table, place, port))
         .collect();
-    let len = |blocks: &Vec<Block>| blocks.iter().map(|block| block.len).sum::<usize>();
+    let len = |blocks: &Option<Vec<Block>>| blocks.iter().flatten().map(|block| block.len).sum();
     let lens: Vec<usize> = blocks.iter().map(len).collect();
     let memory = if shared { shared_numbers(&lens) } else { None };
     let (values, numbers) = match memory {
@@ -344,17 +344,9 @@ fn new_pieces(tables: &[Table], place: &Place, port: u32, shared: bool) -> Piece
         None => (None, lens.iter().map(|len| own_numbers(*len)).collect()),
     };
     let parts = tables.iter().zip(blocks).zip(numbers);
-    let all = parts.map(|((table, blocks), numbers)| match table.spec.sparse {
-        true => sparse_piece(table, place, port),
-        false
-            if place
-                .topology
-                .dense_service_at(place.server, port)
-                .is_some() =>
-        {
-            Piece::Dense(Arc::new(DensePiece::new(table, blocks, numbers)))
-        }
-        false => Piece::Absent,
+    let all = parts.map(|((table, blocks), numbers)| match blocks {
+        Some(blocks) => Piece::Dense(Arc::new(DensePiece::new(table, blocks, numbers))),
+        None => sparse_piece(table, place, port),
     });
     Pieces {
         all: all.collect(),
@@ -373,24 +365,19 @@ fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<Numbers>)> {
     Some((descriptor, parts.into_iter().map(Numbers::Shared).collect()))
 }
 
-/// The blocks of a dense table that a port holds; none of a sparse one.
-fn dense_blocks(table: &Table, place: &Place, port: u32) -> Vec<Block> {
+/// The blocks of a dense table that a port holds; none of a sparse table, nor on a port for sparse tables.
+fn dense_blocks(table: &Table, place: &Place, port: u32) -> Option<Vec<Block>> {
     let topology = &place.topology;
-    match topology.dense_service_at(place.server, port) {
-        Some(service) if !table.spec.sparse => blocks_of(
-            table.spec.hash(),
-            table.spec.len(),
-            service,
-            topology.dense_services(),
-        )
-        .collect(),
-        _ => Vec::new(),
-    }
+    let service = topology.dense_service_at(place.server, port);
+    let service = service.filter(|_| !table.spec.sparse)?;
+    let (hash, len) = (table.spec.hash(), table.spec.len());
+    Some(blocks_of(hash, len, service, topology.dense_services()).collect())
 }
 
 fn sparse_piece(table: &Table, place: &Place, port: u32) -> Piece {
     let topology = &place.topology;
-    match topology.sparse_service_at(place.server, port) {
+    let service = topology.sparse_service_at(place.server, port);
+    match service.filter(|_| table.spec.sparse) {
         Some(service) => Piece::Sparse(Arc::new(SparsePiece::new(
             table,
             service,

@@ -11,12 +11,17 @@ use std::time::{Duration, Instant};
 use support::{Cluster, Job, Model, Trainer, same};
 use wire::recovery::Phase;
 
+/// A trainer's thread, which ends with the model and the number of roll-backs, and how many batches it has done.
+type Started = (std::thread::JoinHandle<(Model, u32)>, Arc<AtomicU64>);
+
+/// What trainers end with.
+fn ended(trainers: Vec<Started>) -> Vec<(Model, u32)> {
+    let threads = trainers.into_iter();
+    threads.map(|(thread, _)| thread.join().unwrap()).collect()
+}
+
 /// Starts a trainer that tells how far it is.
-fn start(
-    job: &Job,
-    trainer: u32,
-    bases: &[u16],
-) -> (std::thread::JoinHandle<(Model, u32)>, Arc<AtomicU64>) {
+fn start(job: &Job, trainer: u32, bases: &[u16]) -> Started {
     let done = Arc::new(AtomicU64::new(0));
     let counter = done.clone();
     let (job, config) = (job.clone(), job.client_config(trainer, bases));
@@ -79,10 +84,7 @@ fn a_killed_server_is_replaced_and_the_model_is_the_same() {
         wait_for("batches", || trainers[0].1.load(Ordering::Relaxed) >= after);
         replace(&job, &mut cluster, kill, root.path());
     }
-    let results: Vec<_> = trainers
-        .into_iter()
-        .map(|(thread, _)| thread.join().unwrap())
-        .collect();
+    let results = ended(trainers);
     assert!(results[0].1 >= 1, "the trainers were rolled back");
     same(&results[0].0, &wanted);
 }
@@ -115,10 +117,7 @@ fn a_server_that_is_to_end_gets_a_snapshot_of_all_servers() {
     let before = batches();
     assert!(before < 390, "the job must still run");
     replace(&job, &mut cluster, 1, root.path());
-    let results: Vec<_> = trainers
-        .into_iter()
-        .map(|(thread, _)| thread.join().unwrap())
-        .collect();
+    let results = ended(trainers);
     same(&results[0].0, &wanted);
     assert!(results[0].1 >= 1, "the trainers were rolled back");
 }
@@ -140,9 +139,7 @@ fn an_order_is_heeded_in_asynchronous_training_too() {
     ending.want_snapshot();
     let wish = ending.report().wanted.unwrap();
     wait_for("the snapshot", || ending.stable() >= Some(wish));
-    for (thread, _) in trainers {
-        thread.join().unwrap();
-    }
+    ended(trainers);
 }
 
 #[test]
@@ -158,10 +155,7 @@ fn a_server_lost_before_the_first_snapshot_starts_over() {
     let trainers: Vec<_> = (0..2).map(|t| start(&job, t, &cluster.bases)).collect();
     wait_for("batches", || trainers[0].1.load(Ordering::Relaxed) >= 5);
     replace(&job, &mut cluster, 1, root.path());
-    let results: Vec<_> = trainers
-        .into_iter()
-        .map(|(thread, _)| thread.join().unwrap())
-        .collect();
+    let results = ended(trainers);
     same(&results[0].0, &wanted);
 }
 
@@ -224,10 +218,7 @@ fn cut_connections_at_any_moment_change_nothing() {
         std::thread::sleep(Duration::from_micros(support::noise(&[round]) % 5000));
         relay.cut();
     }
-    let results: Vec<_> = trainers
-        .into_iter()
-        .map(|(thread, _)| thread.join().unwrap())
-        .collect();
+    let results = ended(trainers);
     same(&results[0].0, &wanted);
 }
 

@@ -199,10 +199,11 @@ fn path(request: &[u8]) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn get(port: u16, path: &str) -> String {
+    /// What a page of this host answers.
+    pub fn get(port: u16, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut answer = String::new();

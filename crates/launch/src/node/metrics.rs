@@ -105,18 +105,10 @@ fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
     use std::net::TcpListener;
 
+    use super::super::health::tests::get;
     use super::*;
-
-    fn get(port: u16, path: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
 
     #[test]
     fn all_processes_at_one_address() {

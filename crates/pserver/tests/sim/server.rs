@@ -1,6 +1,8 @@
 //! A simulated server: the real members and barrier, integers for tables, a map for the disk.
 
-use super::{Message, Outbox, Plan, SILENCE, Time, initial};
+use super::message::{Message, Outbox};
+use super::plan::{Plan, initial};
+use super::{SILENCE, Time};
 use pserver::barrier::{Admission, Apply, Barrier, Event};
 use pserver::members::{Effect, Members};
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! A simulated trainer: joins, opens, trains and joins again by the rules of `wire::client`.
 
-use super::{HEARTBEAT, JOIN, Message, Outbox, PATIENCE, Plan, SILENCE, Time};
+use super::message::{Message, Outbox};
+use super::{HEARTBEAT, JOIN, PATIENCE, Plan, SILENCE, Time};
 use wire::order::{self, Orders};
 use wire::recovery::{Boundary, Phase, Report, Verdict, judge, stable};
 use wire::{Epoch, TrainerId};
