@@ -4,19 +4,22 @@
 //! pushes of several trainers are merged like sorted lists: every row gets one update with the sum in trainer
 //! order. A pull remembers the slots it found for the push that follows it.
 //!
-//! - [`region`]: the memory of rows.
-//! - [`shard`]: the index of one shard.
+//! - [`shard`]: one shard, its index and its rows.
+//! - [`index`]: from the id of a row to its slot.
+//! - [`rows`]: where the rows of a shard lie.
+//! - [`region`]: the memory that both lie in.
 //! - `merge`: several trainers' rows of one shard.
 
+pub mod index;
 mod merge;
 pub mod region;
+pub mod rows;
 pub mod shard;
 
 use crate::table::Table;
 use merge::Source;
 use optim::{Progress, Scattered, Step};
-use region::Region;
-use shard::Shard;
+use shard::{Memory, Shard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
@@ -34,7 +37,8 @@ pub struct SparsePiece {
     services: u32,
     /// Shards of this service: number `s` at `s / services`.
     shards: Vec<Mutex<Shard>>,
-    region: Region,
+    /// Numbers in a row: values and state.
+    numbers: usize,
     heat: Vec<AtomicU64>,
     progress: RwLock<Progress>,
     generation: AtomicU64,
@@ -91,13 +95,16 @@ impl SparsePiece {
         let count = (0..SHARDS)
             .filter(|s| service_of(*s, services) == service)
             .count();
+        let numbers = table.cols() * (1 + table.slots);
+        let memory = Memory::default();
+        let shard = |_| Mutex::new(Shard::new(&memory, numbers));
         Self {
             table_hash: table.spec.hash(),
             rows: table.spec.rows,
-            region: Region::new(table.spec.rows, table.cols() * (1 + table.slots)),
             service,
             services,
-            shards: (0..count).map(|_| Mutex::default()).collect(),
+            shards: (0..count).map(shard).collect(),
+            numbers,
             heat: (0..count).map(|_| AtomicU64::new(0)).collect(),
             progress: RwLock::default(),
             generation: AtomicU64::new(1),
@@ -106,14 +113,14 @@ impl SparsePiece {
 
     /// Numbers in a stored row: mark, values, state.
     pub fn stride(&self) -> usize {
-        1 + self.region.numbers()
+        1 + self.numbers
     }
 
     /// Touched rows and the bytes they take.
     pub fn size(&self) -> (u64, u64) {
         let sizes = self.shards.iter().map(|shard| {
             let shard = lock(shard);
-            (shard.count() as u64, shard.bytes(&self.region) as u64)
+            (u64::from(shard.rows().count()), shard.bytes() as u64)
         });
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
@@ -218,22 +225,20 @@ impl SparsePiece {
         let still = table.rule.is_still();
         for run in &found.runs {
             let mut shard = self.enter(run);
-            shard.prefetch_all(&found.hashes[run.start..run.end]);
+            shard.prefetch(&found.hashes[run.start..run.end]);
             out.reserve((run.end - run.start) * cols);
             for at in run.start..run.end {
                 let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
-                self.region.prefetch(slot, cols);
-                if !still {
-                    self.region.prefetch_mark(slot);
-                }
                 found.slots.push(slot);
             }
-            for slot in &found.slots[run.start..run.end] {
+            let slots = &found.slots[run.start..run.end];
+            shard.rows().prefetch(slots, cols, !still);
+            for slot in slots {
                 if still {
-                    append(out, &shard.row(*slot, &self.region).numbers[..cols]);
+                    append(out, &shard.rows().row(*slot).numbers[..cols]);
                     continue;
                 }
-                let (mark, row) = shard.touch(*slot, &self.region);
+                let (mark, row) = shard.touch(*slot);
                 table.rule.catch_up(&progress, row, mark);
                 append(out, &row[..cols]);
             }
@@ -252,14 +257,14 @@ impl SparsePiece {
         out.clear();
         out.reserve(found.ids.len() * cols);
         let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
-        let mut copy = vec![0.0; self.region.numbers()];
+        let mut copy = vec![0.0; self.numbers];
         for run in &found.runs {
             let shard = self.enter(run);
             for at in run.start..run.end {
                 let mut last = 0;
                 match shard.find(found.ids[at], found.hashes[at]) {
                     Some(slot) => {
-                        let row = shard.row(slot, &self.region);
+                        let row = shard.rows().row(slot);
                         copy.copy_from_slice(row.numbers);
                         last = row.mark;
                     }
@@ -294,7 +299,7 @@ impl SparsePiece {
         found.generation = generation;
         for run in &found.runs {
             let mut shard = self.enter(run);
-            shard.prefetch_all(&found.hashes[run.start..run.end]);
+            shard.prefetch(&found.hashes[run.start..run.end]);
             for at in run.start..run.end {
                 let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
                 found.slots.push(slot);
@@ -312,8 +317,8 @@ impl SparsePiece {
     }
 
     fn make(&self, table: &Table, shard: &mut Shard, id: u32) -> u32 {
-        let slot = shard.insert(id, &self.region, |id| row_hash(self.table_hash, id));
-        let (_, row) = shard.touch(slot, &self.region);
+        let slot = shard.insert(id, |id| row_hash(self.table_hash, id));
+        let (_, row) = shard.touch(slot);
         table.initial.fill(u64::from(id), &mut row[..table.cols()]);
         slot
     }
@@ -362,17 +367,13 @@ impl SparsePiece {
         sources: &mut [Source<'_>],
         sum: &mut [f32],
     ) {
-        let region = &self.region;
+        let rows = shard.rows();
         for source in sources.iter() {
-            for slot in source.slots {
-                region.prefetch(*slot, region.numbers());
-                region.prefetch_mark(*slot);
-            }
+            rows.prefetch(source.slots, self.numbers, true);
             wire::prefetch::slice(source.gradients);
         }
         let rows = Merged {
             shard,
-            region,
             sources,
             sum,
         };
@@ -398,7 +399,7 @@ impl SparsePiece {
         let mut outcome = Ok(());
         for (at, shard) in self.shards.iter().enumerate() {
             // After an error the rest is still released, or rows would be copied aside for ever.
-            let wanted = lock(shard).release(&self.region, &mut ids, &mut rows);
+            let wanted = lock(shard).release(&mut ids, &mut rows);
             if wanted && !ids.is_empty() && outcome.is_ok() {
                 outcome = each(at as u32 * self.services + self.service, &ids, &rows);
             }
@@ -413,7 +414,7 @@ impl SparsePiece {
     ) -> Result<(), E> {
         let (mut ids, mut rows) = (Vec::new(), Vec::new());
         for (at, shard) in self.shards.iter().enumerate() {
-            lock(shard).dump(&self.region, &mut ids, &mut rows);
+            lock(shard).dump(&mut ids, &mut rows);
             if !ids.is_empty() {
                 each(at as u32 * self.services + self.service, &ids, &rows)?;
             }
@@ -425,12 +426,11 @@ impl SparsePiece {
     pub fn clear(&self) {
         let mut shards: Vec<_> = self.shards.iter().map(lock).collect();
         self.generation.fetch_add(1, Ordering::AcqRel);
-        shards
-            .iter_mut()
-            .for_each(|shard| **shard = Shard::default());
-        // SAFETY: rows are used under the lock of their shard, all of which are held here, and a slot only after a
-        // look at the generation under that lock.
-        unsafe { self.region.reset() };
+        // The memory goes back with the last of the shards that lay in it.
+        let memory = Memory::default();
+        for shard in &mut shards {
+            **shard = Shard::new(&memory, self.numbers);
+        }
     }
 
     /// Whether the logical shard lies on this service.
@@ -448,7 +448,7 @@ impl SparsePiece {
             let mut shard = lock(&self.shards[run.shard]);
             for at in run.start..run.end {
                 let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
-                let (mark, row) = shard.touch(slot, &self.region);
+                let (mark, row) = shard.touch(slot);
                 *mark = 0;
                 row.fill(0.0);
                 row[..cols].copy_from_slice(&values[at * cols..(at + 1) * cols]);
@@ -468,8 +468,8 @@ impl SparsePiece {
             if target.find(*id, hash).is_some() {
                 return Err(format!("row {id} comes twice"));
             }
-            let slot = target.insert(*id, &self.region, |id| row_hash(self.table_hash, id));
-            let (mark, numbers) = target.touch(slot, &self.region);
+            let slot = target.insert(*id, |id| row_hash(self.table_hash, id));
+            let (mark, numbers) = target.touch(slot);
             *mark = row[0].to_bits();
             numbers.copy_from_slice(&row[1..]);
         }
@@ -480,7 +480,6 @@ impl SparsePiece {
 /// The rows of one shard that a step touches, with the sums of their gradients.
 struct Merged<'a, 'b> {
     shard: &'a mut Shard,
-    region: &'a Region,
     sources: &'a mut [Source<'b>],
     sum: &'a mut [f32],
 }
@@ -488,9 +487,9 @@ struct Merged<'a, 'b> {
 impl Scattered for Merged<'_, '_> {
     #[inline(always)]
     fn each(self, mut f: impl FnMut(&mut u32, &mut [f32], &[f32])) {
-        let (shard, region) = (self.shard, self.region);
+        let shard = self.shard;
         let mut update = |slot: u32, gradient: &[f32]| {
-            let (mark, row) = shard.touch(slot, region);
+            let (mark, row) = shard.touch(slot);
             f(mark, row, gradient);
         };
         merge::each(self.sources, self.sum, &mut update);

@@ -1,207 +1,218 @@
-//! Memory for the rows of a sparse table: chunks of address space that the system fills when they are touched, in
-//! large pages, so that finding a row among millions costs one cache miss and no walk through page tables.
+//! Memory for a sparse table: address space in blocks, which the system fills with small pages as they are touched.
+//! Where most of a large page is in use it becomes one, so tables of gigabytes need few translations of addresses,
+//! while a table that is hardly touched takes no more than it needs.
 //!
-//! A row has a slot. Its values and state lie in one piece (whole cache lines, where their number is a multiple of
-//! 16), its mark in an array behind the rows of the chunk. Slots are handed out in extents, never moved, never
-//! reused. Who may touch a slot is the business of the shards: each slot belongs to one of them, and its lock.
+//! Memory is handed out in extents. What an extent does not use yet is only address space; what is given back goes to
+//! the system as soon as it makes up a large page, and the rest with the region.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Address space of a chunk.
-const CHUNK: usize = 32 << 20;
-/// Chunks of a region: with [`CHUNK`], more than a machine has memory.
-const CHUNKS: u64 = 1 << 20;
+/// Address space that is asked for at once.
+const BLOCK: usize = 64 << 20;
 /// Bytes of a large page.
 const PAGE: usize = 2 << 20;
+/// What extents are aligned to: a cache line.
+const LINE: usize = 64;
 
 /// The memory of one piece of a table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Region {
-    /// Numbers in a row: values and state.
-    numbers: usize,
-    /// Slots of a chunk, as a power of two.
-    shift: u32,
-    /// Where each chunk begins; null until it is needed.
-    chunks: Box<[AtomicPtr<f32>]>,
-    next: AtomicU64,
-    mappings: Mutex<Vec<Mapping>>,
+    blocks: Mutex<Vec<Block>>,
 }
 
-/// A row and its mark, for reading.
-#[derive(Debug, Clone, Copy)]
-pub struct Row<'a> {
-    /// When the row was last touched; see [`optim`].
-    pub mark: u32,
-    /// Values, then state.
-    pub numbers: &'a [f32],
+/// A range of memory that belongs to whoever took it, as long as the region lives.
+#[derive(Debug)]
+pub struct Extent {
+    start: *mut u8,
+    bytes: usize,
+    block: usize,
+}
+
+// SAFETY: an extent is an address and a length; whoever reads or writes there says why that is right.
+unsafe impl Send for Extent {}
+
+impl Extent {
+    /// Where it begins, aligned to a cache line.
+    #[inline(always)]
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
 }
 
 impl Region {
-    /// A region for up to `rows` rows, handed out in extents of at most a tenth more.
-    pub fn new(rows: u64, numbers: usize) -> Self {
-        let fit = (CHUNK / ((numbers + 1) * size_of::<f32>())).max(1);
-        let shift = fit.ilog2();
-        let slots = rows.saturating_add(rows / 8).saturating_add(1 << 16);
-        let chunks = ((slots >> shift) + 1).min(CHUNKS);
-        Self {
-            numbers,
-            shift,
-            chunks: (0..chunks).map(|_| AtomicPtr::new(null_mut())).collect(),
-            next: AtomicU64::new(0),
-            mappings: Mutex::default(),
+    /// Takes so many bytes: all zero, and not in use until [`Region::fill`] says so.
+    pub fn take(&self, bytes: usize) -> Extent {
+        let bytes = bytes.next_multiple_of(LINE);
+        let mut blocks = self.lock();
+        if blocks.last().is_none_or(|block| block.left() < bytes) {
+            blocks.push(Block::new(bytes.max(BLOCK)));
+        }
+        let last = blocks.len() - 1;
+        Extent {
+            start: blocks[last].take(bytes),
+            bytes,
+            block: last,
         }
     }
 
-    /// Numbers in a row.
-    pub fn numbers(&self) -> usize {
-        self.numbers
-    }
-
-    /// Bytes of a row with its mark.
-    pub fn row_bytes(&self) -> usize {
-        (self.numbers + 1) * size_of::<f32>()
-    }
-
-    /// Neighbouring slots that belong to the caller from now on; all zero. At most as many as asked for.
-    pub fn extent(&self, wanted: u32) -> Range<u32> {
-        let size = 1_u64 << self.shift;
-        let take = |next: u64| Some(next + u64::from(wanted).min(size - next % size));
-        let taken = self
-            .next
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        let start = taken.unwrap_or_else(|next| next);
-        let end = take(start).unwrap_or(start);
-        let chunk = (start >> self.shift) as usize;
-        if end > u64::from(u32::MAX) || chunk >= self.chunks.len() {
-            handle_alloc_error(Layout::new::<f32>());
-        }
-        self.provide(chunk);
-        start as u32..end as u32
-    }
-
-    fn provide(&self, chunk: usize) {
-        if !self.chunks[chunk].load(Ordering::Acquire).is_null() {
-            return;
-        }
-        let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.chunks[chunk].load(Ordering::Acquire).is_null() {
-            // The first rows of a table come in small pages: most tables are small.
-            let small = if chunk == 0 { PAGE } else { 0 };
-            let mapping = Mapping::new(self.row_bytes() << self.shift, small);
-            self.chunks[chunk].store(mapping.start, Ordering::Release);
-            mappings.push(mapping);
+    /// Says that a range of an extent is in use from now on; before anything is written there.
+    pub fn fill(&self, extent: &Extent, range: Range<usize>) {
+        for (page, bytes) in self.lock()[extent.block].pages(extent, range) {
+            page.used += bytes;
         }
     }
 
-    #[inline(always)]
-    fn address(&self, slot: u32) -> (*mut f32, *mut u32) {
-        let chunk = self.chunks[(slot >> self.shift) as usize].load(Ordering::Acquire);
-        let at = (slot as usize) & ((1 << self.shift) - 1);
-        // A chunk has `numbers` floats and one mark for each of its `1 << shift` slots.
-        let marks = chunk.wrapping_add(self.numbers << self.shift).cast::<u32>();
-        (
-            chunk.wrapping_add(at * self.numbers),
-            marks.wrapping_add(at),
-        )
+    /// Makes large pages of those under a range of which at most `spare` bytes are not in use.
+    pub fn join(&self, extent: &Extent, range: Range<usize>, spare: usize) {
+        let pages: Vec<*mut u8> = self.lock()[extent.block]
+            .pages(extent, range)
+            .filter_map(|(page, _)| page.is_to_be_joined(spare).then_some(page.start))
+            .collect();
+        // The lock is not held while the system copies.
+        pages.into_iter().for_each(join);
     }
 
-    /// A row.
-    ///
-    /// # Safety
-    ///
-    /// The slot was handed out since the last [`Region::reset`], and nobody changes the row meanwhile.
-    #[inline(always)]
-    pub unsafe fn row(&self, slot: u32) -> Row<'_> {
-        let (numbers, mark) = self.address(slot);
-        // SAFETY: a slot that was handed out lies inside of a chunk that has memory until the next reset; the caller
-        // excludes writers.
-        unsafe {
-            Row {
-                mark: *mark,
-                numbers: std::slice::from_raw_parts(numbers, self.numbers),
+    /// Gives back an extent that was filled whole.
+    pub fn give_back(&self, extent: Extent) {
+        let mut blocks = self.lock();
+        let whole = 0..extent.bytes;
+        for (page, bytes) in blocks[extent.block].pages(&extent, whole) {
+            page.used -= bytes;
+            if page.used == 0 {
+                page.joined = false;
+                // Under the lock: whoever takes memory of this page fills it before anything is written there.
+                release(page.start);
             }
         }
     }
 
-    /// A row, to be changed.
-    ///
-    /// # Safety
-    ///
-    /// The slot was handed out since the last [`Region::reset`], and nobody else looks at the row meanwhile.
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "every slot has one owner")]
-    pub unsafe fn row_mut(&self, slot: u32) -> (&mut u32, &mut [f32]) {
-        let (numbers, mark) = self.address(slot);
-        // SAFETY: a slot that was handed out lies inside of a chunk that has memory until the next reset; the caller
-        // excludes everybody else.
-        unsafe {
-            (
-                &mut *mark,
-                std::slice::from_raw_parts_mut(numbers, self.numbers),
-            )
+    fn lock(&self) -> MutexGuard<'_, Vec<Block>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    mapping: Mapping,
+    /// Bytes handed out.
+    taken: usize,
+    pages: Vec<Page>,
+}
+
+impl Block {
+    fn new(bytes: usize) -> Self {
+        let mapping = Mapping::new(bytes.next_multiple_of(PAGE));
+        let page = |number| Page {
+            start: mapping.start.wrapping_add(number * PAGE),
+            used: 0,
+            joined: false,
+        };
+        Self {
+            taken: 0,
+            pages: (0..mapping.bytes / PAGE).map(page).collect(),
+            mapping,
         }
     }
 
-    /// Asks the processor for the mark of a row.
-    #[inline(always)]
-    pub fn prefetch_mark(&self, slot: u32) {
-        wire::prefetch::address(self.address(slot).1);
+    fn left(&self) -> usize {
+        self.mapping.bytes - self.taken
     }
 
-    /// Asks the processor for the first `numbers` of a row.
-    #[inline(always)]
-    pub fn prefetch(&self, slot: u32, numbers: usize) {
-        let (row, _) = self.address(slot);
-        let mut at = 0;
-        while at < numbers {
-            wire::prefetch::address(row.wrapping_add(at));
-            at += 16;
-        }
-        // The last number may lie on one more line, unless rows are whole lines.
-        if !self.numbers.is_multiple_of(16) {
-            wire::prefetch::address(row.wrapping_add(numbers - 1));
-        }
+    fn take(&mut self, bytes: usize) -> *mut u8 {
+        let start = self.mapping.start.wrapping_add(self.taken);
+        self.taken += bytes;
+        start
     }
 
-    /// Gives all memory back.
-    ///
-    /// # Safety
-    ///
-    /// Nobody uses a row, or a slot from before, from now on.
-    pub unsafe fn reset(&self) {
-        let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
-        for chunk in &self.chunks {
-            chunk.store(null_mut(), Ordering::Release);
-        }
-        self.next.store(0, Ordering::Release);
-        mappings.clear();
+    /// The large pages under a range of an extent of this block, each with the number of bytes that they share.
+    fn pages(
+        &mut self,
+        extent: &Extent,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (&mut Page, usize)> {
+        let base = extent.start.addr() - self.mapping.start.addr();
+        let (start, end) = (base + range.start, base + range.end);
+        let numbers = start / PAGE..end.div_ceil(PAGE);
+        let shared = move |number| end.min((number + 1) * PAGE) - start.max(number * PAGE);
+        self.pages[numbers.clone()]
+            .iter_mut()
+            .zip(numbers.map(shared))
     }
+}
+
+/// What is known of the memory of a large page.
+#[derive(Debug)]
+struct Page {
+    start: *mut u8,
+    used: usize,
+    joined: bool,
+}
+
+// SAFETY: the address is that of memory of the process; the region's mapping owns it.
+unsafe impl Send for Page {}
+
+impl Page {
+    /// Answers true once, when at most `spare` bytes are not in use.
+    fn is_to_be_joined(&mut self, spare: usize) -> bool {
+        let join = !self.joined && self.used + spare >= PAGE;
+        self.joined |= join;
+        join
+    }
+}
+
+/// Makes one page of the small ones at an address. Failure only means that they stay small.
+fn join(page: *mut u8) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range lies inside of a mapping that lives as long as the region; its contents do not change.
+    unsafe {
+        if large_by_default() {
+            libc::madvise(page.cast(), PAGE, libc::MADV_HUGEPAGE);
+        }
+        libc::madvise(page.cast(), PAGE, libc::MADV_COLLAPSE);
+    }
+}
+
+/// Gives the memory at an address to the system. Failure only means that it stays.
+fn release(page: *mut u8) {
+    // SAFETY: the range lies inside of a mapping that lives as long as the region. Its contents are lost; all that
+    // was in use there was given back, and what is taken there later begins with zeros.
+    unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_DONTNEED) };
+}
+
+/// Whether the system gives a large page to whoever touches the first byte of one.
+#[cfg(target_os = "linux")]
+fn large_by_default() -> bool {
+    static ALWAYS: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+            .is_ok_and(|text| text.contains("[always]"))
+    });
+    *ALWAYS
 }
 
 /// A range of the address space.
 #[derive(Debug)]
 struct Mapping {
-    whole: *mut libc::c_void,
-    length: usize,
-    start: *mut f32,
+    whole: *mut u8,
+    /// The first large page.
+    start: *mut u8,
+    /// From `start`.
+    bytes: usize,
 }
 
 // SAFETY: a mapping is plain memory of the process; only its owner unmaps it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes`, zero, aligned to a large page; the first `small` bytes keep small pages.
-    fn new(bytes: usize, small: usize) -> Self {
-        let length = bytes + PAGE;
+    /// Maps `bytes`, zero, aligned to a large page, in small pages.
+    fn new(bytes: usize) -> Self {
         // SAFETY: a new private mapping at an address that the system chooses touches nothing that exists.
         let whole = unsafe {
             libc::mmap(
                 null_mut(),
-                length,
+                bytes + PAGE,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -212,17 +223,16 @@ impl Mapping {
             let layout = Layout::from_size_align(bytes, PAGE);
             handle_alloc_error(layout.unwrap_or(Layout::new::<f32>()));
         }
-        let skip = whole.align_offset(PAGE);
-        let start = whole.wrapping_byte_add(skip);
         #[cfg(target_os = "linux")]
-        if bytes > small {
-            // SAFETY: the range lies inside of the mapping. Failure only means small pages.
-            unsafe { libc::madvise(start.byte_add(small), bytes - small, libc::MADV_HUGEPAGE) };
+        if large_by_default() {
+            // SAFETY: the range is the mapping. Failure only means that more memory is used.
+            unsafe { libc::madvise(whole, bytes + PAGE, libc::MADV_NOHUGEPAGE) };
         }
+        let whole: *mut u8 = whole.cast();
         Self {
             whole,
-            length,
-            start: start.cast(),
+            start: whole.wrapping_add(whole.align_offset(PAGE)),
+            bytes,
         }
     }
 }
@@ -230,7 +240,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly what `new` mapped; the owner says that nobody uses it any more.
-        unsafe { libc::munmap(self.whole, self.length) };
+        unsafe { libc::munmap(self.whole.cast(), self.bytes + PAGE) };
     }
 }
 
@@ -238,32 +248,82 @@ impl Drop for Mapping {
 mod tests {
     use super::*;
 
+    #[expect(clippy::mut_from_ref, reason = "an extent has one owner")]
+    fn bytes(extent: &Extent) -> &mut [u8] {
+        // SAFETY: the extent was handed out to the test alone, and is as long as it says.
+        unsafe { std::slice::from_raw_parts_mut(extent.start, extent.bytes) }
+    }
+
     #[test]
-    fn extents_do_not_overlap_and_rows_keep_what_they_are_given() {
-        // Rows so long that chunks hold few of them, and short ones.
-        for numbers in [3_usize, 48, 3_000_000] {
-            let region = Region::new(40, numbers);
-            let mut slots = Vec::new();
-            while slots.len() < 20 {
-                let extent = region.extent(7);
-                assert!(!extent.is_empty() && extent.len() <= 7);
-                slots.extend(extent);
-            }
-            assert!(slots.is_sorted_by(|a, b| a < b), "{slots:?}");
-            for slot in &slots {
-                // SAFETY: the slots were just handed out to this test alone.
-                let (mark, row) = unsafe { region.row_mut(*slot) };
-                assert_eq!((*mark, row[0], row[numbers - 1]), (0, 0.0, 0.0));
-                *mark = slot + 1;
-                row[0] = *slot as f32;
-                row[numbers - 1] = *slot as f32;
-            }
-            for slot in &slots {
-                // SAFETY: as above.
-                let row = unsafe { region.row(*slot) };
-                assert_eq!(row.mark, slot + 1);
-                assert_eq!(row.numbers[numbers - 1], *slot as f32);
-            }
+    fn extents_do_not_overlap_and_begin_with_zeros() {
+        let region = Region::default();
+        let sizes = [1, 64, 4000, BLOCK - 12, 20, 2 * BLOCK + 1, 28];
+        let extents = sizes.map(|size| region.take(size));
+        for (at, extent) in extents.iter().enumerate() {
+            assert!(extent.start.addr().is_multiple_of(LINE) && extent.bytes >= sizes[at]);
+            let bytes = bytes(extent);
+            assert_eq!((bytes[0], *bytes.last().unwrap()), (0, 0));
+            bytes[0] = at as u8;
+            *bytes.last_mut().unwrap() = at as u8;
         }
+        for (at, extent) in extents.iter().enumerate() {
+            let bytes = bytes(extent);
+            assert_eq!((bytes[0], *bytes.last().unwrap()), (at as u8, at as u8));
+        }
+    }
+
+    #[test]
+    fn a_page_is_joined_once_when_little_of_it_is_spare() {
+        let mut block = Block::new(BLOCK);
+        let extent = Extent {
+            start: block.take(3 * PAGE).wrapping_add(LINE),
+            bytes: 2 * PAGE,
+            block: 0,
+        };
+        let mut fill = |range: Range<usize>| {
+            let pages = block.pages(&extent, range).map(|(page, bytes)| {
+                page.used += bytes;
+                page.is_to_be_joined(PAGE / 4)
+            });
+            pages.collect::<Vec<_>>()
+        };
+        assert_eq!(fill(0..PAGE / 2), [false]);
+        assert_eq!(fill(PAGE / 2..PAGE), [true, false]);
+        assert_eq!(fill(PAGE..2 * PAGE), [true, false]);
+    }
+
+    #[test]
+    fn joined_pages_keep_what_they_had() {
+        let region = Region::default();
+        let extent = region.take(3 * PAGE);
+        let half = 3 * PAGE / 2;
+        let content = |at: usize| if at < half { (at % 251) as u8 } else { 0 };
+        for (at, byte) in bytes(&extent)[..half].iter_mut().enumerate() {
+            *byte = content(at);
+        }
+        region.fill(&extent, 0..3 * PAGE);
+        region.join(&extent, 0..3 * PAGE, 0);
+        let mut kept = bytes(&extent).iter().enumerate();
+        assert!(kept.all(|(at, byte)| *byte == content(at)));
+    }
+
+    #[test]
+    fn what_is_given_back_is_zero_when_it_is_taken_again() {
+        let region = Region::default();
+        let extents = [PAGE / 2, PAGE / 2, PAGE].map(|size| region.take(size));
+        for extent in &extents {
+            region.fill(extent, 0..extent.bytes);
+            bytes(extent).fill(7);
+            region.join(extent, 0..extent.bytes, 0);
+        }
+        let [first, second, third] = extents;
+        let at = first.start;
+        region.give_back(first);
+        assert!(bytes(&second).iter().all(|byte| *byte == 7));
+        region.give_back(second);
+        assert!(bytes(&third).iter().all(|byte| *byte == 7));
+        // SAFETY: the region still maps the range, and nobody uses it.
+        let gone = unsafe { std::slice::from_raw_parts(at, PAGE) };
+        assert!(gone.iter().all(|byte| *byte == 0));
     }
 }
