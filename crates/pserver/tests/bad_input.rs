@@ -15,7 +15,8 @@ use wire::encoding::Encoding;
 use wire::frame::{HEAD, Head, Kind, VERSION};
 use wire::handshake::greet;
 use wire::message::{Code, Hello, Hot, Role};
-use wire::stream::Stream;
+use wire::shared::{Access, Region};
+use wire::stream::{Dial, Stream};
 use wire::{Config, Epoch, Error, Session, Step, TableId, Topology, TrainerId};
 
 /// Runs `disturb` against the first server while a job trains on it; the job must end as if nothing had happened.
@@ -261,14 +262,26 @@ fn hello(job: &Job, port: u16, role: Role, epoch: Epoch) -> Hello {
 }
 
 fn rogue() -> Rogue {
+    rogue_over(false)
+}
+
+/// Over a unix socket, or over TCP.
+fn rogue_over(local: bool) -> Rogue {
     let job = Job {
         servers: 1,
+        local_sockets: local,
         ..Job::new(&[1])
     };
     let (server, port) = job.start_server(None);
+    let dial = Dial {
+        timeout: Duration::from_secs(5),
+        tls: None,
+        local,
+    };
     let line = |role, epoch| {
-        let stream = connect(port);
-        let mut channel = Channel::new(Stream::Tcp(stream));
+        let stream = Stream::connect(&LOCALHOST.to_string(), port, &dial).unwrap();
+        stream.set_read_timeout(Some(dial.timeout)).unwrap();
+        let mut channel = Channel::new(stream);
         greet(&mut channel, &token(), hello(&job, port, role, epoch)).unwrap();
         channel
     };
@@ -373,6 +386,36 @@ fn wrong_requests_of_a_member() {
             "row ids",
         ),
         (
+            Kind::ShareRows,
+            Hot {
+                table: TableId(2),
+                count: u32::MAX,
+                ..plain
+            },
+            vec![],
+            Code::Invalid,
+            "has no 4294967295 rows",
+        ),
+        (
+            Kind::ShareRows,
+            Hot { count: 1, ..plain },
+            vec![],
+            Code::Invalid,
+            "not sparse",
+        ),
+        (
+            Kind::PushRowsPlaced,
+            Hot {
+                table: TableId(2),
+                count: 1,
+                ticket: 1,
+                ..plain
+            },
+            vec![],
+            Code::Invalid,
+            "lie in no tray",
+        ),
+        (
             Kind::PullRows,
             Hot {
                 table: TableId(2),
@@ -451,6 +494,71 @@ fn wrong_requests_of_a_member() {
         assert_eq!(got, code, "{kind:?} {hot:?}: {text}");
         assert!(text.contains(words), "{kind:?} {hot:?}: {text}");
     }
+}
+
+/// A trainer on the server's host that has a tray for 5 rows of the sparse table and has pulled 3 into it.
+fn rogue_with_a_tray() -> (Rogue, Region, Hot) {
+    let mut rogue = rogue_over(true);
+    let hot = Hot {
+        epoch: Epoch(1),
+        table: TableId(2),
+        samples: 1,
+        ..Hot::default()
+    };
+    let channel = &mut rogue.channel;
+    let ask = Hot { count: 5, ..hot };
+    channel.send_bytes(Kind::ShareRows, &ask, &[]).unwrap();
+    assert_eq!(channel.expect_hot(Kind::Shared).unwrap().1.count, 1);
+    let memory = channel.stream().receive_descriptors().unwrap().remove(0);
+    let tray = Region::open(memory, 5 * 4, Access::Write).unwrap();
+    tray.write(0, &[7.0; 20]);
+    let mut ids: Vec<u32> = vec![3, 1, 2];
+    let hash = wire::shard::table_hash("emb");
+    ids.sort_by_key(|id| (wire::shard::row_shard(hash, *id), *id));
+    let ask = Hot { count: 3, ..hot };
+    let payload: &[u8] = bytemuck::cast_slice(&ids);
+    channel
+        .send_bytes(Kind::PullRows, &ask, &[payload])
+        .unwrap();
+    let (head, answer) = channel.expect_values().unwrap();
+    assert_eq!((head.kind, head.payload), (Kind::ValuesPlaced, 0));
+    let mut rows = [0.0; 16];
+    tray.read(0, &mut rows);
+    assert!(rows[..12].iter().all(|value| *value != 7.0), "{rows:?}");
+    assert_eq!(rows[12..], [7.0; 4]);
+    (rogue, tray, answer)
+}
+
+#[test]
+fn rows_in_a_tray_are_those_of_the_ticket() {
+    let push = |change: &dyn Fn(&mut Hot), payload: &[u8]| {
+        let (mut rogue, _tray, mut hot) = rogue_with_a_tray();
+        change(&mut hot);
+        let sent = rogue
+            .channel
+            .send_bytes(Kind::PushRowsPlaced, &hot, &[payload]);
+        sent.unwrap();
+        // An answer that always comes.
+        hot.count = 0;
+        hot.value = 0;
+        let sent = rogue.channel.send_bytes(Kind::PullRows, &hot, &[]);
+        sent.unwrap();
+        match rogue.channel.expect_values() {
+            Err(ChannelError::Refused { refusal, .. }) => Err(refusal.text),
+            answer => Ok(answer.unwrap().0.kind),
+        }
+    };
+    let refused = |change: &dyn Fn(&mut Hot), payload: &[u8], words: &str| {
+        let text = push(change, payload).unwrap_err();
+        assert!(text.contains(words), "{text}");
+    };
+    assert!(push(&|_| {}, &[]).is_ok());
+    refused(&|hot| hot.ticket += 1, &[], "ticket 2");
+    refused(&|hot| hot.ticket = 0, &[], "ticket 0");
+    refused(&|hot| hot.count = 2, &[], "ticket 1");
+    refused(&|hot| hot.count = 6, &[], "lie in no tray");
+    refused(&|hot| hot.count = u32::MAX, &[], "lie in no tray");
+    refused(&|_| {}, &[0; 48], "lie in no tray");
 }
 
 #[test]

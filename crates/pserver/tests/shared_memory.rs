@@ -1,5 +1,5 @@
-//! Dense tables between processes of one host: however a gradient is handed over and values are read, the bytes are the
-//! same as over TCP.
+//! Tables between processes of one host: however gradients are handed over and values are read, the bytes are the same
+//! as over TCP.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -128,4 +128,86 @@ fn values_can_only_be_left_where_they_lie_if_they_can_be_read_there() {
         Session::connect(job.client_config(0, &cluster.bases), job.spec()).unwrap();
     let refused = session.pull_dense(&mut [(TableId(0), &mut [])], View::Training);
     assert!(matches!(refused, Err(wire::Error::Usage(_))), "{refused:?}");
+}
+
+/// Rows of batch number `batch`: few and many by turns, so that trays grow; ascending.
+fn sparse_rows(trainer: u32, batch: u64, rows: u64) -> Vec<u32> {
+    let count = [20, 3, 150, 149, 400, 0, 7, 90][batch as usize % 8];
+    let mut ids: Vec<u32> = (0..count)
+        .map(|i| (noise(&[u64::from(trainer), batch, i, rows]) % rows) as u32)
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Trains two sparse tables; in some batches rows are pushed that were not pulled, or pulled and not pushed.
+fn train_rows(job: &Job, trainer: u32, bases: &[u16]) -> Vec<Vec<f32>> {
+    let config = job.client_config(trainer, bases);
+    let (mut session, _) = Session::connect(config, job.spec()).unwrap();
+    let (one, other) = (TableId(0), TableId(1));
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for batch in 0..16 {
+        let (ids, more) = (
+            sparse_rows(trainer, batch, 600),
+            sparse_rows(trainer, batch + 3, 500),
+        );
+        let wanted = |table, ids, values| wire::Rows { table, ids, values };
+        session
+            .pull_rows(&mut [wanted(one, &ids, &mut a), wanted(other, &more, &mut b)])
+            .unwrap();
+        session.start_batch(5);
+        let push = |values: &[f32]| -> Vec<f32> {
+            let gradient = |value: &f32| value * 0.3 + batch as f32 / 7.0 - 1.0;
+            values.iter().map(gradient).collect()
+        };
+        session.push_rows(one, &ids, &push(&a)).unwrap();
+        match batch % 4 {
+            1 => {}
+            2 => session.push_rows(other, &[5, 77], &[0.5; 34]).unwrap(),
+            _ => session.push_rows(other, &more, &push(&b)).unwrap(),
+        }
+        session.finish_batch(1.0).unwrap();
+        session.wait_values(&mut []).unwrap();
+    }
+    session.finish_pass().unwrap();
+    let mut tables = Vec::new();
+    for table in [one, other] {
+        let mut all = Vec::new();
+        let mut keep = |_: u64, values: &[f32]| all.extend_from_slice(values);
+        session.download(table, View::Current, &mut keep).unwrap();
+        tables.push(all);
+    }
+    session.close().unwrap();
+    tables
+}
+
+#[test]
+fn rows_in_trays_give_the_same_bytes() {
+    let run = |local_sockets, sparse_ports| {
+        let mut job = Job {
+            local_sockets,
+            sparse_ports,
+            passes: 1,
+            ..Job::new(&[16, 16])
+        };
+        job.tables = vec![
+            table("one", 600, 16, true, support::adagrad()),
+            table("other", 500, 17, true, support::momentum()),
+        ];
+        let cluster = job.start(None);
+        let (job, bases) = (&job, &cluster.bases);
+        let models: Vec<_> = std::thread::scope(|scope| {
+            let trainers: Vec<_> = (0..2)
+                .map(|trainer| scope.spawn(move || train_rows(job, trainer, bases)))
+                .collect();
+            trainers.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        same(&models[0], &models[1]);
+        models.into_iter().next().unwrap()
+    };
+    let wanted = run(false, 0);
+    for sparse_ports in [0, 2] {
+        same(&run(true, sparse_ports), &wanted);
+    }
 }

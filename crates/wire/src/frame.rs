@@ -67,13 +67,17 @@ pub enum Kind {
     Shared = 44,
     /// As `PushDense`, with the numbers in the outbox.
     PushPlaced = 45,
-    /// As `Values` of a dense table, with the numbers in the server's shared memory.
+    /// As `Values`, with the numbers in shared memory: the server's own, or, of rows, that of the table.
     ValuesPlaced = 46,
+    /// A trainer on the same host asks for memory for rows of a table; answered with `Shared`.
+    ShareRows = 47,
+    /// As `PushRows` of the rows of the last pull, with the numbers in that memory.
+    PushRowsPlaced = 48,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 22] = [
+        const ALL: [Kind; 24] = [
             Kind::Challenge,
             Kind::Hello,
             Kind::Welcome,
@@ -96,6 +100,8 @@ impl Kind {
             Kind::Shared,
             Kind::PushPlaced,
             Kind::ValuesPlaced,
+            Kind::ShareRows,
+            Kind::PushRowsPlaced,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }

@@ -32,21 +32,12 @@ impl Line<'_> {
         let values = self.service.values();
         let values = values.filter(|_| self.channel.stream().is_local());
         let both = values.and_then(|values| Some((values, Region::create(len).ok()?)));
-        let answer = Hot {
-            count: if both.is_some() { 2 } else { 0 },
-            ..*hot
+        let Some((values, memory)) = both else {
+            return self.hand_over(hot, &[]);
         };
-        self.channel.send_bytes(Kind::Shared, &answer, &[])?;
-        if let Some((values, memory)) = both {
-            let descriptors = [values.as_fd(), memory.descriptor()];
-            let sent = self.channel.stream().send_descriptors(&descriptors);
-            sent.map_err(|source| ChannelError::Io {
-                peer: self.channel.peer().to_owned(),
-                source,
-            })?;
-            let memory = Arc::new(memory);
-            self.outbox = Some(Outbox { memory, starts });
-        }
+        self.hand_over(hot, &[values.as_fd(), memory.descriptor()])?;
+        let memory = Arc::new(memory);
+        self.outbox = Some(Outbox { memory, starts });
         Ok(())
     }
 

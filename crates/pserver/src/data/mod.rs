@@ -1,6 +1,8 @@
-//! The data plane of one connection: pushes, pulls, the end of batches and passes. `dense` has those of dense tables.
+//! The data plane of one connection: pushes, pulls, the end of batches and passes. `dense` has those of dense tables,
+//! `rows` those of sparse ones.
 
 mod dense;
+mod rows;
 
 use self::dense::Outbox;
 use crate::barrier::Apply;
@@ -8,14 +10,16 @@ use crate::connection::unexpected;
 use crate::host::{Host, RunListener};
 use crate::run::Run;
 use crate::service::{Piece, Service, Staged, invalid};
-use crate::sparse::{Found, RowPush};
+use crate::sparse::Found;
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::channel::{Channel, ChannelError};
 use wire::frame::{Head, Kind};
 use wire::handshake::refuse;
 use wire::message::{Code, Hot, Refusal};
+use wire::shared::Region;
 use wire::{TableId, View};
 
 /// Numbers that one reduction may have.
@@ -54,6 +58,8 @@ struct Line<'a> {
     values: Vec<f32>,
     /// Where a trainer on this host lays its gradients down.
     outbox: Option<Outbox>,
+    /// Memory for the rows of each table that a trainer on this host has asked for.
+    trays: HashMap<u32, Arc<Region>>,
 }
 
 /// Serves a data connection until it or the epoch ends.
@@ -82,6 +88,7 @@ pub(crate) fn serve(
         tickets: 0,
         values: Vec::new(),
         outbox: None,
+        trays: HashMap::new(),
     };
     loop {
         match line.one() {
@@ -122,6 +129,8 @@ impl Line<'_> {
             Kind::PushPlaced => self.push_placed(&head, &hot),
             Kind::Share => self.share(&hot),
             Kind::PushRows => self.push_rows(&head, &hot),
+            Kind::PushRowsPlaced => self.push_rows_placed(&head, &hot),
+            Kind::ShareRows => self.share_rows(&hot),
             Kind::FinishBatch => self.finish(&hot),
             Kind::PullDense => self.pull_dense(&head, &hot),
             Kind::PullRows => self.pull_rows(&head, &hot),
@@ -143,6 +152,23 @@ impl Line<'_> {
         Ok(piece.ok_or_else(|| invalid(format!("there is no table {table}")))?)
     }
 
+    /// Answers a request for shared memory with descriptors; none says that there is no such memory.
+    fn hand_over(&mut self, hot: &Hot, descriptors: &[BorrowedFd<'_>]) -> Result<(), Stop> {
+        let answer = Hot {
+            count: descriptors.len() as u32,
+            ..*hot
+        };
+        self.channel.send_bytes(Kind::Shared, &answer, &[])?;
+        if descriptors.is_empty() {
+            return Ok(());
+        }
+        let sent = self.channel.stream().send_descriptors(descriptors);
+        Ok(sent.map_err(|source| ChannelError::Io {
+            peer: self.channel.peer().to_owned(),
+            source,
+        })?)
+    }
+
     fn begin_push(&self, hot: &Hot) -> Result<Option<Apply>, Stop> {
         let stall = self.host.config.stall;
         let who = (self.trainer, hot.step.0);
@@ -158,62 +184,6 @@ impl Line<'_> {
         let report: (_, &dyn crate::service::Listener) = (&*self.host.metrics, &self.listener());
         self.service
             .end_push(&self.run.tables, self.trainer, table.index(), push, report);
-    }
-
-    fn push_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let Piece::Sparse(piece) = self.piece(hot.table)?.clone() else {
-            return Err(invalid(format!("table {} is not sparse on this port", hot.table)).into());
-        };
-        let table = &self.run.tables[hot.table.index()];
-        let (count, cols) = (hot.count as usize, table.cols());
-        let ids = if hot.ticket == 0 { count * 4 } else { 0 };
-        if u64::from(hot.count) > table.spec.rows
-            || head.payload != (ids + count * cols * head.encoding.bytes()) as u64
-        {
-            let text = format!(
-                "{} bytes are not {count} rows of table {}",
-                head.payload, hot.table
-            );
-            return Err(invalid(text).into());
-        }
-        let mut found = self.rows_of_push(hot)?;
-        if hot.ticket == 0 {
-            found.ids_mut().resize(count, 0);
-            self.channel
-                .read_bytes(bytemuck::cast_slice_mut(found.ids_mut()))?;
-            piece.group(&mut found).map_err(invalid)?;
-        }
-        self.begin_push(hot)?;
-        let mut gradients = match self.service.take_staged(self.trainer, hot.table.index()) {
-            Staged::Rows(old) => {
-                self.spare.push(old.found);
-                old.gradients
-            }
-            _ => Vec::new(),
-        };
-        gradients.resize(count * cols, 0.0);
-        self.channel.read_values(head.encoding, &mut gradients)?;
-        piece.find(table, &mut found);
-        self.host.metrics.rows_pushed.add(u64::from(hot.count));
-        self.end_push(hot.table, Staged::Rows(RowPush { found, gradients }));
-        Ok(())
-    }
-
-    /// The rows that a push's ticket names, or an empty list to be filled.
-    fn rows_of_push(&mut self, hot: &Hot) -> Result<Found, Stop> {
-        if hot.ticket == 0 {
-            return Ok(self.spare.pop().unwrap_or_default());
-        }
-        match self.pulled.remove(&hot.table.0) {
-            Some((ticket, found)) if ticket == hot.ticket && found.len() == hot.count as usize => {
-                Ok(found)
-            }
-            _ => Err(invalid(format!(
-                "ticket {} of table {} is not known",
-                hot.ticket, hot.table
-            ))
-            .into()),
-        }
     }
 
     fn finish(&mut self, hot: &Hot) -> Result<(), Stop> {
@@ -256,57 +226,6 @@ impl Line<'_> {
     fn view(hot: &Hot) -> Result<View, Stop> {
         Ok(View::from_number(hot.value)
             .ok_or_else(|| invalid(format!("there is no view {}", hot.value)))?)
-    }
-
-    fn pull_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let view = Self::view(hot)?;
-        let Piece::Sparse(piece) = self.piece(hot.table)?.clone() else {
-            return Err(invalid(format!("table {} is not sparse on this port", hot.table)).into());
-        };
-        let table = &self.run.tables[hot.table.index()];
-        if u64::from(hot.count) > table.spec.rows || head.payload != u64::from(hot.count) * 4 {
-            let text = format!(
-                "{} bytes are not {} row ids of table {}",
-                head.payload, hot.count, hot.table
-            );
-            return Err(invalid(text).into());
-        }
-        let mut found = match self.pulled.remove(&hot.table.0) {
-            Some((_, found)) => found,
-            None => self.spare.pop().unwrap_or_default(),
-        };
-        found.ids_mut().resize(hot.count as usize, 0);
-        self.channel
-            .read_bytes(bytemuck::cast_slice_mut(found.ids_mut()))?;
-        piece.group(&mut found).map_err(invalid)?;
-        self.wait_readable(hot.table.index(), hot)?;
-        self.host.metrics.pulls.add(1);
-        self.host.metrics.rows_pulled.add(u64::from(hot.count));
-        let count = found.len() * table.cols();
-        self.host
-            .metrics
-            .bytes_out
-            .add((count * head.encoding.bytes()) as u64);
-        if view != View::Training {
-            piece.peek(table, &found, view, &mut self.values);
-            let runs = std::iter::once(self.values.as_slice());
-            self.channel
-                .send_values(Kind::Values, head.encoding, hot, &[], runs)?;
-            self.spare.push(found);
-            return Ok(());
-        }
-        self.tickets += 1;
-        let answer = Hot {
-            ticket: self.tickets,
-            ..*hot
-        };
-        self.channel
-            .begin_values(Kind::Values, head.encoding, &answer, &[], count)?;
-        let channel = &mut *self.channel;
-        let send = |numbers: &[f32]| channel.more(head.encoding, numbers);
-        piece.pull(table, &mut found, &mut self.values, send)?;
-        self.pulled.insert(hot.table.0, (self.tickets, found));
-        Ok(())
     }
 
     fn reduce(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {

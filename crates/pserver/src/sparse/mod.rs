@@ -4,6 +4,7 @@
 //! pushes of several trainers are merged like sorted lists: every row gets one update with the sum in trainer
 //! order. A pull remembers the slots it found for the push that follows it.
 //!
+//! - `request`: the rows of a request, and their gradients.
 //! - [`shard`]: one shard, its index and its rows.
 //! - [`index`]: from the id of a row to its slot.
 //! - [`rows`]: where the rows of a shard lie.
@@ -13,20 +14,20 @@
 pub mod index;
 mod merge;
 pub mod region;
+mod request;
 pub mod rows;
 pub mod shard;
 
 use crate::table::Table;
 use merge::Source;
 use optim::{Progress, Scattered, Step};
+use request::Run;
+pub use request::{Found, RowGradients, RowPush};
 use shard::{Memory, Shard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
-
-/// Numbers that are gathered before they are sent, so that they stay in the cache.
-const PIECE: usize = 49_152;
 
 /// One service's part of a sparse table.
 #[derive(Debug)]
@@ -42,51 +43,6 @@ pub struct SparsePiece {
     heat: Vec<AtomicU64>,
     progress: RwLock<Progress>,
     generation: AtomicU64,
-}
-
-/// Rows of one request, with the slots they were found in.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// Of the piece when the slots were found: they are void in another.
-    generation: u64,
-    ids: Vec<u32>,
-    hashes: Vec<u64>,
-    slots: Vec<u32>,
-    runs: Vec<Run>,
-}
-
-/// Neighbouring ids of one shard.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    shard: usize,
-    start: usize,
-    end: usize,
-}
-
-/// A trainer's gradients of rows.
-#[derive(Debug)]
-pub struct RowPush {
-    /// The rows.
-    pub found: Found,
-    /// `cols` numbers a row.
-    pub gradients: Vec<f32>,
-}
-
-impl Found {
-    /// Takes the ids of a request; they are checked by [`SparsePiece::group`].
-    pub fn ids_mut(&mut self) -> &mut Vec<u32> {
-        &mut self.ids
-    }
-
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// True for no rows.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
 }
 
 impl SparsePiece {
@@ -207,13 +163,13 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Finds the rows, makes those that are missing, and gives their values, brought to the present, piece by piece
-    /// to `send`; `out` is a buffer. No lock is held while it is sent.
+    /// Finds the rows, makes those that are missing, and gives their values, brought to the present, to `send`, in
+    /// pieces of about `piece` numbers; `out` is a buffer. No lock is held while it is sent.
     pub fn pull<E>(
         &self,
         table: &Table,
         found: &mut Found,
-        out: &mut Vec<f32>,
+        (out, piece): (&mut Vec<f32>, usize),
         mut send: impl FnMut(&[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
         let cols = table.cols();
@@ -243,7 +199,7 @@ impl SparsePiece {
                 append(out, &row[..cols]);
             }
             drop(shard);
-            if out.len() >= PIECE {
+            if out.len() >= piece {
                 send(out)?;
                 out.clear();
             }
@@ -333,8 +289,11 @@ impl SparsePiece {
             table.rule.begin(&mut progress, samples)
         };
         let mut next = vec![0_usize; pushes.len()];
-        let mut sources = Vec::with_capacity(pushes.len());
-        let mut sum = vec![0.0; table.cols()];
+        let mut parts = Vec::with_capacity(pushes.len());
+        let mut buffers = Buffers {
+            copies: vec![Vec::new(); pushes.len()],
+            sum: vec![0.0; table.cols()],
+        };
         loop {
             let heads = pushes
                 .iter()
@@ -345,17 +304,17 @@ impl SparsePiece {
             };
             let mut shard = lock(&self.shards[lowest]);
             let generation = self.generation.load(Ordering::Acquire);
-            sources.clear();
+            parts.clear();
             for (push, at) in pushes.iter().zip(&mut next) {
                 if let Some(run) = push.found.runs.get(*at).filter(|run| run.shard == lowest) {
                     *at += 1;
                     // Rows that were replaced by a load in between have nothing to do with this gradient.
                     if push.found.generation == generation {
-                        sources.push(source(push, run, table.cols()));
+                        parts.push((push, *run));
                     }
                 }
             }
-            self.apply_shard(table, &step, &mut shard, &mut sources, &mut sum);
+            self.apply_shard(table, &step, &mut shard, &parts, &mut buffers);
         }
     }
 
@@ -364,18 +323,24 @@ impl SparsePiece {
         table: &Table,
         step: &Step,
         shard: &mut Shard,
-        sources: &mut [Source<'_>],
-        sum: &mut [f32],
+        parts: &[(&RowPush, Run)],
+        buffers: &mut Buffers,
     ) {
-        let rows = shard.rows();
-        for source in sources.iter() {
-            rows.prefetch(source.slots, self.numbers, true);
-            wire::prefetch::slice(source.gradients);
+        let cols = table.cols();
+        for (push, run) in parts {
+            let slots = &push.found.slots[run.start..run.end];
+            shard.rows().prefetch(slots, self.numbers, true);
         }
+        let parts = parts.iter().zip(&mut buffers.copies);
+        let sources = parts.map(|((push, run), copy)| Source {
+            ids: &push.found.ids[run.start..run.end],
+            slots: &push.found.slots[run.start..run.end],
+            gradients: push.gradients.get(run.start * cols..run.end * cols, copy),
+        });
         let rows = Merged {
             shard,
-            sources,
-            sum,
+            sources: &mut sources.collect::<Vec<_>>(),
+            sum: &mut buffers.sum,
         };
         table.rule.update_scattered(step, rows);
     }
@@ -477,6 +442,14 @@ impl SparsePiece {
     }
 }
 
+/// Memory that the shards of a step use in turns.
+struct Buffers {
+    /// Gradients out of trays, one a push.
+    copies: Vec<Vec<f32>>,
+    /// Of one row.
+    sum: Vec<f32>,
+}
+
 /// The rows of one shard that a step touches, with the sums of their gradients.
 struct Merged<'a, 'b> {
     shard: &'a mut Shard,
@@ -503,14 +476,6 @@ fn append(out: &mut Vec<f32>, row: &[f32]) {
     lines.iter().for_each(|line| out.extend_from_slice(line));
     if !rest.is_empty() {
         out.extend_from_slice(rest);
-    }
-}
-
-fn source<'a>(push: &'a RowPush, run: &Run, cols: usize) -> Source<'a> {
-    Source {
-        ids: &push.found.ids[run.start..run.end],
-        slots: &push.found.slots[run.start..run.end],
-        gradients: &push.gradients[run.start * cols..run.end * cols],
     }
 }
 

@@ -268,6 +268,7 @@ impl Session {
         self.check_targets(into)?;
         self.receive_dense(into)?;
         self.values_due = false;
+        self.trays_full = false;
         Ok(())
     }
 

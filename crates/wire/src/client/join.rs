@@ -51,6 +51,8 @@ impl Session {
     fn try_join(&mut self, deadline: Instant, last: &mut String) -> Result<Position, Fault> {
         self.lines.clear();
         self.places.clear();
+        self.trays.clear();
+        self.trays_full = false;
         let status = self.pulses.status();
         self.pulses.stop();
         self.pulses = Pulses::none(&self.dialer);
@@ -255,6 +257,7 @@ impl Session {
                 stoppers.push(stopper.map_err(|cause| Fault::Lost(cause.to_string()))?);
                 let places = self.places(&mut channel, self.lines.len(), epoch)?;
                 self.places.push(places);
+                self.trays.push(self.trays(&channel));
                 self.lines.push(channel);
             }
         }

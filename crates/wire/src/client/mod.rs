@@ -24,7 +24,7 @@
 //! - `link`: one connection: dial, greet, retry.
 //! - `pulse`: heartbeat threads, one a server; they notice losses.
 //! - `join`: entering an epoch; trainer 0 opens it.
-//! - `dense`, `sparse`, `group`: pushes and pulls. `places`: memory shared with servers on the same host.
+//! - `dense`, `sparse`, `group`: pushes and pulls. `places`, `trays`: memory shared with servers on the same host.
 
 mod config;
 mod dense;
@@ -34,6 +34,7 @@ mod link;
 mod places;
 mod pulse;
 mod sparse;
+mod trays;
 
 pub use config::{Config, Error, Position, ServerAddress, Timing};
 
@@ -53,6 +54,7 @@ use pulse::Pulses;
 pub use pulse::Watch;
 pub use sparse::Rows;
 use std::sync::Arc;
+use trays::Trays;
 
 /// A trainer's connection to all servers of its job.
 #[derive(Debug)]
@@ -65,6 +67,10 @@ pub struct Session {
     lines: Vec<Channel>,
     /// Shared memory beside each line, where there is any.
     places: Vec<Option<Places>>,
+    /// The same for rows.
+    trays: Vec<Option<Trays>>,
+    /// Gradients of the current batch lie in trays.
+    trays_full: bool,
     dense: DenseMap,
     groups: Vec<Group>,
     epoch: Epoch,
@@ -134,6 +140,8 @@ impl Session {
             topology,
             lines: Vec::new(),
             places: Vec::new(),
+            trays: Vec::new(),
+            trays_full: false,
             dense,
             groups,
             epoch: Epoch(0),

@@ -9,6 +9,7 @@ use crate::ids::{Epoch, TableId};
 use crate::message::Hot;
 use crate::shared::{Access, Region, layout};
 use crate::spec::Mode;
+use std::os::fd::OwnedFd;
 
 /// The shared memory of one service.
 #[derive(Debug)]
@@ -30,16 +31,10 @@ impl Places {
             epoch,
             ..Hot::default()
         };
-        channel.send_bytes(Kind::Share, &hot, &[])?;
-        let (_, answer) = channel.expect_hot(Kind::Shared)?;
-        if answer.count == 0 {
+        let Some([values, outbox]) = ask(channel, Kind::Share, &hot)? else {
             return Ok(None);
-        }
-        let lost = |cause: std::io::Error| Fault::Lost(format!("shared memory: {cause}"));
-        let descriptors = channel.stream().receive_descriptors().map_err(lost)?;
+        };
         let (starts, len) = layout(lens);
-        let [values, outbox] = <[_; 2]>::try_from(descriptors)
-            .map_err(|_| Fault::Lost("a server sent no shared memory".to_owned()))?;
         Ok(Some(Self {
             values: Region::open(values, len, Access::Read).map_err(lost)?,
             outbox: Region::open(outbox, len, Access::Write).map_err(lost)?,
@@ -70,6 +65,28 @@ impl Places {
             at += block.len;
         }
     }
+}
+
+/// Asks a service for shared memory, which comes as so many descriptors. `None` if it has none to give.
+pub(super) fn ask<const COUNT: usize>(
+    channel: &mut Channel,
+    kind: Kind,
+    hot: &Hot,
+) -> Result<Option<[OwnedFd; COUNT]>, Fault> {
+    channel.send_bytes(kind, hot, &[])?;
+    let (_, answer) = channel.expect_hot(Kind::Shared)?;
+    if answer.count == 0 {
+        return Ok(None);
+    }
+    let descriptors = channel.stream().receive_descriptors().map_err(lost)?;
+    let memory = <[_; COUNT]>::try_from(descriptors);
+    memory
+        .map(Some)
+        .map_err(|_| Fault::Lost("a server sent no shared memory".to_owned()))
+}
+
+pub(super) fn lost(cause: std::io::Error) -> Fault {
+    Fault::Lost(format!("shared memory: {cause}"))
 }
 
 impl Session {

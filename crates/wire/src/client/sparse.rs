@@ -7,6 +7,7 @@ use crate::frame::Kind;
 use crate::ids::TableId;
 use crate::message::{Hot, View};
 use crate::prefetch;
+use crate::shared::Region;
 
 /// Rows that are fetched at once by [`Session::download`].
 const DOWNLOADED: u64 = 65_536;
@@ -39,6 +40,16 @@ impl Session {
                 .to_owned();
             return Err(Fault::Final(Error::Usage(text)));
         }
+        if self.trays_full && view == View::Training {
+            let text = "rows must be pulled before the first push of a batch".to_owned();
+            return Err(Fault::Final(Error::Usage(text)));
+        }
+        for rows in wanted.iter() {
+            self.group(rows.table, rows.ids)?;
+            if view == View::Training {
+                self.provide_trays(rows.table.index())?;
+            }
+        }
         for rows in wanted.iter() {
             self.ask_rows(rows, view)?;
         }
@@ -49,7 +60,6 @@ impl Session {
     }
 
     fn ask_rows(&mut self, rows: &Rows<'_>, view: View) -> Result<(), Fault> {
-        self.group(rows.table, rows.ids)?;
         let hot = Hot {
             table: rows.table,
             value: view.number(),
@@ -89,9 +99,12 @@ impl Session {
                 cols,
                 values: rows.values,
             };
+            let trays = self.trays[line].as_ref();
+            let tray =
+                trays.and_then(|trays| trays.holding(rows.table.index(), places.len() * cols));
             let line = &mut self.lines[line];
             group.tickets[service as usize] =
-                receive_part(line, rows.table, target, &mut self.scratch)?;
+                receive_part(line, rows.table, target, tray, &mut self.scratch)?;
         }
         Ok(())
     }
@@ -150,7 +163,16 @@ impl Session {
             } else {
                 &[]
             };
+            // The answer to the pull that gave the ticket means that the tray's last gradients have been applied.
+            let trays = self.trays[line].as_ref().filter(|_| ticket != 0);
+            let tray = trays.and_then(|trays| trays.holding(table.index(), ids.len() * cols));
             let line = &mut self.lines[line];
+            if let Some(tray) = tray {
+                lay(gradients, &group.places[part], cols, tray);
+                self.trays_full = true;
+                line.send_bytes(Kind::PushRowsPlaced, &hot, &[])?;
+                continue;
+            }
             line.begin_values(Kind::PushRows, encoding, &hot, before, ids.len() * cols)?;
             for places in group.places[part].chunks((PIECE / cols).max(1)) {
                 gather(gradients, places, cols, &mut self.scratch);
@@ -217,16 +239,26 @@ fn receive_part(
     line: &mut Channel,
     table: TableId,
     target: Target<'_>,
+    tray: Option<&Region>,
     scratch: &mut Vec<f32>,
 ) -> Result<u64, Fault> {
     let cols = target.cols;
-    let (head, hot) = line.expect_hot(Kind::Values)?;
-    let wanted = target.places.len() * cols * head.encoding.bytes();
+    let (head, hot) = line.expect_values()?;
+    let tray = tray.filter(|_| head.kind == Kind::ValuesPlaced);
+    let wanted = if tray.is_some() {
+        0
+    } else {
+        target.places.len() * cols * head.encoding.bytes()
+    };
     if hot.table != table || head.payload != wanted as u64 {
         return Err(Fault::Lost(format!(
             "{} sent values of other rows",
             line.peer()
         )));
+    }
+    if let Some(tray) = tray {
+        pick_up(tray, target.places, cols, target.values);
+        return Ok(hot.ticket);
     }
     for places in target.places.chunks((PIECE / cols).max(1)) {
         scratch.resize(places.len() * cols, 0.0);
@@ -247,6 +279,30 @@ fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
         }
         let at = *place as usize * cols;
         to[at..at + cols].copy_from_slice(row);
+    }
+}
+
+/// Copies rows out of a tray to their places.
+fn pick_up(tray: &Region, places: &[u32], cols: usize, to: &mut [f32]) {
+    for (i, place) in places.iter().enumerate() {
+        if let Some(next) = places.get(i + AHEAD) {
+            let at = *next as usize * cols;
+            prefetch::slice(&to[at..at + cols]);
+        }
+        let at = *place as usize * cols;
+        tray.read(i * cols, &mut to[at..at + cols]);
+    }
+}
+
+/// Copies rows from their places into a tray.
+fn lay(from: &[f32], places: &[u32], cols: usize, tray: &Region) {
+    for (i, place) in places.iter().enumerate() {
+        if let Some(next) = places.get(i + AHEAD) {
+            let at = *next as usize * cols;
+            prefetch::slice(&from[at..at + cols]);
+        }
+        let at = *place as usize * cols;
+        tray.write(i * cols, &from[at..at + cols]);
     }
 }
 
