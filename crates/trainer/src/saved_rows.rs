@@ -3,24 +3,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nn::ParameterSpec;
 use optim::{Initial, Progress, Rule};
-use serde::Deserialize;
-use wire::shard::{SHARDS, row_shard, table_hash};
-
-const MAGIC: &[u8; 8] = b"CANOPART";
-const VERSION: u32 = 1;
-const LONGEST_HEADER: u32 = 64 << 20;
-const SECTION_HEAD: usize = 24;
-/// Kinds of sections.
-const END: u32 = 0;
-const ROWS: u32 = 2;
-/// Bytes that are looked at together when a checksum is computed.
-const PIECE: usize = 1 << 20;
+use wire::part::{self, FormatError, PartReader, TableHeader};
+use wire::shard::{row_shard, table_hash};
 
 /// Why saved tables cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -98,19 +88,6 @@ pub struct Reading<'a> {
     pub rule: &'a Rule,
 }
 
-#[derive(Debug, Deserialize)]
-struct Header {
-    tables: Vec<TableHeader>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TableHeader {
-    name: String,
-    cols: u32,
-    slots: u32,
-    progress: Option<Progress>,
-}
-
 impl SavedRows {
     /// Opens the saved tables of a directory and checks every byte; `None` if it has none.
     pub fn open(directory: &Path) -> Result<Option<Self>, SavedRowsError> {
@@ -184,9 +161,9 @@ impl SavedRows {
             let place = section.start + (at * bytes.len()) as u64;
             file.read_exact_at(&mut bytes, place)
                 .map_err(read_error(path))?;
-            let words = bytes.chunks_exact(4).map(|four| word(four, 0));
+            let (words, _) = bytes.as_chunks::<4>();
             let read = numbers.iter_mut().zip(words);
-            read.for_each(|(number, word)| *number = f32::from_bits(word));
+            read.for_each(|(number, word)| *number = f32::from_le_bytes(*word));
             present(table, reading.rule, &mut numbers, out);
         }
         Ok(())
@@ -196,15 +173,16 @@ impl SavedRows {
     fn add(&mut self, path: &Path, (number, count): (usize, usize)) -> Result<(), SavedRowsError> {
         let file = File::open(path).map_err(read_error(path))?;
         let length = file.metadata().map_err(read_error(path))?.len();
-        let mut scan = Scan {
-            path,
-            input: BufReader::with_capacity(PIECE, &file),
-            left: length,
-            crc: crc32fast::Hasher::new(),
-            sections: 0,
-        };
-        let header = scan.header()?;
-        while let Some((at, shard, ids)) = scan.section(&header)? {
+        let input = BufReader::new(&file);
+        let mut reader = PartReader::new(input, length).map_err(unusable(path))?;
+        let tables = reader.header().tables.clone();
+        while let Some(section) = reader.next_section().map_err(unusable(path))? {
+            let (at, shard, ids) = match section {
+                part::Section::Rows {
+                    table, shard, ids, ..
+                } if ids.is_sorted_by(|a, b| a < b) => (table, shard, ids.to_vec()),
+                _ => return Err(damaged(path, "it has something else than rows in order")),
+            };
             // Shard s lies on service s mod services.
             if shard as usize % count != number {
                 return Err(SavedRowsError::Missing {
@@ -215,27 +193,21 @@ impl SavedRows {
                     ),
                 });
             }
-            let table = &header.tables[at];
-            let start = scan.position()?;
-            let stride = 4 * (1 + u64::from(table.cols) * (1 + u64::from(table.slots)));
-            scan.skip(ids.len() as u64 * stride)?;
-            scan.check("a section")?;
             let section = Section {
                 file: self.files.len(),
                 ids,
-                start,
+                start: reader.numbers_at(),
             };
-            self.table(table)?.shards.insert(shard, section);
+            self.table(&tables[at])?.shards.insert(shard, section);
         }
-        header
-            .tables
+        tables
             .iter()
             .try_for_each(|table| self.table(table).map(|_| ()))?;
         self.files.push((path.to_owned(), file));
         Ok(())
     }
 
-    fn table(&mut self, header: &TableHeader) -> Result<&mut Table, SavedRowsError> {
+    fn table(&mut self, header: &TableHeader<Progress>) -> Result<&mut Table, SavedRowsError> {
         let (cols, slots) = (header.cols as usize, header.slots as usize);
         let table = self
             .tables
@@ -276,117 +248,6 @@ fn present(table: &Table, rule: &Rule, numbers: &mut [f32], out: &mut Vec<f32>) 
     rule.averaged(progress, value, state, &mut out[start..]);
 }
 
-/// One file, read from front to back; `crc` covers what was read since the last check.
-struct Scan<'a> {
-    path: &'a Path,
-    input: BufReader<&'a File>,
-    left: u64,
-    crc: crc32fast::Hasher,
-    sections: u64,
-}
-
-impl Scan<'_> {
-    fn damaged(&self, reason: impl Into<String>) -> SavedRowsError {
-        SavedRowsError::Damaged {
-            path: self.path.to_owned(),
-            reason: reason.into(),
-        }
-    }
-
-    fn take(&mut self, bytes: &mut [u8]) -> Result<(), SavedRowsError> {
-        self.left = self
-            .left
-            .checked_sub(bytes.len() as u64)
-            .ok_or_else(|| self.damaged("it ends too early"))?;
-        self.input
-            .read_exact(bytes)
-            .map_err(read_error(self.path))?;
-        self.crc.update(bytes);
-        Ok(())
-    }
-
-    fn check(&mut self, what: &str) -> Result<(), SavedRowsError> {
-        let expected = std::mem::take(&mut self.crc).finalize();
-        let mut stored = [0; 4];
-        self.take(&mut stored)?;
-        self.crc = crc32fast::Hasher::new();
-        if u32::from_le_bytes(stored) == expected {
-            Ok(())
-        } else {
-            Err(self.damaged(format!("the checksum of {what} is wrong")))
-        }
-    }
-
-    fn position(&mut self) -> Result<u64, SavedRowsError> {
-        self.input.stream_position().map_err(read_error(self.path))
-    }
-
-    /// Goes through bytes that are only checked.
-    fn skip(&mut self, mut bytes: u64) -> Result<(), SavedRowsError> {
-        let mut piece = vec![0; PIECE.min(bytes as usize)];
-        while bytes > 0 {
-            let now = bytes.min(PIECE as u64) as usize;
-            self.take(&mut piece[..now])?;
-            bytes -= now as u64;
-        }
-        Ok(())
-    }
-
-    fn header(&mut self) -> Result<Header, SavedRowsError> {
-        let mut front = [0; 16];
-        self.take(&mut front)?;
-        let (version, size) = (word(&front, 8), word(&front, 12));
-        if &front[..8] != MAGIC {
-            return Err(self.damaged("it was not saved by a server of canoe"));
-        }
-        if version != VERSION {
-            return Err(self.damaged(format!("this build does not know its format {version}")));
-        }
-        if size > LONGEST_HEADER || u64::from(size) > self.left {
-            return Err(self.damaged(format!("it has no room for a header of {size} bytes")));
-        }
-        let mut text = vec![0; size as usize];
-        self.take(&mut text)?;
-        self.check("the header")?;
-        serde_json::from_slice(&text).map_err(|cause| self.damaged(cause.to_string()))
-    }
-
-    /// The next section up to its rows: table, shard, ids. `None` at the proper end.
-    fn section(
-        &mut self,
-        header: &Header,
-    ) -> Result<Option<(usize, u32, Vec<u32>)>, SavedRowsError> {
-        let mut head = [0; SECTION_HEAD];
-        self.take(&mut head)?;
-        let (kind, table) = (word(&head, 0), word(&head, 4) as usize);
-        let (shard, count) = (long(&head, 8), long(&head, 16));
-        if kind == END {
-            self.check("the end")?;
-            if count != self.sections {
-                return Err(
-                    self.damaged(format!("{} of {count} sections are there", self.sections))
-                );
-            }
-            return Ok(None);
-        }
-        self.sections += 1;
-        if kind != ROWS || table >= header.tables.len() || shard >= u64::from(SHARDS) {
-            return Err(self.damaged("it has something else than rows of its tables"));
-        }
-        // Before anything is allocated: the ids of so many rows are shorter than what is left.
-        if count.checked_mul(4).is_none_or(|bytes| bytes > self.left) {
-            return Err(self.damaged(format!("it has no room for {count} rows")));
-        }
-        let mut bytes = vec![0; 4 * count as usize];
-        self.take(&mut bytes)?;
-        let ids: Vec<u32> = bytes.chunks_exact(4).map(|four| word(four, 0)).collect();
-        if !ids.is_sorted_by(|a, b| a < b) {
-            return Err(self.damaged("its rows are not in order"));
-        }
-        Ok(Some((table, shard as u32, ids)))
-    }
-}
-
 /// The files `pserver.NNNN`, which must be numbered from 0 without a gap.
 fn parts(directory: &Path) -> Result<Vec<PathBuf>, SavedRowsError> {
     let mut numbers = Vec::new();
@@ -414,10 +275,20 @@ fn read_error(path: &Path) -> impl FnOnce(io::Error) -> SavedRowsError {
     move |source| SavedRowsError::Read { path, source }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn damaged(path: &Path, reason: impl Into<String>) -> SavedRowsError {
+    SavedRowsError::Damaged {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
-    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+fn unusable(path: &Path) -> impl Fn(FormatError) -> SavedRowsError {
+    move |error| match error {
+        FormatError::Read(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
+            damaged(path, "it ends too early")
+        }
+        FormatError::Read(source) => read_error(path)(source),
+        FormatError::Header(cause) => damaged(path, format!("its header: {cause}")),
+        other => damaged(path, other.to_string()),
+    }
 }

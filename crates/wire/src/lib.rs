@@ -1,4 +1,5 @@
-//! What the processes of a job say to each other: ids, shard map, frames, messages, and the trainer's client.
+//! What the processes of a job say to each other, and leave on disk for each other: ids, shard map, frames,
+//! messages, files of tables, and the trainer's client.
 //!
 //! Nothing here knows a layer, an optimizer or a table's memory. Update rules travel as opaque JSON.
 //! `docs/protocol.md` specifies the bytes for other languages.
@@ -11,6 +12,7 @@
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
 //! - [`shared`]: memory in place of payloads between processes of one host.
+//! - [`part`]: tables of servers on disk.
 //! - [`recovery`]: where a job goes on after a loss. Pure. [`order`]: who orders a snapshot for a server that ends.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
 //!
@@ -30,6 +32,7 @@ pub mod handshake;
 pub mod ids;
 pub mod message;
 pub mod order;
+pub mod part;
 pub mod prefetch;
 pub mod recovery;
 pub mod shard;

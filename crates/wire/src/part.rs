@@ -1,0 +1,480 @@
+//! The file format of a part of a snapshot or of saved tables: one service's blocks and rows. Servers write and read it,
+//! trainers read it to test a model whose tables they could not hold. `P` is what a table's scalars are to both.
+//!
+//! ```text
+//! "CANOPART"  version u32  header length u32  header (JSON)  crc32 of all before
+//! sections:   kind u32  table u32  index u64  count u64  data  crc32 of the section
+//!   kind 1, a dense block: index = block, count = values; data = values, then state (slots x count), f32
+//!   kind 2, rows of a shard: index = shard, count = rows; data = ids (u32), then rows
+//!     (mark, values, state: 1 + cols x (1 + slots) f32 each)
+//!   kind 0, the end: count = number of sections before it
+//! ```
+//!
+//! Little-endian. A reader takes nothing on trust: lengths are compared with the table and with what is left of
+//! the file before anything is allocated.
+
+use crate::recovery::Boundary;
+use crate::shard::SHARDS;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+
+const MAGIC: &[u8; 8] = b"CANOPART";
+const VERSION: u32 = 1;
+const LONGEST_HEADER: u32 = 64 << 20;
+const SECTION_HEAD: usize = 24;
+
+/// What a part says about itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header<P> {
+    /// The run of the job.
+    pub job: String,
+    /// Hash of the tables' names and shapes.
+    pub shapes: u64,
+    /// Where the job stood.
+    pub boundary: Boundary,
+    /// The tables.
+    pub tables: Vec<TableHeader<P>>,
+}
+
+/// A table of the job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableHeader<P> {
+    /// Its name.
+    pub name: String,
+    /// Values in a row.
+    pub cols: u32,
+    /// State numbers a value.
+    pub slots: u32,
+    /// Its scalars; none if the service holds nothing of the table.
+    pub progress: Option<P>,
+}
+
+/// A piece of a table.
+#[derive(Debug, PartialEq)]
+pub enum Section<'a> {
+    /// A block of a dense table.
+    Block {
+        /// The table.
+        table: usize,
+        /// The block's number.
+        index: u64,
+        /// Its values.
+        values: &'a [f32],
+        /// Its state.
+        state: &'a [f32],
+    },
+    /// Rows of a shard of a sparse table.
+    Rows {
+        /// The table.
+        table: usize,
+        /// The logical shard.
+        shard: u32,
+        /// Row ids.
+        ids: &'a [u32],
+        /// Mark, values and state of each row.
+        rows: &'a [f32],
+    },
+}
+
+/// Why a part cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// The file ends early or cannot be read.
+    #[error("read")]
+    Read(#[source] io::Error),
+    /// Not such a file.
+    #[error("it was not saved by a server of canoe")]
+    Magic,
+    /// Of another version of canoe.
+    #[error("snapshot format {0} is not known to this build")]
+    Version(u32),
+    /// Damaged.
+    #[error("checksum of {0} is wrong: the file is damaged")]
+    Checksum(&'static str),
+    /// The header cannot be understood.
+    #[error("header cannot be read")]
+    Header(#[source] serde_json::Error),
+    /// A length or number that cannot be.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// Writes a part.
+#[derive(Debug)]
+pub struct PartWriter<W: Write> {
+    out: W,
+    sections: u64,
+}
+
+impl<W: Write> PartWriter<W> {
+    /// Begins a part.
+    pub fn new<P: Serialize>(mut out: W, header: &Header<P>) -> io::Result<Self> {
+        let text = serde_json::to_vec(header).map_err(io::Error::other)?;
+        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+        let mut bytes = Vec::with_capacity(text.len() + 20);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&text);
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        out.write_all(&bytes)?;
+        Ok(Self { out, sections: 0 })
+    }
+
+    /// Adds a section.
+    pub fn section(&mut self, section: &Section<'_>) -> io::Result<()> {
+        self.sections += 1;
+        match section {
+            Section::Block {
+                table,
+                index,
+                values,
+                state,
+            } => {
+                let head = head(1, *table, *index, values.len() as u64);
+                self.write(
+                    &head,
+                    &[bytemuck::cast_slice(values), bytemuck::cast_slice(state)],
+                )
+            }
+            Section::Rows {
+                table,
+                shard,
+                ids,
+                rows,
+            } => {
+                let head = head(2, *table, u64::from(*shard), ids.len() as u64);
+                self.write(
+                    &head,
+                    &[bytemuck::cast_slice(ids), bytemuck::cast_slice(rows)],
+                )
+            }
+        }
+    }
+
+    /// Ends the part and gives the stream back.
+    pub fn finish(mut self) -> io::Result<W> {
+        let head = head(0, 0, 0, self.sections);
+        self.write(&head, &[])?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn write(&mut self, head: &[u8; SECTION_HEAD], data: &[&[u8]]) -> io::Result<()> {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(head);
+        self.out.write_all(head)?;
+        for bytes in data {
+            crc.update(bytes);
+            self.out.write_all(bytes)?;
+        }
+        self.out.write_all(&crc.finalize().to_le_bytes())
+    }
+}
+
+fn head(kind: u32, table: usize, index: u64, count: u64) -> [u8; SECTION_HEAD] {
+    let mut out = [0; SECTION_HEAD];
+    out[0..4].copy_from_slice(&kind.to_le_bytes());
+    out[4..8].copy_from_slice(&(table as u32).to_le_bytes());
+    out[8..16].copy_from_slice(&index.to_le_bytes());
+    out[16..24].copy_from_slice(&count.to_le_bytes());
+    out
+}
+
+/// Reads a part.
+#[derive(Debug)]
+pub struct PartReader<R: Read, P> {
+    input: R,
+    length: u64,
+    /// Bytes that are left, as the file system says.
+    left: u64,
+    header: Header<P>,
+    sections: u64,
+    ids: Vec<u32>,
+    numbers: Vec<f32>,
+}
+
+impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
+    /// Reads the header of a part of `length` bytes.
+    pub fn new(mut input: R, length: u64) -> Result<Self, FormatError> {
+        let mut front = [0_u8; 16];
+        input.read_exact(&mut front).map_err(FormatError::Read)?;
+        if &front[..8] != MAGIC {
+            return Err(FormatError::Magic);
+        }
+        let word = |at: usize| {
+            u32::from_le_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]])
+        };
+        if word(8) != VERSION {
+            return Err(FormatError::Version(word(8)));
+        }
+        let size = word(12);
+        let left = length.checked_sub(20 + u64::from(size));
+        let left = left.filter(|_| size <= LONGEST_HEADER).ok_or_else(|| {
+            FormatError::Impossible(format!(
+                "a header of {size} bytes does not fit a file of {length}"
+            ))
+        })?;
+        let mut text = vec![0; size as usize];
+        input.read_exact(&mut text).map_err(FormatError::Read)?;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&front);
+        crc.update(&text);
+        check(&mut input, crc, "the header")?;
+        let header = serde_json::from_slice(&text).map_err(FormatError::Header)?;
+        Ok(Self {
+            input,
+            length,
+            left,
+            header,
+            sections: 0,
+            ids: Vec::new(),
+            numbers: Vec::new(),
+        })
+    }
+
+    /// What the part says about itself.
+    pub fn header(&self) -> &Header<P> {
+        &self.header
+    }
+
+    /// Where in the file the numbers of the last section begin.
+    pub fn numbers_at(&self) -> u64 {
+        self.length - self.left - 4 - 4 * self.numbers.len() as u64
+    }
+
+    /// The next section; `None` at the proper end.
+    pub fn next_section(&mut self) -> Result<Option<Section<'_>>, FormatError> {
+        let mut bytes = [0_u8; SECTION_HEAD];
+        self.input
+            .read_exact(&mut bytes)
+            .map_err(FormatError::Read)?;
+        let long = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let (kind, table) = (long(0) as u32, (long(0) >> 32) as usize);
+        let (index, count) = (long(8), long(16));
+        self.left = self.left.saturating_sub(SECTION_HEAD as u64 + 4);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&bytes);
+        if kind == 0 {
+            check(&mut self.input, crc, "the end")?;
+            if count != self.sections {
+                return Err(FormatError::Impossible(format!(
+                    "{} of {count} sections are there",
+                    self.sections
+                )));
+            }
+            return Ok(None);
+        }
+        let (ids, numbers) = self.lengths(kind, table, count)?;
+        self.sections += 1;
+        self.ids.resize(ids, 0);
+        self.numbers.resize(numbers, 0.0);
+        let id_bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.ids);
+        self.input.read_exact(id_bytes).map_err(FormatError::Read)?;
+        crc.update(id_bytes);
+        let number_bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.numbers);
+        self.input
+            .read_exact(number_bytes)
+            .map_err(FormatError::Read)?;
+        crc.update(number_bytes);
+        check(&mut self.input, crc, "a section")?;
+        if kind == 1 {
+            let (values, state) = self.numbers.split_at(count as usize);
+            return Ok(Some(Section::Block {
+                table,
+                index,
+                values,
+                state,
+            }));
+        }
+        let shard = u32::try_from(index).ok().filter(|shard| *shard < SHARDS);
+        let shard =
+            shard.ok_or_else(|| FormatError::Impossible(format!("there is no shard {index}")))?;
+        Ok(Some(Section::Rows {
+            table,
+            shard,
+            ids: &self.ids,
+            rows: &self.numbers,
+        }))
+    }
+
+    /// How many ids and numbers a section has; fails before anything is allocated if the file cannot hold them.
+    fn lengths(
+        &mut self,
+        kind: u32,
+        table: usize,
+        count: u64,
+    ) -> Result<(usize, usize), FormatError> {
+        let impossible = |text: String| Err(FormatError::Impossible(text));
+        let Some(spec) = self.header.tables.get(table) else {
+            return impossible(format!("section of table {table}, which does not exist"));
+        };
+        let (cols, slots) = (u64::from(spec.cols), u64::from(spec.slots));
+        let (ids, each) = match kind {
+            1 => (0, Some(1 + slots)),
+            2 => (count, (1 + slots).checked_mul(cols).map(|n| n + 1)),
+            _ => return impossible(format!("unknown kind of section {kind}")),
+        };
+        let numbers = each.and_then(|each| each.checked_mul(count));
+        let bytes = numbers
+            .and_then(|n| n.checked_add(ids))
+            .and_then(|n| n.checked_mul(4));
+        match (
+            numbers,
+            bytes.and_then(|bytes| self.left.checked_sub(bytes)),
+        ) {
+            (Some(numbers), Some(left)) => {
+                self.left = left;
+                Ok((ids as usize, numbers as usize))
+            }
+            _ => impossible(format!(
+                "it ends too early for a section of {count} entries"
+            )),
+        }
+    }
+}
+
+fn check(
+    input: &mut impl Read,
+    crc: crc32fast::Hasher,
+    what: &'static str,
+) -> Result<(), FormatError> {
+    let mut stored = [0_u8; 4];
+    input.read_exact(&mut stored).map_err(FormatError::Read)?;
+    if u32::from_le_bytes(stored) == crc.finalize() {
+        Ok(())
+    } else {
+        Err(FormatError::Checksum(what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Step;
+    use proptest::prelude::*;
+
+    fn sample() -> Vec<u8> {
+        let table = |name: &str| TableHeader {
+            name: name.to_owned(),
+            cols: 2,
+            slots: 1,
+            progress: Some(5),
+        };
+        let header = Header {
+            job: "j".to_owned(),
+            shapes: 7,
+            boundary: Boundary {
+                step: Step(4),
+                pass: 1,
+                batches: vec![2, 2],
+            },
+            tables: vec![table("a"), table("b")],
+        };
+        let mut writer = PartWriter::new(Vec::new(), &header).unwrap();
+        writer
+            .section(&Section::Block {
+                table: 0,
+                index: 3,
+                values: &[1.0, 2.0],
+                state: &[3.0, 4.0],
+            })
+            .unwrap();
+        let rows = [1.0, 2.0, 3.0, 4.0, 5.0];
+        writer
+            .section(&Section::Rows {
+                table: 1,
+                shard: 9,
+                ids: &[77],
+                rows: &rows,
+            })
+            .unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn read_all(bytes: &[u8]) -> Result<usize, FormatError> {
+        let mut reader = PartReader::<_, u64>::new(bytes, bytes.len() as u64)?;
+        let mut count = 0;
+        while reader.next_section()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    #[test]
+    fn a_part_comes_back() {
+        let bytes = sample();
+        let length = bytes.len() as u64;
+        let mut reader = PartReader::<_, u64>::new(bytes.as_slice(), length).unwrap();
+        assert_eq!(reader.header().boundary.batches, [2, 2]);
+        assert_eq!(reader.header().tables[1].progress, Some(5));
+        let block = Section::Block {
+            table: 0,
+            index: 3,
+            values: &[1.0, 2.0],
+            state: &[3.0, 4.0],
+        };
+        assert_eq!(reader.next_section().unwrap(), Some(block));
+        let rows = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let section = Section::Rows {
+            table: 1,
+            shard: 9,
+            ids: &[77],
+            rows: &rows,
+        };
+        assert_eq!(reader.next_section().unwrap(), Some(section));
+        let at = reader.numbers_at() as usize;
+        let written: &[u8] = bytemuck::cast_slice(&rows);
+        assert_eq!(&bytes[at..at + 20], written);
+        assert_eq!(reader.next_section().unwrap(), None);
+    }
+
+    #[test]
+    fn every_truncation_is_noticed() {
+        let bytes = sample();
+        for length in 0..bytes.len() {
+            assert!(read_all(&bytes[..length]).is_err(), "cut to {length}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = sample();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(read_all(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_huge_count_is_refused_before_it_is_allocated() {
+        let bytes = sample();
+        let at = bytes.len() - 28 - (24 + 4 + 20 + 4);
+        let mut damaged = bytes;
+        damaged[at + 16..at + 24].copy_from_slice(&(u64::MAX / 8).to_le_bytes());
+        assert!(matches!(
+            read_all(&damaged),
+            Err(FormatError::Impossible(_))
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read_all(&bytes);
+            let mut fronted = MAGIC.to_vec();
+            fronted.extend_from_slice(&VERSION.to_le_bytes());
+            fronted.extend_from_slice(&bytes);
+            let _ = read_all(&fronted);
+        }
+    }
+}
