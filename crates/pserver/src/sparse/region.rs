@@ -10,8 +10,9 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Address space that is asked for at once.
-const BLOCK: usize = 64 << 20;
+/// Address space that is asked for at once: as much as there is, but at least and at most so much.
+const LEAST: usize = 4 << 20;
+const MOST: usize = 64 << 20;
 /// Bytes of a large page.
 const PAGE: usize = 2 << 20;
 /// What extents are aligned to: a cache line.
@@ -48,7 +49,8 @@ impl Region {
         let bytes = bytes.next_multiple_of(LINE);
         let mut blocks = self.lock();
         if blocks.last().is_none_or(|block| block.left() < bytes) {
-            blocks.push(Block::new(bytes.max(BLOCK)));
+            let mapped: usize = blocks.iter().map(|block| block.mapping.bytes).sum();
+            blocks.push(Block::new(bytes.max(mapped.clamp(LEAST, MOST))));
         }
         let last = blocks.len() - 1;
         Extent {
@@ -257,7 +259,7 @@ mod tests {
     #[test]
     fn extents_do_not_overlap_and_begin_with_zeros() {
         let region = Region::default();
-        let sizes = [1, 64, 4000, BLOCK - 12, 20, 2 * BLOCK + 1, 28];
+        let sizes = [1, 64, 4000, LEAST - 12, 20, 2 * MOST + 1, 28];
         let extents = sizes.map(|size| region.take(size));
         for (at, extent) in extents.iter().enumerate() {
             assert!(extent.start.addr().is_multiple_of(LINE) && extent.bytes >= sizes[at]);
@@ -274,10 +276,10 @@ mod tests {
 
     #[test]
     fn a_page_is_joined_once_when_little_of_it_is_spare() {
-        let mut block = Block::new(BLOCK);
+        let mut block = Block::new(LEAST);
         let extent = Extent {
-            start: block.take(3 * PAGE).wrapping_add(LINE),
-            bytes: 2 * PAGE,
+            start: block.take(2 * PAGE).wrapping_add(LINE),
+            bytes: 2 * PAGE - LINE,
             block: 0,
         };
         let mut fill = |range: Range<usize>| {
@@ -289,7 +291,7 @@ mod tests {
         };
         assert_eq!(fill(0..PAGE / 2), [false]);
         assert_eq!(fill(PAGE / 2..PAGE), [true, false]);
-        assert_eq!(fill(PAGE..2 * PAGE), [true, false]);
+        assert_eq!(fill(PAGE..2 * PAGE - LINE), [true]);
     }
 
     #[test]
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_zero_when_it_is_taken_again() {
+    fn what_is_given_back_goes_to_the_system_when_its_page_is_empty() {
         let region = Region::default();
         let extents = [PAGE / 2, PAGE / 2, PAGE].map(|size| region.take(size));
         for extent in &extents {
