@@ -271,12 +271,18 @@ fn receive_part(
 /// Rows ahead that are asked of the memory: their places are scattered over more than a cache holds.
 const AHEAD: usize = 12;
 
+/// Asks for the row a little behind the first of `places`.
+#[inline(always)]
+fn ask_ahead(numbers: &[f32], places: &[u32], cols: usize) {
+    if let Some(place) = places.get(AHEAD) {
+        let at = *place as usize * cols;
+        prefetch::slice(&numbers[at..at + cols]);
+    }
+}
+
 fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
     for (i, (row, place)) in from.chunks_exact(cols).zip(places).enumerate() {
-        if let Some(next) = places.get(i + AHEAD) {
-            let at = *next as usize * cols;
-            prefetch::slice(&to[at..at + cols]);
-        }
+        ask_ahead(to, &places[i..], cols);
         let at = *place as usize * cols;
         to[at..at + cols].copy_from_slice(row);
     }
@@ -285,10 +291,7 @@ fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
 /// Copies rows out of a tray to their places.
 fn pick_up(tray: &Region, places: &[u32], cols: usize, to: &mut [f32]) {
     for (i, place) in places.iter().enumerate() {
-        if let Some(next) = places.get(i + AHEAD) {
-            let at = *next as usize * cols;
-            prefetch::slice(&to[at..at + cols]);
-        }
+        ask_ahead(to, &places[i..], cols);
         let at = *place as usize * cols;
         tray.read(i * cols, &mut to[at..at + cols]);
     }
@@ -297,10 +300,7 @@ fn pick_up(tray: &Region, places: &[u32], cols: usize, to: &mut [f32]) {
 /// Copies rows from their places into a tray.
 fn lay(from: &[f32], places: &[u32], cols: usize, tray: &Region) {
     for (i, place) in places.iter().enumerate() {
-        if let Some(next) = places.get(i + AHEAD) {
-            let at = *next as usize * cols;
-            prefetch::slice(&from[at..at + cols]);
-        }
+        ask_ahead(from, &places[i..], cols);
         let at = *place as usize * cols;
         tray.write(i * cols, &from[at..at + cols]);
     }
@@ -310,10 +310,7 @@ fn gather(from: &[f32], places: &[u32], cols: usize, to: &mut Vec<f32>) {
     to.clear();
     to.reserve(places.len() * cols);
     for (i, place) in places.iter().enumerate() {
-        if let Some(next) = places.get(i + AHEAD) {
-            let at = *next as usize * cols;
-            prefetch::slice(&from[at..at + cols]);
-        }
+        ask_ahead(from, &places[i..], cols);
         let at = *place as usize * cols;
         to.extend_from_slice(&from[at..at + cols]);
     }
