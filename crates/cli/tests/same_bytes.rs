@@ -7,7 +7,7 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{CANOE, Folder, succeeded};
+use common::{BY_ROW, CANOE, Folder, succeeded};
 
 const LR: &str = "trainer_config.lr.py";
 const EMB: &str = "trainer_config.emb.py";
@@ -110,10 +110,6 @@ fn an_embedding_is_whole_whenever_somebody_looks() {
 
 /// AdaGrad without decay treats a row as it treats a dense parameter.
 const ADAGRAD: (&str, &str) = ("AdamOptimizer()", "AdaGradOptimizer()");
-const BY_ROW: (&str, &str) = (
-    "embedding_layer(input=words, size=128)",
-    "embedding_layer(input=words, size=128, param_attr=ParamAttr(sparse_update=True))",
-);
 
 #[test]
 fn rows_equal_a_dense_table_where_the_mathematics_is_the_same() {

@@ -9,6 +9,12 @@ use std::process::{Command, Output};
 /// The program under test.
 pub const CANOE: &str = env!("CARGO_BIN_EXE_canoe");
 
+/// Keeps the embedding of quick_start's `trainer_config.emb.py` by row; see [`Folder::vary`].
+pub const BY_ROW: (&str, &str) = (
+    "embedding_layer(input=words, size=128)",
+    "embedding_layer(input=words, size=128, param_attr=ParamAttr(sparse_update=True))",
+);
+
 /// A folder that goes away with the test.
 pub struct Folder(tempfile::TempDir);
 
