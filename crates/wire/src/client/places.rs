@@ -115,19 +115,23 @@ impl Session {
         }
     }
 
-    /// Shared memory with the server of a new line, if both are on one host and the job's rules allow it: in
-    /// synchronous training nobody changes values while another reads them.
+    /// Whether memory can take the place of payloads: both ends are on one host, and the job's rules allow it. In
+    /// synchronous training nobody changes values while another reads them, and a pull is answered when the push before
+    /// it has been applied.
+    pub(super) fn may_share(&self, channel: &Channel) -> bool {
+        channel.stream().is_local()
+            && self.spec.mode == Mode::Sync
+            && self.dialer.config.encoding == Encoding::F32
+    }
+
+    /// Shared memory with the server of a new line.
     pub(super) fn places(
         &self,
         channel: &mut Channel,
         line: usize,
         epoch: Epoch,
     ) -> Result<Option<Places>, Fault> {
-        let possible = self.has_dense(line)
-            && channel.stream().is_local()
-            && self.spec.mode == Mode::Sync
-            && self.dialer.config.encoding == Encoding::F32;
-        if !possible {
+        if !self.has_dense(line) || !self.may_share(channel) {
             return Ok(None);
         }
         let service = self.dense_service(line);

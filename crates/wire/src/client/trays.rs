@@ -4,12 +4,10 @@
 use super::places::{ask, lost};
 use super::{Fault, Session};
 use crate::channel::Channel;
-use crate::encoding::Encoding;
 use crate::frame::Kind;
 use crate::ids::TableId;
 use crate::message::Hot;
 use crate::shared::{Access, Region};
-use crate::spec::Mode;
 
 /// The trays of one line, by table.
 #[derive(Debug)]
@@ -23,12 +21,9 @@ impl Trays {
 }
 
 impl Session {
-    /// Trays for a new line, none of them there yet; `None` if the job's rules or the distance forbid them. In
-    /// synchronous training a pull is answered when the push before it has been applied.
+    /// Trays for a new line, none of them there yet; `None` if there can be none.
     pub(super) fn trays(&self, channel: &Channel) -> Option<Trays> {
-        let possible = channel.stream().is_local()
-            && self.spec.mode == Mode::Sync
-            && self.dialer.config.encoding == Encoding::F32;
+        let possible = self.may_share(channel);
         possible.then(|| Trays(self.spec.tables.iter().map(|_| None).collect()))
     }
 
