@@ -76,10 +76,30 @@ class Bench:
         return json.loads(self.text(command, cwd).strip().splitlines()[-1])
 
     def train(self, config, folder, passes, *arguments):
-        return self.json([self.canoe, 'bench', 'train', config, '--passes', str(passes), *arguments], folder)
+        return self.json([self.canoe, 'bench', 'train', '--json', config, '--passes', str(passes), *arguments], folder)
 
     def peer(self, name, workload, folder):
         return self.json([self.peers[name], os.path.join(HERE, 'peers', PEERS[name][1]), workload, folder])
+
+    def group(self, config, arguments, *more):
+        """One measurement of a network with recurrent groups, without updates."""
+        command = ['cargo', 'run', '--release', '--quiet', '-p', 'canoe-nn', '--example', 'groups', '--']
+        return self.json([*command, config, arguments, *more], ROOT)
+
+    def against_translation(self, workload, arguments, aim):
+        config, batch = os.path.join(HERE, 'groups', 'translation.py'), '50' if workload == 'train' else '10'
+        peer = [self.peers.get('pytorch', ''), os.path.join(HERE, 'peers', 'translation_peer.py'), workload]
+        best = {}
+        for _ in range(self.rounds):
+            results = {'canoe': self.group(config, arguments, '--batch', batch)}
+            if 'pytorch' in self.peers:
+                results['pytorch'] = self.json([*peer, '--batch', batch])
+            for name, result in results.items():
+                if name not in best or result[RATE] > best[name][RATE]:
+                    best[name] = result
+        mine, theirs = best['canoe'], best.get('pytorch')
+        return {'ours': f'{mine[RATE]:,.1f} sentences', 'reference': theirs and f"{theirs['system']}: {theirs[RATE]:,.1f}",
+                'ratio': theirs and mine[RATE] / theirs[RATE], 'aim': aim, 'unit': 'per CPU-second', 'all': best}
 
     def against(self, ours, peers, workload, folder, aim):
         """The best rounds of ours and of each installed peer, taken in turns."""
@@ -137,6 +157,36 @@ def step(bench):
     ratios = [float(re.search(r'processor ([0-9.]+)\s*$', bench.text(command, ROOT)).group(1)) for _ in range(bench.rounds)]
     return {'ours': 'a step', 'reference': 'its products', 'ratio': min(ratios), 'aim': '≤ 1.3', 'unit': 'CPU time',
             'all': ratios}
+
+
+def groups(bench):
+    """a GRU and an LSTM as recurrent groups, 256 wide, against the same as layers"""
+    config, worst = os.path.join(HERE, 'groups', 'cells.py'), []
+    for kind in ('gru', 'lstm'):
+        best = {}
+        for _ in range(bench.rounds):
+            for form in ('layer', 'group'):
+                rate = bench.group(config, f'kind={kind},form={form}')[RATE]
+                best[form] = max(rate, best.get(form, 0))
+        worst.append((best['layer'] / best['group'], kind, best))
+    ratio, kind, best = max(worst, key=lambda one: one[0])
+    return {'ours': f"{best['group']:,.0f} samples ({kind})", 'reference': f"layer: {best['layer']:,.0f}", 'ratio': ratio,
+            'aim': '≤ 1.5', 'unit': 'CPU time', 'all': worst}
+
+
+def translation(bench):
+    """encoder and decoder with attention, 512 wide, 30,000 words, batch 50, forward and backward"""
+    return bench.against_translation('train', '', 2)
+
+
+def beam(bench):
+    """beam search of 3, 10 and 50 with the same network, batch 10, 30 words per sentence"""
+    rows = [bench.against_translation(f'beam={size}', f'beam={size}', 2) for size in (3, 10, 50)]
+    ratios = [row['ratio'] for row in rows if row['ratio'] is not None]
+    both = {key: '; '.join(row[key] or '–' for row in rows) for key in ('ours', 'reference')}
+    ratio_of = ', '.join(f'{ratio:.2f}' for ratio in ratios)
+    return {**both, 'ratio': min(ratios, default=None), 'aim': 2, 'unit': f'per CPU-second; ratios {ratio_of or "–"}',
+            'all': [row['all'] for row in rows]}
 
 
 def dense(bench):
@@ -230,8 +280,8 @@ def first_batch(bench, aim, command, cwd):
             'aim': aim, 'unit': 'wall', 'all': {'seconds': ours, 'python': python}}
 
 
-MEASUREMENTS = {f.__name__: f for f in (step, w1, w1_sparse, w2, cnn, lstm, dense, sparse, flat, latency, job, nodes, start,
-                                       run_start)}
+MEASUREMENTS = {f.__name__: f for f in (step, w1, w1_sparse, w2, cnn, lstm, groups, translation, beam, dense, sparse, flat,
+                                       latency, job, nodes, start, run_start)}
 
 
 def table(rows):

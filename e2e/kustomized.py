@@ -1,4 +1,4 @@
-"""Checks what `kubectl kustomize` made of deploy/kustomize: our objects, and the ConfigMap and the Secret that the Job mounts."""
+"""Checks the output of `kubectl kustomize` for deploy/kustomize: our objects, and the ConfigMap and the Secret that the Job mounts."""
 import sys
 
 import yaml

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Validates the golden manifests of crates/launch against the API schemas of several Kubernetes versions
+# Validates the golden manifests of crates/k8s against the API schemas of several Kubernetes versions
 # (kubernetes-validate from PyPI, strict: unknown fields are errors) and by kubectl without a cluster
 # (it must read the same objects from our YAML). What it cannot find (names, labels and ports that must agree, pod
-# security) is tested in crates/launch/tests/objects.rs.
+# security) is tested in crates/k8s/tests/objects.rs.
 #
-# Usage: e2e/manifests.sh [VENV]     VENV has kubernetes-validate; it is made if it is not there.
+# Usage: e2e/manifests.sh [VENV]     VENV has kubernetes-validate; it is created if it does not exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${1:-${TMPDIR:-/tmp}/canoe-manifests-venv}
-golden=crates/launch/tests/golden
+golden=crates/k8s/tests/golden
 versions="1.31.0 1.32.0 1.33.0 1.34.0 1.36.0 1.37.0"
 
 if [ ! -x "$venv/bin/kubernetes-validate" ]; then
@@ -32,7 +32,7 @@ fi
 
 if command -v kubectl > /dev/null; then
     for file in "$golden"/*.yaml; do
-        # `--local` works without a server; the label is there before, so that nothing changes.
+        # `--local` works without a server; the label exists before, so that nothing changes.
         kubectl label --local --overwrite -f "$file" app.kubernetes.io/name=canoe -o json |
             "$venv/bin/python" e2e/same_objects.py "$file"
     done

@@ -1,4 +1,4 @@
-//! Lists the files of the Python package, so that the binary carries them.
+//! Lists the files of the Python package, so that they are embedded in the binary.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what README.md and docs/aws.md print: every command, as it stands there, on a terminal of 80 columns.
+"""Runs what README.md, docs/aws.md and the cluster section of docs/from-the-tutorial.md print: every command, as it stands there, on a terminal of 80 columns.
 
     documented.py --canoe target/debug/canoe --ministack path/to/ministack
 
@@ -36,6 +36,8 @@ NOT_HERE = {
     "instance types": "the stand-in does not list what zones offer",
     "EKS: offers": "the stand-in does not list versions",
     "quota": "the stand-in has no quotas",
+    "STANDARD_SUPPORT": "the stand-in does not list versions",
+    "as arn:": "the same",
     "NAT gateway": "edited to public addresses",
     "…": "left out",
 }
@@ -47,6 +49,7 @@ case "$*" in
   *"get nodes -o json"*) cat "$HOME/nodes.json" ;;
   *"get nodes"*) echo "NAME  STATUS" ;;
   *apply*) echo applied ;;
+  *logs*) printf '1234\\t./train/output/pass-00009\\n' ;;
   *) echo '{"items": []}' ;;
 esac
 """
@@ -57,7 +60,7 @@ def blocks(path, language):
 
 
 def readme_commands():
-    lines = [line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines()]
+    lines = [line for block in blocks(ROOT / "README.md", "sh aws") for line in block.splitlines()]
     return [(line.split("  #")[0].strip(), []) for line in lines if line.startswith("canoe cluster")]
 
 
@@ -71,6 +74,19 @@ def documented_commands():
             elif found and line.strip():
                 found[-1][1].append(line)
     return found
+
+
+def tutorial_commands():
+    """Commands in the table of the cluster, with its placeholders filled in; `init` comes first and `down` last."""
+    text = (ROOT / "docs/from-the-tutorial.md").read_text().split("## The cluster")[1].split("\n## ")[0]
+    found = []
+    for command in re.findall(r"`(canoe cluster [^`]+)`", text):
+        for old, new in (("NAME", "demo"), (" R ", " us-west-2 "), ("workers N", "workers 2"), ("[--offline]", "--offline")):
+            command = command.replace(old, new)
+        if command not in found:
+            found.append(command)
+    found.sort(key=lambda command: {"init": 0, "up": 2, "down": 9}.get(command.split()[2], 1 if command.split()[2] in ("policy", "validate", "render") else 3))
+    return [(command, []) for command in found]
 
 
 def on_terminal(command, place, answers="y\n"):
@@ -171,7 +187,7 @@ def run_all(commands, place, port):
         widest = max([widest, *said.splitlines()], key=len)
         words = command.split()
         if "init" in words:
-            edit_for_the_stand_in(place.directory / words[words.index("--dir") + 1])
+            edit_for_the_stand_in(place.directory / words[words.index("--dir") + 1] if "--dir" in words else place.directory)
         if "scale" in words:
             account_shows_no_secret(place, port)
         print(f"  $ {command}")
@@ -200,12 +216,13 @@ def main():
         place.environment["PATH"] = f"{home}/bin:{os.environ['PATH']}"
         watch = Watch()
         watch.start()
-        for name, commands in (("README.md", readme_commands()), ("docs/aws.md", documented_commands())):
+        for name, commands in (("README.md", readme_commands()), ("docs/aws.md", documented_commands()),
+                               ("docs/from-the-tutorial.md", tutorial_commands())):
             assert [w for w in ("init", "validate", "up", "status", "scale", "down")
                     if not any(w in command.split() for command, _ in commands)] == [], f"{name} has not all commands"
             print(name)
             widest = run_all(commands, place, port)
-            on_terminal("canoe cluster --dir mine down --yes; rm -rf demo mine", place)
+            on_terminal("canoe cluster --dir mine down --yes --delete-data; rm -rf demo mine", place)
             left = inventory(place, port)
             assert left == [], f"{name} leaves behind: {left}"
             print(f"  nothing is left; the widest line has {len(widest)} columns: {widest.strip()[:60]}")

@@ -11,11 +11,17 @@ with --strict. Ends with 1 if anything is found that is not in the tables below.
 import argparse
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+
+import cfnlint
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMAS = pathlib.Path(cfnlint.__file__).parent / "data/schemas"
 
 # cfn-lint warnings that we accept, with the reason. Errors are never accepted.
 ACCEPTED_WARNINGS = {
@@ -24,6 +30,7 @@ ACCEPTED_WARNINGS = {
 
 # checkov findings that we accept: in cases of this name, for this reason.
 ACCEPTED_FINDINGS = {
+    "CKV_AWS_51": ("eks", "jobs name images by digest, so a tag may move"),
     "CKV_AWS_91": ("self-managed", "a network load balancer that passes TCP through writes access logs for TLS listeners only"),
     "CKV_AWS_158": ("own-key", "the policy of a key that you bring may not let in CloudWatch; logs then have CloudWatch's own key"),
 }
@@ -43,7 +50,7 @@ def distinct(matrix, directory):
     seen = set()
     for path in sorted(matrix.glob("*/*.json")):
         text = path.read_bytes()
-        if path.name != "policy.json" and text not in seen:
+        if path.stem in ("base", "storage", "cluster") and text not in seen:
             seen.add(text)
             copy = directory / path.relative_to(matrix)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +89,43 @@ def security(matrix, checkov):
     return bad
 
 
+def scripts(matrix):
+    """Scripts of machines, by the shell that runs them."""
+    bad = 0
+    files = sorted(matrix.glob("*/*.sh"))
+    for path in files:
+        result = run(["bash", "-n", str(path)])
+        if result.returncode != 0:
+            bad += 1
+            print(f"{path}: {result.stderr}")
+    assert len(files) > 40, f"only {len(files)} scripts"
+    print(f"bash: {len(files)} scripts, {bad} refused")
+    return bad
+
+
+# Properties of the controller that change in a cluster's life: they must not make CloudFormation replace it.
+CHANGING = ["BlockDeviceMappings", "IamInstanceProfile", "InstanceType", "MetadataOptions", "SecurityGroupIds", "Tags", "UserData", "Volumes"]
+
+
+def replacements():
+    """The test double's list of properties whose change replaces a resource, against CloudFormation's registry."""
+    index = json.loads((SCHEMAS / "providers/us-west-2.json").read_text())
+    source = (ROOT / "crates/provision/src/double/account.rs").read_text()
+    table = re.search(r"const CREATE_ONLY.*?= \[(.*?)\n\];", source, re.S).group(1)
+    found = re.findall(r'"(AWS::[\w:]+)",\s*&\[(.*?)\]', table, re.S)
+    assert len(found) == 2, table
+    bad = 0
+    for kind, names in found:
+        known = {path.split("/")[2] for path in json.loads((SCHEMAS / f"resources/{index[kind]}.json").read_text())["createOnlyProperties"]}
+        wrong = set(re.findall(r'"(\w+)"', names)) - known
+        wrong |= known & set(CHANGING) if kind == "AWS::EC2::Instance" else set()
+        bad += len(wrong)
+        for name in sorted(wrong):
+            print(f"{kind}: the registry does not agree about {name}")
+    print(f"registry: {len(found)} types, what replaces them and what does not")
+    return bad
+
+
 def user_data(matrix, command):
     bad = 0
     files = sorted(matrix.glob("*/user-data-*"))
@@ -108,7 +152,7 @@ def main():
     cases = len(list(matrix.iterdir()))
     assert cases > 50, f"the matrix has only {cases} cases"
     templates = distinct(matrix, pathlib.Path(tempfile.mkdtemp(prefix="canoe-distinct-")))
-    bad = lint(templates)
+    bad = lint(templates) + scripts(matrix) + replacements()
     for name, tool, judge in [
         ("checkov", arguments.checkov, lambda: security(templates, arguments.checkov)),
         ("cloud-init", arguments.cloud_init, lambda: user_data(matrix, shlex.split(arguments.cloud_init))),

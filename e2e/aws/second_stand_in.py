@@ -34,7 +34,7 @@ def check(place, port):
     block = place.aws(port, "s3api", "get-public-access-block", "--bucket", bucket)
     assert all(block["PublicAccessBlockConfiguration"].values()), block
     assert any(name.startswith("vpc-") for name in inventory(place, port))
-    text = place.run("down", "--yes", *QUICK)
+    text = place.run("down", "--yes", "--delete-data", *QUICK)
     left = [name for name in inventory(place, port) if name not in key]
     assert all(name.startswith("vpc-") and name in text for name in left), f"{left}\n{text}"
     assert SECRET not in "".join(place.said)

@@ -1,4 +1,4 @@
-"""A small Kubernetes API server for tests: enough for the real kubectl, with faults on demand.
+"""A small Kubernetes API server for tests: enough for the real kubectl and for canoe's own client, with faults on demand.
 
 Discovery, lists, watches with resourceVersion, label and field selectors, server-side apply with strict fields, logs and exec. What
 happens to the objects is in controllers.py. `faults` disturbs requests: status codes, hanging, watches that close.
@@ -15,6 +15,7 @@ import struct
 import subprocess
 import threading
 import time
+import traceback
 import urllib.parse
 
 import kubernetes_validate
@@ -23,7 +24,7 @@ import yaml
 import admission
 import certificate
 from controllers import Controllers, security_problems
-from portforward import Session
+from portforward import Channels, Session
 from store import RESOURCES, Refused, Store, now
 
 VERSION = "1.34"
@@ -36,13 +37,14 @@ class Faults:
     """What is done to requests whose method and path match a pattern."""
 
     def __init__(self):
-        self.list, self.close_watches_after = [], None
+        self.clear()
 
     def add(self, pattern, code=None, retry_after=None, hang=0, times=10**9, message="disturbed"):
         self.list.append({"pattern": re.compile(pattern), "code": code, "retry_after": retry_after, "hang": hang, "times": times, "message": message})
 
     def clear(self):
-        self.list, self.close_watches_after = [], None
+        # `protocols`: what web sockets can speak; servers before 1.30 have no v5.
+        self.list, self.close_watches_after, self.protocols = [], None, ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
     def find(self, text):
         for fault in self.list:
@@ -56,7 +58,7 @@ class ApiServer:
     """The server, its store and its controllers. `kubeconfig` is for kubectl."""
 
     def __init__(self, folder, address, port, listen, kubelet=None):
-        self.store, self.faults, self.requests = Store(), Faults(), []
+        self.store, self.faults, self.requests, self.tokens = Store(), Faults(), [], []
         self.controllers = Controllers(self.store, kubelet)
         self.kubelet = kubelet
         key, authority = certificate.make(folder, address)
@@ -98,7 +100,8 @@ class Server(http.server.ThreadingHTTPServer):
             pass
 
     def handle_error(self, *_):
-        pass
+        """A fault of the stand-in itself must not look like one of the network."""
+        traceback.print_exc()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -121,6 +124,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.queries = urllib.parse.parse_qs(address.query)
         line = f"{self.command} {self.path}"
         self.api.requests.append(line)
+        self.api.tokens.append(self.headers.get("Authorization"))
         try:
             self.disturb(line)
             self.dispatch(address.path.strip("/"), body)
@@ -135,7 +139,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault["code"]:
             self.retry_after = fault["retry_after"]
             reasons = {403: "Forbidden", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 401: "Unauthorized"}
-            raise Refused(fault["code"], reasons.get(fault["code"], ""), fault["message"])
+            more = {"details": {"retryAfterSeconds": fault["retry_after"]}} if fault["retry_after"] else {}
+            raise Refused(fault["code"], reasons.get(fault["code"], ""), fault["message"], **more)
 
     def send(self, code, thing, warnings=()):
         text = json.dumps(thing).encode()
@@ -200,7 +205,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         store = self.api.store
         dry_run = "dryRun" in self.query
         if self.command == "GET" and name:
-            return self.send(200, store.get(plural, namespace, name))
+            thing = store.get(plural, namespace, name)
+            if "as=PartialObjectMetadata" in self.headers.get("Accept", ""):
+                thing = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": thing["metadata"]}
+            return self.send(200, thing)
         if self.command == "GET":
             labels, fields = self.query.get("labelSelector", ""), self.query.get("fieldSelector", "")
             if self.query.get("watch") in ("1", "true"):
@@ -211,6 +219,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "DELETE":
             return self.delete(plural, namespace, name, body, dry_run)
         thing = yaml.safe_load(body)
+        if self.command == "PATCH" and "merge-patch" in self.headers.get("Content-Type", ""):
+            return self.send(200, self.merge(plural, namespace, name, thing))
         if namespace:
             thing["metadata"]["namespace"] = namespace
         self.check(plural, namespace, thing)
@@ -224,9 +234,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send(201 if is_new else 200, applied, warnings)
         raise Refused(405, "MethodNotAllowed", f"{self.command} is not known here")
 
+    def merge(self, plural, namespace, name, change):
+        """A merge patch. Of a Job, what may be changed is whether it is suspended."""
+        if plural != "jobs" or set(change) != {"spec"} or set(change["spec"]) != {"suspend"}:
+            raise Refused(422, "Invalid", f"{plural} {name} is invalid: field is immutable")
+        return self.api.store.update(plural, namespace, name, lambda fresh: fresh["spec"].update(change["spec"]))
+
     def check(self, plural, namespace, thing):
         if RESOURCES[plural][2] and self.api.store.find("namespaces", "", namespace) is None:
-            raise Refused(404, "NotFound", f'namespaces "{namespace}" not found')
+            raise Refused(404, "NotFound", f'namespaces "{namespace}" not found', details={"name": namespace, "kind": "namespaces"})
         try:
             kubernetes_validate.validate(thing, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
@@ -326,7 +342,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(400, "BadRequest", f"container not found in pod {name}")
         if self.headers.get("Upgrade", "").lower() != "websocket":
             raise Refused(400, "BadRequest", "only web sockets are spoken here")
-        self.become_socket("v5.channel.k8s.io")
+        self.become_socket(self.spoken(*self.api.faults.protocols))
         child = process.execute(self.queries["command"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lock = threading.Lock()
         readers = [threading.Thread(target=self.copy_out, args=(pipe, channel, lock)) for pipe, channel in ((child.stdout, 1), (child.stderr, 2))]
@@ -343,6 +359,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.frame(2, b"\x03" + json.dumps(status).encode())
             self.frame(8, struct.pack(">H", 1000))
 
+    def spoken(self, *known):
+        """The first protocol of the client's that is known here."""
+        offered = [name.strip() for name in self.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+        for name in offered:
+            if name in known:
+                return name
+        raise Refused(400, "BadRequest", f"unable to upgrade: no protocol of {offered} is spoken here")
+
     def become_socket(self, protocol):
         accept = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
         self.upgrade({"Upgrade": "websocket", "Sec-WebSocket-Accept": base64.b64encode(accept).decode(), "Sec-WebSocket-Protocol": protocol})
@@ -357,16 +381,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.connection.settimeout(None)
 
     def forward(self, namespace, name):
-        """`kubectl port-forward`: SPDY on the connection itself, or in the messages of a web socket."""
+        """Port forwarding: SPDY on the connection itself or in the messages of a web socket (kubectl), or channels of a web socket."""
         pod = self.api.store.get("pods", namespace, name)
         process = self.api.controllers.running.get(pod["metadata"]["uid"])
         if process is None or process.first_process() is None:
             raise Refused(400, "BadRequest", f"pod {name} is not running")
         wanted = self.headers.get("Upgrade", "").lower()
         if wanted == "websocket":
-            self.become_socket("SPDY/3.1+portforward.k8s.io")
+            protocol = self.spoken("SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io")
+            self.become_socket(protocol)
             messages = Messages(self)
-            Session(messages.read, lambda data: self.frame(2, data), process.namespace).serve()
+            if protocol == "v4.channel.k8s.io":
+                Channels(self, [int(port) for text in self.queries["ports"] for port in text.split(",")], process.namespace).serve()
+            else:
+                Session(messages.read, lambda data: self.frame(2, data), process.namespace).serve()
         elif wanted == "spdy/3.1":
             self.upgrade({"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"})
 

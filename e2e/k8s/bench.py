@@ -1,4 +1,4 @@
-"""A cluster of its own for each scenario: the stand-in API server, a job folder, and `canoe job …` with the real kubectl."""
+"""A cluster of its own for each scenario: the stand-in API server, a job folder, and `canoe job …` with no kubectl on its PATH."""
 import os
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def expect(condition, text):
 
 
 class Bench:
-    """A cluster and a job folder; `canoe` runs the command with the real kubectl."""
+    """A cluster and a job folder; `canoe` runs the command where there is no kubectl."""
 
     def __init__(self, binary, network=None):
         self.binary = binary
@@ -46,6 +46,11 @@ class Bench:
             with open(os.path.join(kubelet.account_folder, "token"), "w") as file:
                 file.write("tester")
         self.kubelet = kubelet
+        self.programs = os.path.join(self.folder, "programs")
+        os.makedirs(self.programs)
+        for name in ("ip", "sh"):
+            os.symlink(shutil.which(name), os.path.join(self.programs, name))
+        expect(shutil.which("kubectl", path=self.programs) is None, "there is a kubectl")
         self.job = os.path.join(self.folder, "job")
         os.makedirs(os.path.join(self.job, "quick_start"))
         with open(os.path.join(self.job, "quick_start", "trainer_config.py"), "w") as file:
@@ -62,13 +67,14 @@ class Bench:
         self.store.create("persistentvolumeclaims", {"metadata": {"name": "canoe-files", "namespace": "default"}, "spec": {"volumeName": "canoe-demo-files", "storageClassName": "", "accessModes": ["ReadWriteMany"]}})
 
     def start(self, *words, **more):
-        command = [self.binary, "job", *words, "--kubeconfig", self.api.kubeconfig]
+        command = [self.binary, "job", *words]
+        env = os.environ | {"PATH": self.programs, "KUBECONFIG": self.api.kubeconfig} | more.pop("env", {})
         if self.network:
             command = ["ip", "netns", "exec", self.network.hub] + command
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **more)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=env, **more)
 
-    def canoe(self, *words, code=0, seconds=60):
-        process = self.start(*words)
+    def canoe(self, *words, code=0, seconds=60, **more):
+        process = self.start(*words, **more)
         try:
             said = process.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:

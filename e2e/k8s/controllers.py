@@ -4,6 +4,7 @@ The behaviour is that of real controllers where a training job can see it: Index
 (shortened), the failure policy, pods that cannot be made (quota, pod security, missing account), unschedulable pods.
 """
 import copy
+import os
 import random
 import signal
 import string
@@ -15,6 +16,8 @@ from store import Refused, now
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
+# What jobs without an image run in.
+STOCK = "docker.io/library/python:3.13-slim-trixie"
 UNITS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -49,11 +52,12 @@ class Controllers:
 
     def __init__(self, store, kubelet=None, back_off=0.3):
         self.store, self.kubelet, self.back_off = store, kubelet, back_off
-        self.images = {"canoe:test"}
+        # Images that can be pulled, and whether canoe is in them.
+        self.images = {"canoe:test": True, STOCK: False}
         self.pull_error = 'failed to pull and unpack image: not found'
         # What each makes; kind's own makes folders of one machine.
         self.storage_classes = {"shared": "ReadWriteMany", "standard": "ReadWriteOnce"}
-        self.machines = [{"cpu": 8, "memory": 2**36, "ephemeral-storage": 2**40, "labels": {}}] * 3
+        self.machines = [{"cpu": 8, "memory": 2**36, "ephemeral-storage": 2**40, "labels": {"kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]}}] * 3
         self.quota_pods, self.account_after = None, 0.5
         # Pods on machines that do not answer: nothing happens to them.
         self.lost = set()
@@ -151,6 +155,10 @@ class Controllers:
             return
         if condition(job, "Complete") or condition(job, "Failed"):
             return
+        if spec.get("suspend"):
+            for pod in pods:
+                if pod.get("status", {}).get("phase") not in ("Failed", "Succeeded"):
+                    self.delete_pod(pod)
         done, counted = set(status.get("done", [])), set(status.get("counted", []))
         failed, reason = status.get("failed", 0), None
         for pod in pods:
@@ -179,8 +187,14 @@ class Controllers:
         elif len(done) >= spec["completions"]:
             new["conditions"] = [{"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "", "lastTransitionTime": now()}]
         self.status("jobs", job, new)
-        if "conditions" not in new and time.monotonic() >= self.retry_at.get(metadata["uid"], 0):
+        if "conditions" not in new and not spec.get("suspend") and time.monotonic() >= self.retry_at.get(metadata["uid"], 0):
             self.make_pods(job, active, done)
+
+    def expire(self, namespace, name):
+        """What the TTL controller does when `ttlSecondsAfterFinished` is over: the Job goes, and its pods with it."""
+        job = self.store.get("jobs", namespace, name)
+        assert "ttlSecondsAfterFinished" in job["spec"] and (condition(job, "Complete") or condition(job, "Failed")), job
+        self.store.update("jobs", namespace, name, lambda it: it["metadata"].update(deletionTimestamp=now()))
 
     def judge(self, job, pod):
         """What the failure policy says about a pod that has failed."""
@@ -279,7 +293,10 @@ class Controllers:
                         self.store.event(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume["name"]}" : {kind.lower()} "{volume[kind][field]}" not found')
                         return
                     self.kubelet.keep(thing)
-        process = Pod(self.kubelet, pod)
+        for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+            for source in container.get("envFrom", []):
+                self.kubelet.keep(self.store.get("secrets", pod["metadata"]["namespace"], source["secretRef"]["name"]))
+        process = Pod(self.kubelet, pod, has_canoe=self.images[image])
         process.thread = threading.Thread(target=process.run, daemon=True)
         process.thread.start()
         self.running[pod["metadata"]["uid"]] = process
@@ -309,7 +326,10 @@ class Controllers:
     def show(self, pod, process):
         container = {"name": pod["spec"]["containers"][0]["name"], "image": pod["spec"]["containers"][0]["image"], "ready": process.ready, "restartCount": 0}
         status = {"podIP": process.address, "containerStatuses": [container]}
-        if process.code is None or process.thread.is_alive():
+        is_alive = process.code is None or process.thread.is_alive()
+        if is_alive and pod.get("status", {}).get("phase") == "Pending" and not (process.is_main and process.first_process()):
+            return
+        if is_alive:
             status |= {"phase": "Running", "conditions": [{"type": "Ready", "status": str(process.ready)}]}
             container["state"] = {"running": {"startedAt": now()}}
         else:

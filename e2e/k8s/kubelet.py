@@ -33,8 +33,7 @@ mount -t sysfs -o ro sysfs "$root/sys"
 for file in passwd group nsswitch.conf ld.so.cache ssl; do cp -r "/etc/$file" "$root/etc/"; done
 printf '%s' '{resolv}' > "$root/etc/resolv.conf"
 printf '127.0.0.1 localhost\\n{address} {hostname}\\n' > "$root/etc/hosts"
-touch "$root{programs}/canoe"
-mount --bind '{binary}' "$root{programs}/canoe"
+{program}
 {mounts}
 mount -o remount,bind,ro "$root"
 hostname '{hostname}'
@@ -50,14 +49,15 @@ def quote(text):
 class Pod:
     """A pod that has been given a machine: its process, its address and its state."""
 
-    def __init__(self, kubelet, manifest):
-        self.kubelet, self.manifest = kubelet, manifest
+    def __init__(self, kubelet, manifest, has_canoe=True):
+        self.kubelet, self.manifest, self.has_canoe = kubelet, manifest, has_canoe
         self.metadata, self.spec = manifest["metadata"], manifest["spec"]
         self.name = self.metadata["name"]
         self.folder = os.path.join(kubelet.folder, "pods", f"{self.metadata['namespace']}_{self.metadata.get('uid', self.name)}")
         self.namespace, self.address = kubelet.network.add()
         kubelet.policies.join(self.namespace, self.metadata["namespace"], self.metadata.get("labels", {}), self.address)
         self.ready, self.code, self.process, self.killed_by_probe = False, None, None, False
+        self.is_main = False
         self.killed_for_memory, self.is_evicted, self.is_killed = False, False, False
         self.log_path = os.path.join(self.folder, "log")
         os.makedirs(self.folder)
@@ -71,6 +71,7 @@ class Pod:
             self.kubelet.network.names[host] = self.address
         for container in self.spec.get("initContainers", []) + self.spec["containers"][:1]:
             self.begin(container)
+            self.is_main = container is self.spec["containers"][0]
             code = self.process.wait()
             # `unshare` cannot end by SIGKILL as its child did.
             self.code = 137 if code == 1 and self.is_killed else code
@@ -96,11 +97,14 @@ class Pod:
         variables = {"PATH": f"{PROGRAMS}:/usr/bin:/bin", "HOSTNAME": self.spec.get("hostname", self.name)}
         variables |= {"KUBERNETES_SERVICE_HOST": HUB_ADDRESS, "KUBERNETES_SERVICE_PORT_HTTPS": str(self.kubelet.api_port)}
         variables |= {variable["name"]: self.value(variable) for variable in container.get("env", [])}
+        for source in container.get("envFrom", []):
+            content = self.kubelet.content("secret", self.metadata["namespace"], source["secretRef"]["name"])
+            variables |= {name: value.decode() for name, value in content.items()}
         command = container.get("command", []) + container.get("args", [])
         namespace = self.metadata["namespace"]
         script = INIT.format(
             programs=PROGRAMS,
-            binary=self.kubelet.binary,
+            program=f'touch "$root{PROGRAMS}/canoe"; mount --bind {quote(self.kubelet.binary)} "$root{PROGRAMS}/canoe"' if self.has_canoe else "",
             resolv=f"nameserver {HUB_ADDRESS}\nsearch {namespace}.{DOMAIN} {DOMAIN}\noptions ndots:5 timeout:1\n",
             address=self.address,
             hostname=self.spec.get("hostname", self.name)[:63],

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 HUB_ADDRESS = "10.77.0.1"
 DOMAIN = "svc.cluster.local"
@@ -78,6 +79,8 @@ class Network:
         self.hub = f"{self.prefix}-hub"
         self.namespaces = []
         self.names = {}
+        # For how long the name server repeats what it said of a name, as those of real clusters do.
+        self.remembers, self.said = 0, {}
         self.next_address = 10
         self.lock = threading.Lock()
         run("ip", "netns", "add", self.hub)
@@ -126,7 +129,10 @@ class Network:
         while True:
             try:
                 query, sender = self.dns.recvfrom(512)
-                self.dns.sendto(answer(query, self.names), sender)
+                now, question = time.monotonic(), query[12:]
+                if self.said.get(question, (0, b""))[0] < now:
+                    self.said[question] = now + self.remembers, answer(query, self.names)[2:]
+                self.dns.sendto(query[:2] + self.said[question][1], sender)
             except OSError:
                 return
             except (struct.error, IndexError, UnicodeDecodeError):

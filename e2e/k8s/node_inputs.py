@@ -5,6 +5,7 @@ Usage: node_inputs.py --canoe PATH       needs no root; kmock from PyPI
 """
 import argparse
 import asyncio
+import json
 import os
 import shutil
 import socket
@@ -98,7 +99,11 @@ class Tls:
             if self.bad == "closes":
                 return stream.close()
             if self.bad:
-                stream.sendall(f"HTTP/1.1 {self.bad}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}".encode())
+                code, reason = self.bad.split(" ", 1)
+                status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": int(code), "reason": reason.replace(" ", ""), "message": reason}
+                body = json.dumps(status)
+                head = f"HTTP/1.1 {self.bad}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                stream.sendall((head + body).encode())
                 return stream.close()
             with socket.create_connection(("127.0.0.1", self.target)) as server:
                 server.sendall(request)
@@ -148,15 +153,15 @@ def main():
     os.rename(f"{volume}/conf/notes.txt", f"{volume}/conf/trainer_config.py")
     three = Tls(pod.folder, kmock_with([("one", "Running", "127.0.0.1"), ("two", "Running", "127.0.0.2"), ("three", "Pending", None)]))
     port = {"KUBERNETES_SERVICE_PORT_HTTPS": str(three.port), "CONF_PADDLE_GRADIENT_NUM": "3"}
-    check("podlist with kmock, one pending", pod.run("--discovery=podlist", **port), 75, "2 of 3 pods run; three is Pending")
+    check("podlist with kmock, one pending", pod.run("--discovery=podlist", **port), 75, "2 of 3 pods are running; three is Pending")
 
     for bad, code, text in (
         ("403 Forbidden", 78, "may not list pods in namespace default (403); it needs a Role with verb list on pods"),
         ("401 Unauthorized", 78, "does not accept this pod's token"),
-        ("500 Internal Server Error", 75, "the API server answers 500"),
+        ("500 Internal Server Error", 75, "the API server returned 500"),
         ("429 Too Many Requests", 75, "the API server is busy (429)"),
-        ("closes", 75, "not HTTP"),
-        ("hangs", 75, "does not answer within 10s"),
+        ("closes", 75, "cannot be reached"),
+        ("hangs", 75, "has not answered within 10 s"),
     ):
         server = Tls(pod.folder, 0, bad)
         check(f"an API server: {bad}", pod.run("--discovery=podlist", KUBERNETES_SERVICE_PORT_HTTPS=str(server.port)), code, text)

@@ -1,6 +1,7 @@
-"""`kubectl port-forward`, the server's side: SPDY/3.1 streams, over an upgraded connection or inside of a web socket.
+"""Port forwarding, the server's side: SPDY/3.1 streams, over an upgraded connection or inside of a web socket (kubectl), or
+channels of a web socket (canoe's own client).
 
-Each forwarded connection is a pair of streams: one for errors, one for data. Their headers are compressed with a dictionary that
+With SPDY, each forwarded connection is a pair of streams: one for errors, one for data. Their headers are compressed with a dictionary that
 both sides must have; kubectl has it in its program.
 """
 import os
@@ -125,3 +126,66 @@ class Session:
         connection = self.streams.pop(stream, None)
         if connection:
             connection.close()
+
+
+class Channels:
+    """Protocol v4.channel.k8s.io: every port has a channel for data and one for errors; each begins with the port's number."""
+
+    def __init__(self, handler, ports, namespace):
+        self.handler, self.ports, self.namespace = handler, ports, namespace
+        self.lock = threading.Lock()
+        self.connections = {}
+
+    def put(self, channel, data):
+        with self.lock:
+            self.handler.frame(2, bytes([channel]) + data)
+
+    def serve(self):
+        for place, port in enumerate(self.ports):
+            for channel in (2 * place, 2 * place + 1):
+                self.put(channel, struct.pack("<H", port))
+            self.connect(place, port)
+        try:
+            self.read()
+        except (OSError, EOFError, ValueError, struct.error):
+            pass
+        for connection in self.connections.values():
+            connection.close()
+
+    def connect(self, place, port):
+        try:
+            with inside(self.namespace):
+                connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+            connection.settimeout(None)
+        except OSError as error:
+            return self.put(2 * place + 1, f"failed to connect to localhost:{port} inside the pod: {error}".encode())
+        self.connections[2 * place] = connection
+        threading.Thread(target=self.copy_out, args=(connection, 2 * place), daemon=True).start()
+
+    def copy_out(self, connection, channel):
+        try:
+            while data := connection.recv(32768):
+                self.put(channel, data)
+            with self.lock:
+                self.handler.frame(8, struct.pack(">H", 1000))
+        except (OSError, ValueError):
+            pass
+
+    def read(self):
+        message = b""
+        while True:
+            first, data = self.handler.message()
+            kind = first & 15
+            if kind == 8:
+                return
+            if kind == 9:
+                with self.lock:
+                    self.handler.frame(10, data)
+            if kind in (9, 10):
+                continue
+            message += data
+            if first & 128:
+                connection = self.connections.get(message[0]) if message else None
+                if connection and len(message) > 1:
+                    connection.sendall(message[1:])
+                message = b""

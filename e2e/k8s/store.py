@@ -171,7 +171,8 @@ class Store:
             if old is None:
                 if dry_run:
                     return thing, True
-                created = self.create(plural, thing)
+                managed = {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {}}
+                created = self.create(plural, thing | {"metadata": thing["metadata"] | {"managedFields": [managed]}})
                 self.owners[key] = dict.fromkeys(said, manager)
                 return created, True
             owners, present = self.owners.setdefault(key, {}), leaves(old)
@@ -185,6 +186,9 @@ class Store:
                 if wanted is not None and not contains(old["spec"].get(field), wanted):
                     message = f'{old["kind"]} "{name}" is invalid: spec.{field}: Invalid value: field is immutable'
                     raise Refused(422, "Invalid", message)
+            if old.get("immutable") and any(part in thing and thing[part] != old.get(part) for part in ("data", "binaryData")):
+                message = f'{old["kind"]} "{name}" is invalid: data: Forbidden: field is immutable when `immutable` is set'
+                raise Refused(422, "Invalid", message)
             if old["kind"] == "RoleBinding" and old["roleRef"] != thing["roleRef"]:
                 raise Refused(422, "Invalid", f'RoleBinding "{name}" is invalid: roleRef: Invalid value: cannot change roleRef')
             new = merged(old, thing)
@@ -198,9 +202,12 @@ class Store:
         namespace = metadata.get("namespace", "default")
         for thing in self.list("events", namespace)[0]:
             if thing["reason"] == reason and thing["message"] == message and thing["involvedObject"]["name"] == metadata["name"]:
+                if thing["lastTimestamp"] != now():
+                    again = {"count": thing["count"] + 1, "lastTimestamp": now()}
+                    self.update("events", namespace, thing["metadata"]["name"], lambda fresh: fresh.update(again))
                 return
         involved = {"kind": kind, "name": metadata["name"], "namespace": namespace, "uid": metadata.get("uid", "")}
         self.create("events", {
             "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:12]}", "namespace": namespace},
-            "involvedObject": involved, "reason": reason, "message": message, "type": kind_of_event, "lastTimestamp": now(), "count": 1,
+            "involvedObject": involved, "reason": reason, "message": message, "type": kind_of_event, "firstTimestamp": now(), "lastTimestamp": now(), "count": 1,
         })

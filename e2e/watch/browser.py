@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over the DevTools protocol: open pages, ask them, click, take pictures, hear their errors."""
+"""A headless Chromium, driven over the DevTools protocol: open pages, evaluate scripts, click, take screenshots, collect errors."""
 
 import base64
 import itertools
@@ -70,7 +70,7 @@ class Browser:
         self.wait("document.readyState === 'complete'", "the page to load")
 
     def leave(self):
-        """Leaves a page before its server ends, so that its last questions are no errors."""
+        """Leaves a page before its server ends, so that its last requests do not fail."""
         self.goto("about:blank")
         self.errors.clear()
 

@@ -21,7 +21,7 @@ def write_large(folder):
     for node in range(NODES):
         home = output / f"node_{node}"
         home.mkdir(parents=True)
-        # Half of the points are trainer 0's: its curve is what the page opens with.
+        # Half of the points are trainer 0's: the page shows its curve first.
         count = extra if node == 0 else max(1, per_pass // 2)
         with open(home / "train.events.jsonl", "w") as file:
             say = lambda t, kind, **rest: file.write(json.dumps({"t": t, "kind": kind, **rest}) + "\n")
@@ -144,9 +144,9 @@ def hostile(canoe, folder, browser):
             assert refused.code == 403
     import subprocess
     report = folder / "report.html"
-    subprocess.run([canoe, "report", job, "--output", report, "--png"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([canoe, "report", job, "--out", report, "--svg"], check=True, stdout=subprocess.DEVNULL)
     text = report.read_text()
-    assert "<script" not in text and "<img src=x" not in text and report.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "<script" not in text and "<img src=x" not in text and report.with_suffix(".svg").read_text().startswith("<svg")
     browser.goto(report.as_uri())
     assert browser.ask("window.hacked") is None and not browser.errors, browser.errors
     print("hostile text in logs, names, paths, pictures and records is shown harmless, on the page and in the report")

@@ -1,4 +1,4 @@
-"""The page in a real browser: a running job, a stopped and a killed node, the finished job's files, two jobs at once."""
+"""The page in a real browser: a running job, a stopped and a killed node, the finished job's files, two jobs together."""
 
 import os
 import signal
@@ -84,8 +84,8 @@ def a_stopped_node_is_found(browser, job):
 def a_killed_node_is_an_event(browser, job):
     os.kill(support.pid_of(job, 2), signal.SIGKILL)
     events = "document.getElementById('event-list').textContent"
-    browser.wait(f"{events}.includes('trainer 2 was ended by SIGKILL')", "the death")
-    browser.wait(f"{events}.includes('trainer 2 runs again')", "the restart", 60)
+    browser.wait(f"{events}.includes('trainer 2 was killed by SIGKILL')", "the death")
+    browser.wait(f"{events}.includes('trainer 2 is running again')", "the restart", 60)
     browser.wait("canoe.jobs[0].marks.some(m => m.kind === 'restarted')", "the mark on the curves")
     browser.wait("document.querySelector('#node-table tbody tr[data-node=\"0/2\"]').cells[9].textContent === '1'", "the count of restarts")
     browser.wait("canoe.jobs[0].head.state === 'running'", "the job to go on", 60)
@@ -143,6 +143,11 @@ def main():
                 browser.goto(page)
                 browser.wait("window.canoe && canoe.jobs.length === 2 && canoe.jobs.every(j => j.series && j.series.size)", "both jobs")
                 browser.wait("document.querySelectorAll('#heads .head').length === 2 && document.querySelectorAll('#legend button').length === 4", "both heads")
+            browser.wait("!document.getElementById('comparison').hidden && document.querySelectorAll('#comparison-table tbody tr').length === 2", "the comparison")
+            result = browser.ask("document.querySelector('.head .result').textContent")
+            assert result.startswith("best test error"), result
+            samples = browser.ask("canoe.jobs[1].head.samples")
+            assert samples == 60000, f"three passes over 20,000 samples by three trainers, the page says {samples}"
             pictures(browser, "two")
             assert not browser.errors, browser.errors
             browser.leave()

@@ -1,4 +1,4 @@
-"""What the tests of watching share: a demo job, a running `canoe run`, pages, patience."""
+"""What the tests of watching share: a demo job, a running `canoe run`, pages, waiting with a time limit."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ def canoe_from_arguments():
 
 
 def pictures():
-    """Where screenshots go."""
+    """The directory for screenshots."""
     folder = pathlib.Path(os.environ.get("CANOE_PICTURES", tempfile.gettempdir()))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

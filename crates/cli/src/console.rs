@@ -1,37 +1,38 @@
-//! Where log lines go: standard error, in the form of v1. Below them, on a terminal, the picture that `canoe run` shows
-//! too: a bar, a line for the node, the cost so far. Elsewhere dots show that batches go by.
+//! Prints log lines to standard error, in the form of v1. Below them, on a terminal, the same picture as `canoe run`:
+//! a bar, a line for the node, the cost so far. Elsewhere dots show progress.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-use launch::display::screen::Screen;
-use launch::display::view::View;
-use launch::event::{JobEvent, ProcessId};
-use launch::status::Status;
-use trainer::log::{Level, Log, Stamp, format_line};
-use trainer::report::Progress;
+use run::display::screen::Screen;
+use run::display::view::TerminalView;
+use run::event::JobEvent;
+use trainer::log::{Level, Log, Stamp, Topic, format_line};
+use trainer::report::PassProgress;
+use words::process::ProcessId;
+use words::status::Status;
 
 use crate::display::terminal_size;
 
-/// Between two pictures.
+/// Time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Writes log lines to standard error.
 #[derive(Debug)]
 pub struct Console {
     terminal: bool,
-    /// Something without a line end stands on the last line.
+    /// The last line on the screen has no line end yet.
     unfinished: bool,
     picture: Option<Picture>,
-    /// Batches of the last whole pass: how long this one will be.
+    /// Batches of the last complete pass: the expected length of this one.
     expected: Option<u64>,
-    /// The last pass, if it is known.
+    /// Number of passes, if it is known.
     passes: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Picture {
-    view: View,
+    view: TerminalView,
     screen: Screen,
     begun: Instant,
     drawn: Instant,
@@ -50,13 +51,13 @@ impl Default for Console {
 }
 
 impl Console {
-    /// The job will have so many passes.
+    /// Sets the number of passes of the job.
     pub fn passes(&mut self, passes: u64) {
         self.passes = Some(passes);
     }
 
-    /// Shows how far a pass is, on a terminal.
-    pub fn progress(&mut self, trainer: u32, progress: &Progress, samples_per_second: f64) {
+    /// Shows the progress of a pass, on a terminal.
+    pub fn progress(&mut self, trainer: u32, progress: &PassProgress, samples_per_second: f64) {
         let fresh = |picture: &Picture| picture.drawn.elapsed() < REDRAW;
         if !self.terminal || self.picture.as_ref().is_some_and(fresh) {
             return;
@@ -80,7 +81,7 @@ impl Console {
             .write_all(picture.screen.draw(&lines, width).as_bytes());
     }
 
-    /// A pass of so many batches is over.
+    /// A pass of this many batches is over.
     pub fn pass_finished(&mut self, batches: u64) {
         self.expected = Some(batches);
     }
@@ -88,7 +89,7 @@ impl Console {
 
 impl Picture {
     fn new(passes: Option<u64>, process: ProcessId) -> Picture {
-        let mut view = View::new(passes);
+        let mut view = TerminalView::new(passes);
         view.take(Duration::ZERO, &JobEvent::Ready { process });
         Picture {
             view,
@@ -99,22 +100,22 @@ impl Picture {
     }
 }
 
-fn status(progress: &Progress, expected: Option<u64>, samples_per_second: f64) -> Status {
+fn status(progress: &PassProgress, expected: Option<u64>, samples_per_second: f64) -> Status {
     Status {
         pass: Some(u64::from(progress.pass)),
         batch: Some(progress.batch),
         pass_batches: expected,
-        samples: Some(progress.samples),
-        samples_per_s: Some(samples_per_second),
+        samples: progress.samples,
+        samples_per_second: Some(samples_per_second),
         cost: Some(progress.cost),
         ..Status::default()
     }
 }
 
 impl Log for Console {
-    fn line(&mut self, level: Level, source: &str, text: &str) {
+    fn line(&mut self, level: Level, topic: Topic, text: &str) {
         let now = Stamp::at(SystemTime::now());
-        let line = format_line(level, now, std::process::id(), source, text);
+        let line = format_line(level, now, std::process::id(), topic, text);
         let text = match &mut self.picture {
             Some(picture) => {
                 let (width, height) = terminal_size();
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_picture_of_a_trainer_is_that_of_a_job() {
-        let progress = Progress {
+        let progress = PassProgress {
             pass: 2,
             batch: 50,
             samples: 6400,

@@ -3,14 +3,14 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use launch::display::plain::Plain;
-use launch::display::screen::Screen;
-use launch::display::view::View;
-use launch::event::JobEvent;
+use run::display::plain::Plain;
+use run::display::screen::Screen;
+use run::display::view::TerminalView;
+use run::event::JobEvent;
 
 use crate::commands::run::TELL_EVERY;
 
-/// Between two pictures.
+/// Time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Shows events as they come.
@@ -21,7 +21,7 @@ pub struct Display {
 
 enum Form {
     Terminal {
-        view: Box<View>,
+        view: Box<TerminalView>,
         screen: Screen,
         at: Option<Instant>,
     },
@@ -29,11 +29,11 @@ enum Form {
 }
 
 impl Display {
-    /// A display on standard error for a job of so many passes, if that is known.
+    /// A display on standard error for a job of `passes` passes, if that is known.
     pub fn new(passes: Option<u64>) -> Display {
         let form = if io::stderr().is_terminal() {
             Form::Terminal {
-                view: Box::new(View::new(passes)),
+                view: Box::new(TerminalView::new(passes)),
                 screen: Screen::new(),
                 at: None,
             }
@@ -52,7 +52,8 @@ impl Display {
         match &mut self.form {
             Form::Lines(plain) => {
                 if let Some(line) = plain.line(elapsed, event) {
-                    eprintln!("{line}");
+                    // A reader that went away is no reason to end the job.
+                    let _ = writeln!(io::stderr(), "{line}");
                 }
             }
             Form::Terminal { view, screen, at } => {
@@ -65,7 +66,7 @@ impl Display {
         }
     }
 
-    /// Draws the last picture and leaves it.
+    /// Draws the last picture and leaves it on the screen.
     pub fn end(&mut self) {
         if let Form::Terminal { view, screen, .. } = &mut self.form {
             draw(view, self.begun.elapsed(), screen);
@@ -73,13 +74,19 @@ impl Display {
     }
 }
 
-fn draw(view: &View, elapsed: Duration, screen: &mut Screen) {
+fn draw(view: &TerminalView, elapsed: Duration, screen: &mut Screen) {
     let (width, height) = terminal_size();
     let lines = view.lines(elapsed, width, height.saturating_sub(1));
-    // A terminal that went away is no reason to end the job.
+    // A terminal that was closed is no reason to end the job.
     let _ = io::stderr()
         .lock()
         .write_all(screen.draw(&lines, width).as_bytes());
+}
+
+/// Columns for a help text: those of the terminal that shows it, at most a hundred; `None` if none does.
+pub fn help_width() -> Option<usize> {
+    let shown = io::stdout().is_terminal() && io::stderr().is_terminal();
+    shown.then(|| terminal_size().0.min(100))
 }
 
 /// Columns and rows of the terminal on standard error.

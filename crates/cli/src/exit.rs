@@ -1,4 +1,4 @@
-//! How the program ends: the numbers that scripts and Kubernetes see.
+//! How the program ends: the exit codes that scripts and Kubernetes see.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ pub enum Exit {
     Usage,
     /// The command worked, the job that it ran failed.
     JobFailed,
-    /// The configuration cannot be used: starting again cannot help (Kubernetes fails the job at once).
+    /// The configuration cannot be used: starting again cannot help (Kubernetes fails the job immediately).
     Configuration,
     /// A code of its own, as `canoe node` promises to Kubernetes.
     Code(u8),

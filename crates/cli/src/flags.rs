@@ -1,14 +1,17 @@
-//! Command-line flags as v1's programs took them: `--name=value` or `--name value`, booleans as 0/1/true/false,
-//! the last one of two wins, an unknown one is refused.
+//! Command-line flags as v1's programs accepted them: `--name=value` or `--name value`, booleans as 0/1/true/false,
+//! the last of two wins, an unknown one is an error.
 //!
-//! [`FlagTable`] says which flags a program has; [`Flags`] is what was typed, over the defaults. A flag that v1 had
-//! and that has nothing to do here stays accepted, because it stands in people's scripts, and warns with the reason.
+//! [`FlagTable`] lists the flags of a program; [`Flags`] has the values that were typed, or the defaults. A flag of v1
+//! that has no effect here is still accepted, because users have it in their scripts, and prints a warning with the
+//! reason.
 
 use std::collections::BTreeMap;
 
+use crate::gflags;
+
 /// What a flag's value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlagKind {
     /// 0, 1, true, false, yes, no; alone means true.
     Bool,
     /// A whole number.
@@ -25,22 +28,22 @@ pub struct Flag {
     /// Name without dashes.
     pub name: &'static str,
     /// Form of the value.
-    pub kind: Kind,
+    pub kind: FlagKind,
     /// Value if the flag is not given.
     pub default: &'static str,
     /// One line for `--help`.
     pub help: &'static str,
-    /// Why the flag does nothing here, if so.
+    /// Why the flag has no effect here, if so.
     pub ignored: Option<&'static str>,
 }
 
 /// The flags of one program.
 pub type FlagTable = &'static [Flag];
 
-/// A flag that works.
+/// A flag that has an effect.
 pub const fn flag(
     name: &'static str,
-    kind: Kind,
+    kind: FlagKind,
     default: &'static str,
     help: &'static str,
 ) -> Flag {
@@ -53,10 +56,10 @@ pub const fn flag(
     }
 }
 
-/// A flag of v1 that is accepted and does nothing, with the reason.
+/// A flag of v1 that is accepted and has no effect, with the reason.
 pub const fn ignored(
     name: &'static str,
-    kind: Kind,
+    kind: FlagKind,
     default: &'static str,
     why: &'static str,
 ) -> Flag {
@@ -87,7 +90,7 @@ pub enum FlagError {
         name: &'static str,
         /// As typed.
         value: String,
-        /// What would be right.
+        /// The valid values, in words.
         expected: &'static str,
     },
     /// `--name` at the end of the line, for a flag that needs a value.
@@ -96,9 +99,12 @@ pub enum FlagError {
         /// The flag.
         name: &'static str,
     },
-    /// A word that is no flag.
+    /// An argument that is not a flag.
     #[error("unexpected argument '{0}': flags have the form --name=value")]
     Positional(String),
+    /// What `--flagfile`, `--fromenv` or `--undefok` names cannot be used.
+    #[error("{0}")]
+    Indirect(String),
 }
 
 /// Values of all flags of a table.
@@ -109,8 +115,18 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Reads arguments (without the program's name) against the flags of `tables`.
+    /// Parses arguments (without the program's name) against the flags of `tables`, those in files and in the
+    /// environment included (see [`crate::gflags`]).
     pub fn parse(tables: &[FlagTable], args: &[String]) -> Result<Flags, FlagError> {
+        let expanded = gflags::expand(args, &gflags::Outside::default())?;
+        Flags::parse_plain(tables, &expanded.args, &expanded.undefined_ok)
+    }
+
+    fn parse_plain(
+        tables: &[FlagTable],
+        args: &[String],
+        undefined_ok: &[String],
+    ) -> Result<Flags, FlagError> {
         let mut flags = Flags {
             table: tables.to_vec(),
             typed: BTreeMap::new(),
@@ -124,7 +140,10 @@ impl Flags {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (body, None),
             };
-            let (flag, value) = flags.resolve(name, value, &mut rest)?;
+            let (flag, value) = match flags.resolve(name, value, &mut rest) {
+                Err(FlagError::Unknown { name, .. }) if undefined_ok.contains(&name) => continue,
+                other => other?,
+            };
             check(flag, &value)?;
             flags.typed.insert(flag.name, value);
         }
@@ -141,7 +160,7 @@ impl Flags {
         if let Some(flag) = self.find(&normal) {
             let value = match (value, flag.kind) {
                 (Some(value), _) => value,
-                (None, Kind::Bool) => "true".to_owned(),
+                (None, FlagKind::Bool) => "true".to_owned(),
                 (None, _) => rest
                     .next()
                     .cloned()
@@ -151,7 +170,7 @@ impl Flags {
         }
         let negated = normal.strip_prefix("no").and_then(|n| self.find(n));
         match negated {
-            Some(flag) if flag.kind == Kind::Bool && value.is_none() => {
+            Some(flag) if flag.kind == FlagKind::Bool && value.is_none() => {
                 Ok((flag, "false".to_owned()))
             }
             _ => Err(FlagError::Unknown {
@@ -171,13 +190,10 @@ impl Flags {
     }
 
     fn nearest(&self, name: &str) -> Option<&'static str> {
-        let distance = |f: &&Flag| edit_distance(f.name, name);
-        let best = self.all().min_by_key(distance)?;
-        (edit_distance(best.name, name) <= 1 + name.len() / 3).then_some(best.name)
+        words::guess::nearest(name, self.all().map(|flag| flag.name))
     }
 
     /// Whether the flag was typed.
-    #[cfg(test)]
     pub fn given(&self, name: &str) -> bool {
         self.typed.contains_key(name)
     }
@@ -201,7 +217,7 @@ impl Flags {
         parse_bool(self.text(name)).unwrap_or(false)
     }
 
-    /// The flag's value as a whole number; the form was checked when it was read.
+    /// The flag's value as a whole number; its form was checked when it was parsed.
     pub fn int(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
     }
@@ -211,7 +227,7 @@ impl Flags {
         self.text(name).parse().unwrap_or(0.0)
     }
 
-    /// A sentence for each flag that was typed and does nothing.
+    /// A sentence for each flag that was typed and has no effect.
     pub fn warnings(&self) -> Vec<String> {
         self.typed
             .keys()
@@ -220,12 +236,12 @@ impl Flags {
             .collect()
     }
 
-    /// The table for `--help`.
-    pub fn help(&self) -> String {
+    /// The table for `--help`, with lines of at most `width` columns, if that is given.
+    pub fn help(&self, width: Option<usize>) -> String {
         let mut out = String::new();
         for flag in self.all().filter(|f| f.ignored.is_none()) {
             let head = format!("  --{}={}", flag.name, flag.default);
-            out.push_str(&format!("{head:38} {}\n", flag.help));
+            out.push_str(&entry(&head, flag.help, width));
         }
         let mut accepted = self.all().filter(|f| f.ignored.is_some()).peekable();
         if accepted.peek().is_some() {
@@ -234,18 +250,39 @@ impl Flags {
         for flag in accepted {
             let head = format!("  --{}", flag.name);
             let why = flag.ignored.unwrap_or_default();
-            out.push_str(&format!("{head:38} {why}\n"));
+            out.push_str(&entry(&head, why, width));
         }
         out
     }
 }
 
+/// A flag and its meaning, which continues below itself where the line is full.
+fn entry(head: &str, text: &str, width: Option<usize>) -> String {
+    const COLUMN: usize = 39;
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(COLUMN).max(20));
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > room
+        {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    let below = format!("\n{:COLUMN$}", "");
+    format!("{head:38} {}\n", lines.join(&below))
+}
+
 fn check(flag: &Flag, value: &str) -> Result<(), FlagError> {
     let (fine, expected) = match flag.kind {
-        Kind::Bool => (parse_bool(value).is_some(), "0, 1, true, false, yes or no"),
-        Kind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
-        Kind::Float => (value.parse::<f64>().is_ok_and(f64::is_finite), "a number"),
-        Kind::Text => (true, ""),
+        FlagKind::Bool => (parse_bool(value).is_some(), "0, 1, true, false, yes or no"),
+        FlagKind::Int => (value.parse::<i64>().is_ok(), "a whole number"),
+        FlagKind::Float => (value.parse::<f64>().is_ok_and(f64::is_finite), "a number"),
+        FlagKind::Text => (true, ""),
     };
     if fine {
         return Ok(());
@@ -265,31 +302,16 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Levenshtein distance, over bytes: flag names are ASCII.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TABLE: FlagTable = &[
-        flag("num_passes", Kind::Int, "100", "passes to run"),
-        flag("local", Kind::Bool, "true", "no parameter servers"),
-        flag("checkgrad_eps", Kind::Float, "1e-5", "step"),
-        flag("config", Kind::Text, "", "file"),
-        ignored("gpu_id", Kind::Int, "0", "there is no GPU code"),
+        flag("num_passes", FlagKind::Int, "100", "passes to run"),
+        flag("local", FlagKind::Bool, "true", "no parameter servers"),
+        flag("checkgrad_eps", FlagKind::Float, "1e-5", "step"),
+        flag("config", FlagKind::Text, "", "file"),
+        ignored("gpu_id", FlagKind::Int, "0", "there is no GPU code"),
     ];
 
     fn parse(args: &[&str]) -> Result<Flags, FlagError> {
@@ -352,11 +374,19 @@ mod tests {
             flags.warnings(),
             ["--gpu_id has no effect: there is no GPU code"]
         );
-        let help = flags.help();
+        let help = flags.help(None);
         assert!(help.contains("without effect"), "{help}");
         assert!(
             help.lines()
                 .any(|l| l.contains("--gpu_id  ") && l.ends_with("no GPU code"))
         );
+        let narrow = flags.help(Some(60));
+        assert!(narrow.lines().all(|l| l.chars().count() <= 60), "{narrow}");
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&narrow), words(&help), "no word is broken or lost");
     }
 }

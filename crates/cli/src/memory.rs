@@ -1,5 +1,5 @@
-//! Large pages for large allocations: weights, gradients and tables are gone through from end to end, and with small
-//! pages a good part of that time goes into page tables.
+//! Large pages for large allocations: weights, gradients and tables are read from end to end, and with small
+//! pages much of that time is spent on TLB misses.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -8,10 +8,10 @@ const PAGE: usize = 2 << 20;
 /// Smaller allocations keep small pages.
 const LARGE: usize = 2 * PAGE;
 
-/// The system's allocator, with a word to the kernel about large pieces.
+/// The system's allocator, which also advises the kernel to use large pages for large allocations.
 pub struct LargePages;
 
-/// Asks for large pages inside of a piece of memory.
+/// Requests large pages inside an allocation.
 fn advise(start: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE && !start.is_null() {

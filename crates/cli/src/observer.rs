@@ -4,30 +4,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use trainer::TrainError;
-use trainer::log::{Level, Log};
-use trainer::report::{Event, Progress, Report};
-use watch::beat::Beat;
-use watch::metrics::{Exposition, Kind};
-use watch::record::{Role, Start};
+use trainer::log::{Level, Log, Topic};
+use trainer::report::{PassProgress, Reporter, TrainerEvent};
+use words::event::{ProcessStart, finite};
+use words::metrics::{Exposition, MetricKind};
+use words::process::Role;
+use words::result::Best;
+use words::status::Status;
 
-use crate::causes::chain;
 use crate::console::Console;
 use crate::record::Folder;
 use crate::record::heart::{self, Heart};
 use crate::record::trainer::TrainerRecord;
 use crate::status_page::Pages;
+use words::causes::chain;
 
 /// Writes to the console and keeps the newest figures for readers.
-pub struct Observer {
+pub struct ConsoleObserver {
     console: Console,
-    figures: Arc<Figures>,
+    figures: Arc<TrainerFigures>,
     record: Option<TrainerRecord>,
-    /// What is the same in every state that is written.
-    base: Beat,
+    /// The fields that are the same in every status.
+    base: Status,
 }
 
 /// The newest figures of a trainer.
-pub struct Figures {
+pub struct TrainerFigures {
     trainer: u32,
     started: Instant,
     newest: Mutex<Newest>,
@@ -36,23 +38,24 @@ pub struct Figures {
 
 #[derive(Default)]
 struct Newest {
-    progress: Option<Progress>,
+    progress: Option<PassProgress>,
     evaluators: Vec<(String, f64)>,
-    tested: Option<Progress>,
+    tested: Option<PassProgress>,
+    best: Option<Best>,
     /// Samples of finished passes.
     before: u64,
     /// Seconds of finished passes spent waiting.
     waited_before: f64,
-    /// Samples, cost times and batches since the process began.
+    /// Batches since the process started.
     batches: u64,
-    /// Batches of the last whole pass.
+    /// Batches of the last complete pass.
     pass_batches: Option<u64>,
     roll_backs: u64,
     saves: u64,
     speed: Speed,
 }
 
-/// Samples a second over the last seconds.
+/// Samples per second over the last seconds.
 #[derive(Default)]
 struct Speed {
     marks: Vec<(f64, u64, f64)>,
@@ -61,7 +64,7 @@ struct Speed {
 impl Speed {
     const WINDOW: f64 = 5.0;
 
-    /// A batch that takes longer than this makes the speed fall while it lasts.
+    /// While a batch takes longer than this many seconds, the speed falls.
     const STALL: f64 = 1.0;
 
     fn mark(&mut self, now: f64, samples: u64, waited: f64) {
@@ -72,7 +75,7 @@ impl Speed {
         self.marks.retain(|(t, ..)| now - t <= Self::WINDOW);
     }
 
-    /// Samples a second.
+    /// Samples per second.
     fn per_second(&self, now: f64) -> f64 {
         self.over(now, |first, last| last.1.saturating_sub(first.1) as f64)
     }
@@ -100,32 +103,38 @@ impl Speed {
     }
 }
 
-impl Observer {
+impl ConsoleObserver {
     /// An observer of this trainer.
-    pub fn new(trainer: u32) -> Observer {
-        let figures = Figures {
+    pub fn new(trainer: u32) -> ConsoleObserver {
+        let figures = TrainerFigures {
             trainer,
             started: Instant::now(),
             newest: Mutex::default(),
             waits_for: Mutex::new(None),
         };
-        Observer {
+        ConsoleObserver {
             console: Console::default(),
             figures: Arc::new(figures),
             record: None,
-            base: Beat::default(),
+            base: Status::default(),
         }
     }
 
     /// Keeps a record from now on.
-    pub fn record(&mut self, folder: &Folder, start: Start, anew: bool) -> anyhow::Result<()> {
-        self.base = Beat {
+    pub fn record(
+        &mut self,
+        folder: &Folder,
+        start: ProcessStart,
+        anew: bool,
+    ) -> anyhow::Result<()> {
+        self.base = Status {
             run: start.run.clone(),
-            role: Role::Trainer,
+            role: Some(Role::Trainer),
+            node: start.node,
             pid: start.pid,
             host: start.host.clone(),
             status_port: start.status_port,
-            ..Beat::default()
+            ..Status::default()
         };
         self.record = Some(if anew {
             TrainerRecord::create(folder, start)?
@@ -135,47 +144,56 @@ impl Observer {
         Ok(())
     }
 
-    /// The job will have so many passes.
+    /// Which trainer this is.
+    pub fn trainer(&self) -> u32 {
+        self.figures.trainer
+    }
+
+    /// Sets the number of passes of the job.
     pub fn passes(&mut self, passes: u64) {
         self.console.passes(passes);
     }
 
-    /// Writes the present state from now on, until it is dropped.
+    /// Writes the current status from now on, until the result is dropped.
     pub fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
         let (figures, base) = (self.figures.clone(), self.base.clone());
         let path = folder.file("train.beat.json");
-        Ok(Heart::start(path, move || figures.beat(base.clone()))?)
+        Ok(Heart::start(path, move || {
+            TrainerFigures::status(&figures, &base)
+        })?)
     }
 
     /// The trainer ends.
     pub fn end(&mut self, error: Option<&TrainError>) {
         let error = error.map(|error| chain(error));
         if let Some(mut record) = self.record.take() {
-            // Nobody is left to hear of a failure.
+            // Nobody is left to whom a failure could be reported.
             let _ = record.end(error);
         }
     }
 
-    fn keep(&mut self, event: &Event) {
+    fn keep(&mut self, event: &TrainerEvent) {
         let Some(record) = &mut self.record else {
             return;
         };
         if let Err(error) = record.take(event) {
             self.record = None;
-            let text = format!("the record ends here: {error:#}");
-            self.console.line(Level::Warning, "Trainer.cpp:91", &text);
+            let text = format!(
+                "the record cannot be written any more: {error:#}; training continues without it"
+            );
+            self.console.line(Level::Warning, Topic::Record, &text);
         }
     }
 
     /// What the status page reads.
-    pub fn figures(&self) -> Arc<Figures> {
+    pub fn figures(&self) -> Arc<TrainerFigures> {
         self.figures.clone()
     }
 }
 
-impl Log for Observer {
-    fn line(&mut self, level: Level, source: &str, text: &str) {
-        self.console.line(level, source, text);
+impl Log for ConsoleObserver {
+    fn line(&mut self, level: Level, topic: Topic, text: &str) {
+        self.console.line(level, topic, text);
     }
 
     fn dot(&mut self) {
@@ -183,34 +201,37 @@ impl Log for Observer {
     }
 }
 
-impl Report for Observer {
-    fn event(&mut self, event: &Event) {
+impl Reporter for ConsoleObserver {
+    fn event(&mut self, event: &TrainerEvent) {
         self.keep(event);
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
         match event {
-            Event::Batch(progress) => {
+            TrainerEvent::Batch(progress) => {
                 newest.batch(progress, now);
                 let speed = newest.speed.per_second(now);
                 drop(newest);
                 self.console.progress(self.figures.trainer, progress, speed);
             }
-            Event::PassFinished(progress) => {
+            TrainerEvent::PassFinished(progress) => {
                 self.console.pass_finished(progress.batch);
                 newest.evaluators.clone_from(&progress.evaluators);
                 newest.pass_batches = Some(progress.batch);
                 newest.before += progress.samples;
                 newest.waited_before += progress.waited;
-                newest.progress = Some(Progress {
+                newest.progress = Some(PassProgress {
                     samples: 0,
                     waited: 0.0,
                     ..progress.clone()
                 });
             }
-            Event::Tested(progress) => newest.tested = Some(progress.clone()),
-            Event::Saved { .. } => newest.saves += 1,
-            Event::RolledBack { .. } => newest.roll_backs += 1,
-            Event::PassStarted { .. } | Event::Parameters { .. } => {}
+            TrainerEvent::Tested(progress) => newest.tested = Some(progress.clone()),
+            TrainerEvent::Saved { .. } => newest.saves += 1,
+            TrainerEvent::RolledBack { .. } => newest.roll_backs += 1,
+            TrainerEvent::Best(best) => newest.best = Some(best.clone()),
+            TrainerEvent::PassStarted { .. }
+            | TrainerEvent::Parameters { .. }
+            | TrainerEvent::Stopped(_) => {}
         }
     }
 
@@ -220,7 +241,7 @@ impl Report for Observer {
 }
 
 impl Newest {
-    fn batch(&mut self, progress: &Progress, now: f64) {
+    fn batch(&mut self, progress: &PassProgress, now: f64) {
         if !progress.evaluators.is_empty() {
             self.evaluators.clone_from(&progress.evaluators);
         }
@@ -242,41 +263,29 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pages for Figures {
-    fn status(&self) -> serde_json::Value {
-        let waits_for = lock(&self.waits_for).as_ref().map(|ask| ask());
-        let newest = lock(&self.newest);
-        let evals: serde_json::Map<_, _> = newest
-            .evaluators
-            .iter()
-            .map(|(name, value)| (name.clone(), (*value).into()))
-            .collect();
-        let progress = newest.progress.as_ref();
-        serde_json::json!({
-            "role": "trainer",
-            "id": self.trainer,
-            "pass": progress.map(|p| p.pass),
-            "batch": progress.map(|p| p.batch),
-            "pass_batches": newest.pass_batches,
-            "samples": newest.samples(),
-            "samples_per_s": newest.speed.per_second(self.now()),
-            "cost": progress.map(|p| p.cost),
-            "evals": evals,
-            "test_cost": newest.tested.as_ref().map(|p| p.cost),
-            "waits_for": waits_for,
-        })
+impl Pages for TrainerFigures {
+    fn status(&self) -> Status {
+        TrainerFigures::status(
+            self,
+            &Status {
+                role: Some(Role::Trainer),
+                node: self.trainer,
+                pid: std::process::id(),
+                ..Status::default()
+            },
+        )
     }
 
     fn metrics(&self) -> String {
         let newest = lock(&self.newest);
         let progress = newest.progress.as_ref();
         let count = |n: u64| n as f64;
-        let of_pass = |figure: fn(&Progress) -> f64| progress.map_or(f64::NAN, figure);
+        let of_pass = |figure: fn(&PassProgress) -> f64| progress.map_or(f64::NAN, figure);
         let waited = newest.waited_before + progress.map_or(0.0, |p| p.waited);
         let tested = newest.tested.as_ref().map_or(f64::NAN, |p| p.cost);
         let speed = newest.speed.per_second(self.now());
         let memory = heart::memory() as f64;
-        use Kind::{Counter, Gauge};
+        use MetricKind::{Counter, Gauge};
         let figures = [
             (
                 "batches_total",
@@ -287,13 +296,13 @@ impl Pages for Figures {
             (
                 "samples_total",
                 Counter,
-                "Samples of the present line of training.",
+                "Samples trained on, without those that a roll-back undid.",
                 count(newest.samples()),
             ),
             (
                 "samples_per_second",
                 Gauge,
-                "Samples a second over the last five seconds.",
+                "Samples per second over the last five seconds.",
                 speed,
             ),
             (
@@ -305,26 +314,41 @@ impl Pages for Figures {
             (
                 "pass",
                 Gauge,
-                "Present pass, from 0.",
+                "Current pass, from 0.",
                 of_pass(|p| f64::from(p.pass)),
             ),
             (
                 "batch",
                 Gauge,
-                "Batches done in the present pass.",
+                "Batches done in the current pass.",
                 of_pass(|p| p.batch as f64),
             ),
             (
                 "cost",
                 Gauge,
-                "Cost a sample since the pass began.",
+                "Cost per sample since the start of the pass.",
                 of_pass(|p| p.cost),
             ),
             (
                 "test_cost",
                 Gauge,
-                "Cost a sample in the newest test.",
+                "Cost per sample in the latest test.",
                 tested,
+            ),
+            (
+                "best_pass",
+                Gauge,
+                "The pass with the best test result, from 0; only of trainer 0.",
+                newest
+                    .best
+                    .as_ref()
+                    .map_or(f64::NAN, |best| best.pass as f64),
+            ),
+            (
+                "best_value",
+                Gauge,
+                "The best test result; only of trainer 0.",
+                newest.best.as_ref().map_or(f64::NAN, |best| best.value),
             ),
             (
                 "saves_total",
@@ -335,7 +359,7 @@ impl Pages for Figures {
             (
                 "roll_backs_total",
                 Counter,
-                "Times the job went back to a snapshot.",
+                "Roll-backs to a snapshot.",
                 count(newest.roll_backs),
             ),
             (
@@ -355,24 +379,29 @@ impl Pages for Figures {
     }
 }
 
-impl Figures {
+impl TrainerFigures {
     fn now(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// The present state, on top of what does not change.
-    fn beat(&self, base: Beat) -> Beat {
+    /// The current status, on top of what does not change.
+    fn status(&self, base: &Status) -> Status {
         let waits_for = lock(&self.waits_for).as_ref().map(|ask| ask());
         let newest = lock(&self.newest);
         let progress = newest.progress.as_ref();
-        Beat {
+        // Figures of a process that has not computed anything are meaningless.
+        let begun = progress.filter(|_| newest.samples() > 0);
+        Status {
             pass: progress.map(|p| u64::from(p.pass)),
-            batch: progress.map(|p| p.batch),
+            batch: begun.map(|p| p.batch),
+            pass_batches: newest.pass_batches,
             samples: newest.samples(),
-            samples_per_second: progress.map(|_| newest.speed.per_second(self.now())),
+            samples_per_second: begun.map(|_| newest.speed.per_second(self.now())),
+            cost: begun.map(|p| p.cost).filter(|cost| cost.is_finite()),
+            evaluators: finite(&newest.evaluators),
             waiting: progress.map(|_| newest.speed.waiting(self.now())),
             waits_for: waits_for.unwrap_or_default(),
-            ..base
+            ..base.clone()
         }
     }
 }

@@ -1,36 +1,123 @@
-//! The job's secret and keys: from the environment and from files, never from arguments that others can read.
+//! The job's secret and certificates: from the environment and from files, never from arguments that others can read.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use launch::local::plan::TOKEN_VARIABLE;
+use run::local::plan::{RUN_VARIABLE, TOKEN_VARIABLE};
 use wire::Token;
 use wire::tls::{ClientTls, Identity, ServerTls};
 
 use crate::flags::Flags;
 
-/// The job token from the environment.
-pub fn token() -> anyhow::Result<Token> {
-    let text = std::env::var(TOKEN_VARIABLE).with_context(|| {
+/// From where a process can be reached, or whom it calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Only processes of this machine.
+    Loopback,
+    /// Other machines.
+    Network,
+}
+
+impl Reach {
+    /// The reach of these hosts: addresses, or names of which only `localhost` is known to be this machine.
+    pub fn of<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
+        let local = |host: &str| {
+            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        };
+        let mut hosts = hosts.into_iter().peekable();
+        if hosts.peek().is_some() && hosts.all(local) {
+            Reach::Loopback
+        } else {
+            Reach::Network
+        }
+    }
+}
+
+/// The job token from the environment. Without one, processes that only talk over loopback share a secret of the user
+/// who started them, as v1's scripts for one machine need it; over a network there is no job without a token.
+pub fn token(reach: Reach) -> anyhow::Result<Token> {
+    let text = match (std::env::var(TOKEN_VARIABLE), reach) {
+        (Ok(text), _) => text,
+        (Err(_), Reach::Loopback) => own_secret()?,
+        (Err(_), Reach::Network) => anyhow::bail!(
+            "{TOKEN_VARIABLE} is not set: all processes of a job share a secret (canoe run and canoe job create one; to set it yourself: export {TOKEN_VARIABLE}=$(openssl rand -hex 32); processes that only use loopback, with --nics=lo and --pservers=127.0.0.1, need none)"
+        ),
+    };
+    Token::new(text.as_bytes())
+        .with_context(|| format!("{TOKEN_VARIABLE} is too short; use at least 8 bytes"))
+}
+
+/// The secret of this user on this machine, which nobody else can read; made when it is first needed.
+fn own_secret() -> anyhow::Result<String> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = cache.filter(|path| path.is_absolute()).or(home);
+    let base = base.with_context(|| {
         format!(
-            "{TOKEN_VARIABLE} is not set: all processes of a job share a secret (canoe run and canoe job make one; by hand: export {TOKEN_VARIABLE}=$(openssl rand -hex 32))"
+            "{TOKEN_VARIABLE} and HOME are not set: there is no place for a secret of this user"
         )
     })?;
-    Token::new(text.as_bytes())
-        .with_context(|| format!("{TOKEN_VARIABLE} is too short: 8 bytes at least"))
+    secret_in(&base.join("canoe")).with_context(|| {
+        format!("{TOKEN_VARIABLE} is not set, and the secret of this user cannot be used")
+    })
 }
 
-/// A name for the run that the token belongs to, the same in all its processes; it does not give the token away.
+fn secret_in(directory: &Path) -> anyhow::Result<String> {
+    let path = directory.join("loopback-token");
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .with_context(|| format!("create {}", directory.display()))?;
+    // Processes that start together agree: the first link to appear stays, and it appears with its contents.
+    if !path.exists() {
+        let draft = directory.join(format!(".{}", run::local::token::generate()?));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&draft)
+            .with_context(|| format!("write {}", draft.display()))?;
+        file.write_all(run::local::token::generate()?.as_bytes())?;
+        let linked = std::fs::hard_link(&draft, &path);
+        std::fs::remove_file(&draft)?;
+        if let Err(error) = linked
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(error).with_context(|| format!("write {}", path.display()));
+        }
+    }
+    let found = std::fs::symlink_metadata(&path)?;
+    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    if !found.is_file() || found.uid() != user || found.mode() & 0o077 != 0 {
+        anyhow::bail!(
+            "{} must be a file that only you can read; remove it",
+            path.display()
+        );
+    }
+    std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+/// A name for the run that the token belongs to, the same in all its processes; it does not reveal the token.
 pub fn run_name(token: &Token) -> String {
-    token.client_proof("name", "of this run")[..16].to_owned()
+    if let Ok(name) = std::env::var(RUN_VARIABLE) {
+        return name;
+    }
+    token.name()[..16].to_owned()
 }
 
-/// How long the note about the end of a run counts; what comes later with the same token is another run.
+/// How long the note about the end of a run is valid; a later process with the same token belongs to another run.
 const JUST_FINISHED: Duration = Duration::from_secs(600);
 
-/// Whether servers have just noted that all trainers of this run are done: whoever is started again has nothing to do.
-/// Answers what to say then.
+/// Whether servers have just noted that all trainers of this run are done: a restarted process has nothing to do then.
+/// Returns the message for that case.
 pub fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
     let Some(mark) = finished_mark(flags)? else {
         return Ok(None);
@@ -39,7 +126,7 @@ pub fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
     let age = written.ok().and_then(|at| at.elapsed().ok());
     Ok(age.filter(|age| *age < JUST_FINISHED).map(|_| {
         format!(
-            "the job has finished already; to run it again with the same token, remove {}",
+            "the job has already finished; to run it again with the same token, remove {}",
             mark.display()
         )
     }))
@@ -56,17 +143,18 @@ pub fn mark_finished(flags: &Flags) -> anyhow::Result<()> {
         .with_context(|| format!("write {}", mark.display()))
 }
 
-/// A file beside the snapshots, named after the run.
+/// A file next to the snapshots, named after the run.
 fn finished_mark(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     let directory = flags.text("snapshot_dir");
-    if directory.is_empty() {
+    // The secret of a user is that of all runs, so it says nothing about one of them.
+    if directory.is_empty() || std::env::var_os(TOKEN_VARIABLE).is_none() {
         return Ok(None);
     }
-    let name = format!("finished-{}", run_name(&token()?));
+    let name = format!("finished-{}", run_name(&token(Reach::Network)?));
     Ok(Some(Path::new(directory).join(name)))
 }
 
-/// Keys of a trainer, if the command line names an authority.
+/// Certificates of a trainer, if the command line names an authority.
 pub fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
     let Some(authority) = read(flags, "tls_ca")? else {
         return Ok(None);
@@ -74,12 +162,12 @@ pub fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
     let identity = identity(flags)?;
     Ok(Some(ClientTls::new(
         &authority,
-        launch::k8s::credentials::SERVER_NAME,
+        words::process::SERVER_NAME,
         identity.as_ref(),
     )?))
 }
 
-/// Keys of a server, if the command line names a certificate; with an authority, trainers must show theirs.
+/// Certificates of a server, if the command line names one; with an authority, trainers must show theirs.
 pub fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
     let Some(identity) = identity(flags)? else {
         return Ok(None);
@@ -96,7 +184,7 @@ fn identity(flags: &Flags) -> anyhow::Result<Option<Identity>> {
             key,
         })),
         (None, None) => Ok(None),
-        _ => anyhow::bail!("--tls_cert and --tls_key go together"),
+        _ => anyhow::bail!("--tls_cert and --tls_key must be given together"),
     }
 }
 
@@ -106,5 +194,43 @@ fn read(flags: &Flags, name: &str) -> anyhow::Result<Option<String>> {
         path => std::fs::read_to_string(path)
             .with_context(|| format!("--{name}: read {path}"))
             .map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_needs_no_token() {
+        assert_eq!(
+            Reach::of(["127.0.0.1", "localhost", "[::1]"]),
+            Reach::Loopback
+        );
+        for hosts in [&["127.0.0.1", "10.0.0.1"][..], &["0.0.0.0"], &["host"], &[]] {
+            assert_eq!(
+                Reach::of(hosts.iter().copied()),
+                Reach::Network,
+                "{hosts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_secret_of_a_user_is_made_once_and_is_the_users_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let below = directory.path().join("canoe");
+        let secrets: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| secret_in(&below))).collect();
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+            joined.map(Result::unwrap).collect()
+        });
+        let secret = secret_in(&below).unwrap();
+        assert!(secret.len() >= 32 && secrets.iter().all(|other| *other == secret));
+        let file = below.join("loopback-token");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = secret_in(&below).unwrap_err().to_string();
+        assert!(error.contains("only you can read"), "{error}");
     }
 }

@@ -1,21 +1,25 @@
 //! The small web server of every process: `/status` (JSON), `/metrics` (Prometheus text), `/healthz`.
 //!
-//! Runs on a thread of its own, on loopback, and only asks closures for text, so training never waits for a reader.
+//! Runs on its own thread, on loopback, and only calls closures for text, so training never waits for a reader. Strangers
+//! cannot use it up ([`run::http`]), and pages of other sites cannot direct a browser here.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context;
-use axum::Router;
-use axum::http::header::CONTENT_TYPE;
-use axum::routing::get;
+use run::http::{self, HttpRequest, HttpResponse};
+use words::status::Status;
 
-/// What the pages show, made anew for each request.
+/// What the pages show, computed for each request.
 pub trait Pages: Send + Sync + 'static {
-    /// The process's status as a JSON object.
-    fn status(&self) -> serde_json::Value;
+    /// The status of the process.
+    fn status(&self) -> Status;
     /// All metrics in Prometheus' text form.
     fn metrics(&self) -> String;
+    /// What is wrong with the process, if anything is.
+    fn health(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Serves `pages` on a loopback port until the process ends.
@@ -23,32 +27,76 @@ pub fn serve(port: u16, pages: Arc<dyn Pages>) -> anyhow::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address)
         .with_context(|| format!("--status_port={port}: listen on {address}"))?;
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::Builder::new()
-        .name("status".to_owned())
-        .spawn(move || runtime.block_on(run(listener, pages)))?;
+    http::serve("status", listener, move |request| page(&*pages, request))?;
     Ok(())
 }
 
-async fn run(listener: TcpListener, pages: Arc<dyn Pages>) {
-    let status = pages.clone();
-    let json = [(CONTENT_TYPE, "application/json")];
-    let text = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-    let router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route(
-            "/status",
-            get(move || async move { (json, status.status().to_string()) }),
-        )
-        .route(
-            "/metrics",
-            get(move || async move { (text, pages.metrics()) }),
+fn page(pages: &dyn Pages, request: &HttpRequest) -> HttpResponse {
+    let foreign = request.host.as_deref();
+    if foreign.is_some_and(|host| !http::is_loopback_name(host)) {
+        return HttpResponse::text(
+            "403 Forbidden",
+            "this page is only served on the machine it runs on, as 127.0.0.1 or localhost\n",
         );
-    if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-        // Serving ends only with the process; an error here must not end training.
-        let _ = axum::serve(listener, router).await;
+    }
+    match request.path.as_str() {
+        "/healthz" => match pages.health() {
+            Ok(()) => HttpResponse::text("200 OK", "ok\n"),
+            Err(wrong) => HttpResponse::text("503 Service Unavailable", wrong + "\n"),
+        },
+        // Plain data always serialises.
+        "/status" => HttpResponse {
+            status: "200 OK",
+            kind: "application/json",
+            body: serde_json::to_string(&pages.status()).unwrap_or_default(),
+        },
+        "/metrics" => HttpResponse::text("200 OK", pages.metrics()),
+        _ => HttpResponse::text(
+            "404 Not Found",
+            "this server has /healthz, /status and /metrics\n",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sick;
+
+    impl Pages for Sick {
+        fn status(&self) -> Status {
+            Status::default()
+        }
+
+        fn metrics(&self) -> String {
+            "canoe_x 1\n".to_owned()
+        }
+
+        fn health(&self) -> Result<(), String> {
+            Err("no step for 1900 s".to_owned())
+        }
+    }
+
+    fn asked(path: &str, host: Option<&str>) -> HttpResponse {
+        let request = HttpRequest {
+            path: path.to_owned(),
+            host: host.map(str::to_owned),
+        };
+        page(&Sick, &request)
+    }
+
+    #[test]
+    fn a_page_of_another_site_gets_nothing_and_a_sick_process_says_so() {
+        assert_eq!(
+            asked("/metrics", Some("evil.example:80")).status,
+            "403 Forbidden"
+        );
+        for host in [None, Some("localhost:7"), Some("127.0.0.1:7")] {
+            assert_eq!(asked("/metrics", host).body, "canoe_x 1\n");
+        }
+        let health = asked("/healthz", None);
+        assert!(health.status.starts_with("503"), "{health:?}");
+        assert!(asked("/", None).status.starts_with("404"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// On which side a column's cells stand.
+/// Alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -13,15 +13,15 @@ pub enum Align {
 
 /// A table that prints itself.
 #[derive(Debug, Clone)]
-pub struct Table {
+pub struct TextTable {
     align: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these column heads.
-    pub fn new(columns: &[(&str, Align)]) -> Table {
-        Table {
+    pub fn new(columns: &[(&str, Align)]) -> TextTable {
+        TextTable {
             align: columns.iter().map(|(_, a)| *a).collect(),
             rows: vec![columns.iter().map(|(n, _)| (*n).to_owned()).collect()],
         }
@@ -33,7 +33,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&[("name", Align::Left), ("n", Align::Right)]);
+        let mut table = TextTable::new(&[("name", Align::Left), ("n", Align::Right)]);
         table.row(["a".to_owned(), "1".to_owned()]);
         table.row(["long name".to_owned(), "100".to_owned()]);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! `--job=checkgrad`, by the program: the gradients of every parameter agree with the cost, in a configuration for
 //! every type of layer, projection and operator that can be executed, and on the networks of the demos.
 //!
-//! The configurations are in `checkgrad/`, with a provider of random samples. A new type belongs into one of them.
+//! The configurations are in `checkgrad/`, with a provider of random samples. A new type must be added to one of them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use common::{Folder, said, succeeded};
 
 /// The configurations, with the arguments that they are run with.
-const CONFIGS: [(&str, &str); 10] = [
+const CONFIGS: [(&str, &str); 11] = [
     ("activations", ""),
     ("costs", ""),
+    ("groups", ""),
     ("images", ""),
     ("images", "use_gpu=1,cudnn_version=5000"),
     ("labels", ""),
@@ -27,7 +28,7 @@ const CONFIGS: [(&str, &str); 10] = [
     (WITHOUT_GRADIENT, ""),
 ];
 
-/// The configuration of layers through which no gradient goes: they are computed beside a cost.
+/// The configuration of layers through which no gradient flows: they are computed next to a cost.
 const WITHOUT_GRADIENT: &str = "without_gradient";
 
 /// Types that no configuration can check, with the reason.
@@ -40,7 +41,7 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checkgrad")
 }
 
-/// Runs the check and answers what was said.
+/// Runs the check and returns its output.
 fn check(folder: &Folder, job: &str, config: &str, args: &str) -> String {
     let config = format!("--config={config}");
     let args = format!("--config_args={args}");

@@ -1,4 +1,4 @@
-//! `canoe data split` as a program: exit codes, and what a kill leaves.
+//! `canoe data split` as a program: exit codes, and what is left after a kill.
 #![expect(
     clippy::unwrap_used,
     reason = "a test ends where something unexpected happens"

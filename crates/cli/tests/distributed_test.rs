@@ -1,4 +1,4 @@
-//! `--job=test --distribute_test`: trainers with different test data measure as one.
+//! `--job=test --distribute_test`: trainers with different test data measure together.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -45,7 +45,7 @@ fn command(folder: &Folder, node: &str) -> Command {
     let mut command = Command::new(CANOE);
     command
         .current_dir(folder.path(node))
-        .env(launch::local::plan::TOKEN_VARIABLE, "a secret of this test");
+        .env(run::local::plan::TOKEN_VARIABLE, "a secret of this test");
     command
 }
 
@@ -54,7 +54,7 @@ fn free_port() -> String {
     listener.local_addr().unwrap().port().to_string()
 }
 
-/// What evaluators say at the end of the line with this beginning.
+/// The evaluators at the end of the line with this beginning.
 fn evaluators(text: &str, beginning: &str) -> String {
     let line = text.lines().find(|line| line.contains(beginning));
     let line = line.unwrap_or_else(|| panic!("no {beginning} in {text}"));

@@ -1,87 +1,23 @@
-//! No work is lost when a process dies: servers and trainers are killed at random moments and stopped, and the model
-//! is the one of an undisturbed run, byte for byte.
+//! No work is lost when a process crashes: servers and trainers are killed at random moments and stopped, and the model
+//! is that of an undisturbed run, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{BY_ROW, CANOE, Folder, succeeded};
+use common::run::{DEADLINE, Run, log, signal};
+use common::{BY_ROW, Folder, succeeded};
 
 const CONFIG: &str = "trainer_config.emb.py";
 const PASSES: &str = "--passes=6";
-const DEADLINE: Duration = Duration::from_secs(240);
 
-/// A run with two nodes that is watched from outside.
-struct Run(Child);
-
-impl Run {
-    fn start(folder: &Folder) -> Run {
-        let log = fs::File::create(folder.path("run.log")).unwrap();
-        let child = Command::new(CANOE)
-            .args(["run", "job", "--nodes=2", "--config", CONFIG, PASSES])
-            .args(["--keep-going", "--snapshot-period=7", "--peer-timeout=2"])
-            .current_dir(folder.path("."))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Run(child)
-    }
-
-    /// Processes that the run has started, as (id, command line).
-    fn children(&self) -> Vec<(i32, String)> {
-        let own = self.0.id().to_string();
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(id) = entry.file_name().to_string_lossy().parse() else {
-                continue;
-            };
-            let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-            let stat = read("stat");
-            let parent = stat
-                .rsplit(')')
-                .next()
-                .and_then(|s| s.split_whitespace().nth(1));
-            if parent == Some(own.as_str()) {
-                found.push((id, read("cmdline").replace('\0', " ")));
-            }
-        }
-        found
-    }
-
-    fn find(&self, command: &str) -> Option<i32> {
-        let is = |(_, line): &&(i32, String)| line.contains(command);
-        self.children().iter().find(is).map(|(id, _)| *id)
-    }
-
-    fn is_over(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
-
-    fn wait(mut self, folder: &Folder) {
-        let begun = Instant::now();
-        while !self.is_over() {
-            if begun.elapsed() > DEADLINE {
-                let _ = self.0.kill();
-                panic!("the run hangs:\n{}", log(folder));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert!(self.0.wait().unwrap().success(), "{}", log(folder));
-    }
-}
-
-fn log(folder: &Folder) -> String {
-    fs::read_to_string(folder.path("run.log")).unwrap_or_default()
-}
-
-fn signal(process: i32, signal: i32) {
-    // SAFETY: sends a signal to a process that this test has started.
-    unsafe { libc::kill(process, signal) };
+fn start(folder: &Folder) -> Run {
+    let args = ["--nodes=2", "--config", CONFIG, PASSES];
+    let more = ["--keep-going", "--snapshot-period=7", "--peer-timeout=2"];
+    Run::start(folder, &[&args[..], &more].concat(), &[])
 }
 
 /// Reproducible pauses.
@@ -116,8 +52,8 @@ fn folder(replacements: &[(&str, &str)]) -> (Folder, Vec<(String, Vec<u8>)>) {
     (folder, expected)
 }
 
-/// Kills processes whose command line has one of `victims`, in turn, at random moments, in as many runs as it takes to
-/// kill `kills` times. A run survives a few deaths of each process, so several are killed in each.
+/// Kills processes whose command line contains one of `victims`, in turn, at random moments, in as many runs as it
+/// takes to kill `kills` times. A run survives a few crashes of each process, so several are killed in each.
 fn disturb(
     (folder, expected): (Folder, Vec<(String, Vec<u8>)>),
     victims: &[&str],
@@ -127,7 +63,7 @@ fn disturb(
     let mut pauses = Pauses(seed);
     let (mut done, mut runs) = (0, 0);
     while done < kills {
-        let mut run = Run::start(&folder);
+        let mut run = start(&folder);
         runs += 1;
         let before = done;
         for victim in victims.iter().cycle() {
@@ -166,7 +102,7 @@ fn killed_servers_and_trainers_lose_no_row() {
 #[test]
 fn a_stopped_process_is_noticed_and_may_come_back() {
     let (folder, expected) = folder(&[]);
-    let run = Run::start(&folder);
+    let run = start(&folder);
     let begun = Instant::now();
     let process = loop {
         assert!(begun.elapsed() < DEADLINE, "{}", log(&folder));
@@ -191,7 +127,7 @@ fn a_stopped_process_is_noticed_and_may_come_back() {
 #[test]
 fn a_killed_run_leaves_no_process() {
     let folder = Folder::with_demo(1200);
-    let mut run = Run::start(&folder);
+    let mut run = start(&folder);
     let begun = Instant::now();
     while run.children().len() < 4 {
         assert!(

@@ -43,7 +43,7 @@ fn a_killed_run_goes_on_from_its_last_pass() {
     let save = format!("--save_dir={}", folder.path("parts").display());
     let mut child = Command::new(CANOE)
         .args(["train", "--config=quick_start/trainer_config.lr.py", &save])
-        .args(["--num_passes=1000", "--dot_period=0"])
+        .args(["--num_passes=1000", "--keep=all", "--dot_period=0"])
         .current_dir(folder.path("job"))
         .stderr(Stdio::null())
         .spawn()
@@ -82,8 +82,8 @@ fn nodes_equal_one_process_that_plays_them() {
     }
 }
 
-/// Trainers beside their servers copy a large embedding by the rows that they read; what is saved or tested in the middle
-/// of a pass is whole all the same.
+/// Trainers on the same host as their servers copy only the rows of a large embedding that they read; what is saved or
+/// tested in the middle of a pass is complete all the same.
 #[test]
 fn an_embedding_is_whole_whenever_somebody_looks() {
     let folder = Folder::with_demo(1200);
@@ -136,7 +136,7 @@ fn rows_equal_a_dense_table_where_the_mathematics_is_the_same() {
 #[test]
 fn nodes_that_go_on_equal_nodes_that_were_never_stopped() {
     let folder = Folder::with_demo(600);
-    // Adam by row keeps moments, a schedule counts samples and passes: all of it must come back.
+    // Adam by row keeps moments, a schedule counts samples and passes: all of it must be restored.
     let schedule = (
         "learning_rate=2e-3,",
         "learning_rate=2e-3, learning_rate_schedule='poly', learning_rate_decay_a=1e-3, learning_rate_decay_b=0.5,",
@@ -221,7 +221,7 @@ fn tables_that_no_trainer_holds_are_saved_and_loaded_by_servers() {
 fn a_test_reads_the_tables_that_servers_saved() {
     let folder = Folder::with_demo(600);
     let untested = ("else 'data/test.list'", "else None");
-    // Decay that is due when a row was not touched for a while, and averages, are part of what is tested.
+    // Decay that is due when a row was not used for a while, and averages, are part of what is tested.
     let average = (
         "learning_method=",
         "model_average=ModelAverage(average_window=0.5),\n    learning_method=",
@@ -267,7 +267,7 @@ fn a_test_reads_the_tables_that_servers_saved() {
     std::fs::write(&part, flipped).unwrap();
     told("checksum");
     std::fs::write(&part, b"something else entirely").unwrap();
-    told("not saved by a server");
+    told("not written by a canoe server");
     std::fs::remove_file(&part).unwrap();
     told("or later ones");
     let load = format!("--init_model_path={}", saved.display());

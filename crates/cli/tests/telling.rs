@@ -1,4 +1,5 @@
-//! What a run tells when it is asked to look inside: statistics of layers, clipped gradients, printers, predictions.
+//! What a run prints when it is asked to show internals: statistics of layers, clipped gradients, printers,
+//! predictions.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -30,7 +31,7 @@ EVALUATORS
 outputs(classification_cost(input=y, label=label))
 ";
 
-/// A job of one batch a pass, with these evaluators.
+/// A job of one batch per pass, with these evaluators.
 fn job(evaluators: &str) -> Folder {
     let folder = Folder::empty();
     let config = CONFIG.replace("EVALUATORS", evaluators);
@@ -40,7 +41,7 @@ fn job(evaluators: &str) -> Folder {
     folder
 }
 
-/// What one pass says.
+/// The output of one pass.
 fn train(folder: &Folder, more: &[&str]) -> String {
     let args = ["train", "--config=c.py", "--num_passes=1", "--save_dir=out"];
     let out = folder.canoe(&[&args[..], more].concat());

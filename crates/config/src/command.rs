@@ -1,4 +1,4 @@
-//! What `canoe config check|dump|diagram FILE` answers, as text: the command line only prints it.
+//! The output of `canoe config check|dump|diagram FILE`, as text: the command line only prints it.
 
 use std::fmt::Write;
 
@@ -9,16 +9,16 @@ use crate::python::{ConfigError, EvaluateOptions};
 use crate::text::text;
 use crate::training::TrainerConfig;
 
-/// How much `dump` prints.
+/// What `dump` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DumpPart {
     /// The network and its parameters.
     Model,
     /// Data sources and settings too (`--whole`).
     Whole,
 }
 
-/// How `dump` prints it.
+/// The format of `dump`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DumpFormat {
     /// Text protobuf, as v1 did.
@@ -27,28 +27,22 @@ pub enum DumpFormat {
     Json,
 }
 
-/// Evaluates the file and says in a few lines what it describes.
-pub fn check(options: &EvaluateOptions) -> Result<String, ConfigError> {
-    let config = evaluate(options)?;
-    Ok(summary(&options.file.display().to_string(), &config))
-}
-
-/// Evaluates the file and prints the result field by field.
+/// Evaluates the file and returns the result, field by field.
 pub fn dump(
     options: &EvaluateOptions,
-    part: Part,
+    part: DumpPart,
     format: DumpFormat,
 ) -> Result<String, ConfigError> {
     let (config, written) = evaluate_json(options)?;
     let model = config.model_config.clone().unwrap_or_default();
     let json = match (part, format) {
-        // v1 printed a blank line behind the text.
-        (Part::Model, DumpFormat::Text) => {
+        // v1 printed a blank line after the text.
+        (DumpPart::Model, DumpFormat::Text) => {
             return Ok(text("ModelConfig", &written["model_config"]) + "\n");
         }
-        (Part::Whole, DumpFormat::Text) => return Ok(text("TrainerConfig", &written) + "\n"),
-        (Part::Model, DumpFormat::Json) => serde_json::to_string_pretty(&model),
-        (Part::Whole, DumpFormat::Json) => serde_json::to_string_pretty(&config),
+        (DumpPart::Whole, DumpFormat::Text) => return Ok(text("TrainerConfig", &written) + "\n"),
+        (DumpPart::Model, DumpFormat::Json) => serde_json::to_string_pretty(&model),
+        (DumpPart::Whole, DumpFormat::Json) => serde_json::to_string_pretty(&config),
     };
     json.map(|text| text + "\n")
         .map_err(|source| ConfigError::Result {
@@ -57,14 +51,14 @@ pub fn dump(
         })
 }
 
-/// Evaluates the file and draws the network.
+/// Evaluates the file and returns a drawing of the network.
 pub fn draw(options: &EvaluateOptions, format: DiagramFormat) -> Result<String, ConfigError> {
     let config = evaluate(options)?;
     Ok(diagram(&config.model_config.unwrap_or_default(), format))
 }
 
-/// Counts, ends, settings, and a table of the layers.
-fn summary(file: &str, config: &TrainerConfig) -> String {
+/// Counts, inputs and outputs, settings, and a table of the layers.
+pub fn summary(file: &str, config: &TrainerConfig) -> String {
     let empty = ModelConfig::default();
     let model = config.model_config.as_ref().unwrap_or(&empty);
     let settings = &config.opt_config;

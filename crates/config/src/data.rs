@@ -1,7 +1,7 @@
-//! Data sources, field by field as v1.
+//! Data sources, field by field as in v1.
 
 messages! {
-    /// How many files are loaded at once.
+    /// How many files are loaded together.
     FileGroupConf {
         optional uint32 queue_capacity = 1 [1];
         optional int32 load_file_count = 2 [1];

@@ -1,29 +1,44 @@
-//! The entry points: from a configuration file to a checked configuration.
+//! The entry points: evaluate a configuration file and check the result.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::python::{self, ConfigError, EvaluateOptions};
+use crate::python::{self, ConfigError, EvaluateOptions, SourceLines};
 use crate::training::TrainerConfig;
 use crate::validate;
 
-/// Evaluates a `trainer_config.py` and checks what it describes.
+/// Evaluates a `trainer_config.py` and checks the result.
 pub fn evaluate(options: &EvaluateOptions) -> Result<TrainerConfig, ConfigError> {
-    evaluate_with_python(options).map(|(config, _)| config)
+    evaluate_with_python(options).map(|evaluated| evaluated.config)
 }
 
-/// As [`evaluate`], with the path of the interpreter itself: what was started may be a script that takes its time to
-/// choose one.
-pub fn evaluate_with_python(
-    options: &EvaluateOptions,
-) -> Result<(TrainerConfig, PathBuf), ConfigError> {
+/// A configuration, and the Python that evaluated it.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// The checked configuration.
+    pub config: TrainerConfig,
+    /// Path of the interpreter itself: the program that was started may be a wrapper script.
+    pub python: PathBuf,
+    /// Where its layers and data sources are described.
+    pub places: SourceLines,
+    /// The Python 2 that was asked for, if `python` ran the file instead.
+    pub instead_of: Option<PathBuf>,
+}
+
+/// As [`evaluate`]; also returns the interpreter.
+pub fn evaluate_with_python(options: &EvaluateOptions) -> Result<Evaluated, ConfigError> {
     let run = python::run(options)?;
     check(options, &run.config)?;
-    Ok((run.config, run.python))
+    Ok(Evaluated {
+        config: run.config,
+        python: run.python,
+        places: run.places,
+        instead_of: run.instead_of,
+    })
 }
 
-/// As [`evaluate`], with the JSON in which numbers still look as they were written.
+/// As [`evaluate`]; also returns the JSON, in which numbers are as the file wrote them.
 pub(crate) fn evaluate_json(
     options: &EvaluateOptions,
 ) -> Result<(TrainerConfig, Value), ConfigError> {

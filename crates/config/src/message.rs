@@ -1,9 +1,9 @@
-//! The vocabulary of v1's protocol buffers: presence and defaults, without a protobuf runtime.
+//! v1's protocol buffers as plain structs: presence and defaults, without a protobuf runtime.
 //!
-//! `messages!` takes the lines of a `.proto` file almost as they are and makes plain structs of them:
+//! `messages!` turns the lines of a `.proto` file, almost unchanged, into plain structs:
 //! `required T` becomes `T`, `optional T` becomes `Option<T>` (so "absent" and "default" stay different, which
 //! the text form shows), `repeated T` becomes `Vec<T>`. Each optional scalar also gets a method of its own name
-//! that answers the value or its default. JSON uses the proto field names and leaves absent fields out.
+//! that returns the value or its default. JSON uses the proto field names and leaves absent fields out.
 
 /// A field of a message: a required value, an optional one, or a list.
 pub trait Field {
@@ -34,7 +34,7 @@ impl Field for f32 {}
 impl Field for f64 {}
 impl Field for String {}
 
-/// A field's name without the mark of a raw identifier.
+/// A field's name without the `r#` of a raw identifier.
 pub(crate) fn plain(name: &'static str) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
@@ -104,11 +104,12 @@ macro_rules! accessor {
     ($($other:tt)*) => {};
 }
 
-/// One field as its `.proto` line says it, for the Python side.
+/// One field as in its `.proto` line, for the Python side and for the forms of a message.
 pub(crate) struct FieldSchema {
     pub label: &'static str,
     pub kind: &'static str,
     pub name: &'static str,
+    pub number: u32,
     pub default: Option<serde_json::Value>,
 }
 
@@ -125,6 +126,7 @@ macro_rules! messages {
                     label: stringify!($label),
                     kind: stringify!($ty),
                     name: $crate::message::plain(stringify!($field)),
+                    number: $number,
                     default: None$(.or(Some(serde_json::json!($default))))?,
                 },
             )*])),*]

@@ -1,9 +1,9 @@
-//! The network: layers, their inputs and geometry, evaluators and sub-models, field by field as v1.
+//! The network: layers, their inputs and geometry, evaluators and sub-models, field by field as in v1.
 
 use crate::parameter::ParameterConfig;
 
 messages! {
-    /// Layers that an outside program feeds and reads.
+    /// Layers that an external program feeds and reads.
     ExternalConfig {
         repeated string layer_names = 1;
         repeated string input_layer_names = 2;

@@ -1,9 +1,9 @@
-//! The `paddle` Python package that the binary carries, and where it lies on disk.
+//! The `paddle` Python package that the binary embeds, and its directory on disk.
 //!
-//! Python needs files. They are written once per content (a hash is part of the directory's name) into the user's
-//! cache, so that compiled bytecode stays valid from run to run; where the cache cannot be written, into the
-//! temporary directory. A directory appears whole, by renaming, so processes that start together do not disturb
-//! each other; a directory that lost files is completed.
+//! Python needs files. They are written once per version (a hash of the contents is part of the directory's name) into
+//! the user's cache, so that compiled bytecode stays valid from run to run; where the cache cannot be written, into the
+//! temporary directory. A directory is created atomically, by renaming, so processes that start together do not disturb
+//! each other; missing files of an existing directory are written again.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
@@ -16,7 +16,7 @@ use crate::message::MessageSchema;
 
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/package_files.rs"));
 
-/// The package could not be laid out on disk.
+/// The package could not be written to disk.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "write the paddle package below any of {tried}: set XDG_CACHE_HOME or TMPDIR to a directory that is yours"
@@ -27,7 +27,7 @@ pub struct PackageError {
     source: io::Error,
 }
 
-/// The directory that goes on Python's search path; the package is written there if it is not yet.
+/// The directory for Python's search path; the package is written there if it is missing.
 pub fn package_dir() -> Result<&'static Path, PackageError> {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     if let Some(directory) = DIRECTORY.get() {
@@ -37,7 +37,7 @@ pub fn package_dir() -> Result<&'static Path, PackageError> {
     Ok(DIRECTORY.get_or_init(|| directory))
 }
 
-/// Where the package may lie, best first.
+/// Parent directories for the package, best first.
 fn candidates() -> Vec<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
@@ -51,7 +51,7 @@ fn candidates() -> Vec<PathBuf> {
     candidates
 }
 
-/// Writes the package below the first candidate that takes it.
+/// Writes the package into the first candidate that is writable.
 fn lay_out(candidates: &[PathBuf]) -> Result<PathBuf, PackageError> {
     let files = contents();
     let name = format!("python-{:016x}", fingerprint(&files));
@@ -89,7 +89,7 @@ fn lay_out_in(parent: &Path, name: &str, files: &[(String, String)]) -> io::Resu
     Ok(directory)
 }
 
-/// Makes a directory that only this user can write: a package of someone else's making must not be run.
+/// Creates a directory that only this user can write: a package that another user wrote must not be executed.
 fn own_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let found = fs::symlink_metadata(path)?;
@@ -118,7 +118,7 @@ fn write_missing(directory: &Path, files: &[(String, String)]) -> io::Result<()>
     Ok(())
 }
 
-/// The files with their paths, the table of fields among them.
+/// The files with their paths, including the table of fields.
 fn contents() -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = FILES
         .iter()
@@ -171,7 +171,7 @@ fn python_literal(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// FNV-1a over names and contents: it tells versions apart, it does not defend against forgery.
+/// FNV-1a over names and contents: it distinguishes versions, it does not protect against forgery.
 fn fingerprint(files: &[(String, String)]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut eat = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Parameters: names, shapes, initial values and per-parameter learning settings, field by field as v1.
+//! Parameters: names, shapes, initial values and per-parameter learning settings, field by field as in v1.
 
 messages! {
     /// A hook that runs around the updates of one parameter.

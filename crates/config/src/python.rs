@@ -1,9 +1,10 @@
-//! Runs a user's configuration file in a Python subprocess of its own.
+//! Runs a user's configuration file in a separate Python subprocess.
 //!
 //! The subprocess gets the file, the arguments and a path for the result; it writes JSON there, because user files
-//! print freely. What they print goes to our stderr. It runs in its own process group, which is ended as a whole
-//! when the deadline passes or when this process dies.
+//! print freely. Their output goes to our stderr. The subprocess has its own process group, which is killed as a whole
+//! when the deadline passes or when this process ends.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -19,7 +20,7 @@ use serde::Deserialize;
 pub use crate::package::{PackageError, package_dir};
 use crate::training::TrainerConfig;
 
-/// What the interpreter runs; it must parse under every Python, to say which one is needed.
+/// The program text for the interpreter; it must parse under every Python, to report which one is needed.
 const LAUNCH: &str = "\
 import sys
 if sys.version_info < (3, 8):
@@ -35,33 +36,34 @@ main(sys.argv[2:])
 /// What to evaluate, and how.
 #[derive(Debug, Clone)]
 pub struct EvaluateOptions {
-    /// The configuration file.
+    /// The configuration file, usually `trainer_config.py`.
     pub file: PathBuf,
-    /// What `get_config_arg` answers: `name=value,name=value`.
+    /// Values for `get_config_arg`: `name=value,name=value`.
     pub args: String,
     /// The interpreter; by default the first of `python3` and `python` on the path.
     pub python: Option<PathBuf>,
-    /// The subprocess's `PYTHONPATH`; by default ours.
+    /// The subprocess's `PYTHONPATH`; by default that of this process.
     pub python_path: Option<OsString>,
-    /// The working directory of the evaluation, from which the user's file opens its own files; by default ours.
+    /// The working directory of the evaluation, from which the user's file opens its own files; by default that of this
+    /// process.
     pub directory: Option<PathBuf>,
-    /// After so long the evaluation is given up.
+    /// The evaluation is aborted after this time.
     pub deadline: Duration,
-    /// Where the user's prints go.
+    /// Where the output of the user's file goes.
     pub prints: Prints,
 }
 
-/// Where the prints of a user's file go.
+/// Where the output of a user's file goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prints {
     /// To our stderr: stdout is for results.
     Stderr,
-    /// Nowhere.
+    /// Discarded.
     Nowhere,
 }
 
 impl EvaluateOptions {
-    /// Evaluates `file` here, with no arguments, within five minutes.
+    /// Evaluates `file` in the current directory, with no arguments, within five minutes.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -82,36 +84,36 @@ impl EvaluateOptions {
     }
 }
 
-/// Why a configuration file gave no configuration.
+/// Why a configuration file could not be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file is not there or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("read configuration file {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the configuration file.
         path: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
-    /// The Python package has no place on disk.
+    /// The Python package could not be written to disk.
     #[error("lay out the Python package")]
     Package(#[from] PackageError),
-    /// There is no interpreter.
+    /// The interpreter could not be started.
     #[error("start {}: install Python 3.8 or newer, or name it with --python_bin", python.display())]
     Start {
         /// The interpreter that was tried.
         python: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// The interpreter is too old.
     #[error("{} is Python {version}: 3.8 or newer is needed; name one with --python_bin", python.display())]
     OldPython {
-        /// The interpreter.
+        /// The interpreter that was started.
         python: PathBuf,
-        /// Its version.
+        /// Its version, such as `3.6.9`.
         version: String,
     },
     /// The user's file failed; the text is the user's own traceback.
@@ -122,82 +124,82 @@ pub enum ConfigError {
     Deadline {
         /// The configuration file.
         file: PathBuf,
-        /// The time it had.
+        /// The time limit.
         deadline: Duration,
     },
-    /// The interpreter ended without leaving a result.
+    /// The interpreter ended without writing a result.
     #[error("evaluating {}: Python ended with {status} and left no result", file.display())]
     Died {
         /// The configuration file.
         file: PathBuf,
-        /// How it ended.
+        /// Exit code or signal of the interpreter.
         status: ExitStatus,
     },
-    /// The result file could not be made or read.
+    /// The result file could not be created or read.
     #[error("exchange the result of {} with Python", file.display())]
     Exchange {
         /// The configuration file.
         file: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
-    /// The result is not what it should be.
+    /// The result is not valid JSON of a configuration.
     #[error("understand the result of {}", file.display())]
     Result {
         /// The configuration file.
         file: PathBuf,
-        /// Why.
+        /// Names the field or position in the JSON.
         #[source]
         source: serde_json::Error,
     },
-    /// The description contradicts itself.
+    /// The configuration is inconsistent.
     #[error("{}: {}", file.display(), crate::validate::listed(problems))]
     Invalid {
         /// The configuration file.
         file: PathBuf,
-        /// Everything that is wrong.
-        problems: Vec<crate::validate::Problem>,
+        /// All problems that were found.
+        problems: Vec<crate::validate::Inconsistency>,
     },
 }
 
 /// How the user's file failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub kind: FailureKind,
-    /// The Python exception.
+    /// Class of the Python exception.
     pub exception: String,
-    /// Its text.
+    /// Text of the exception.
     pub message: String,
-    /// The way out, if there is a usual one; otherwise empty.
+    /// What the user can do, if that is known; otherwise empty.
     pub hint: String,
-    /// Where, outermost first: frames of the user's own files only.
-    pub frames: Vec<Frame>,
+    /// The traceback, outermost first: frames of the user's own files only.
+    pub frames: Vec<TracebackFrame>,
 }
 
-/// What kind of failure a user's file had.
+/// How a user's file failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The network it describes is wrong.
+    /// The network that it describes is wrong.
     Description,
     /// It is not Python 3.
     Syntax,
-    /// It imports what is not there.
+    /// It imports a module that does not exist.
     Import,
     /// It ended the interpreter.
     Exit,
-    /// It raised.
+    /// It raised an exception.
     Exception,
 }
 
 /// One line of a user's file that was being executed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Frame {
-    /// The file.
+pub struct TracebackFrame {
+    /// Path of the file.
     pub file: String,
-    /// Its line, from 1.
+    /// The line, from 1.
     pub line: u64,
     /// The function; empty at a syntax error.
     pub function: String,
@@ -231,28 +233,67 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What Python leaves: one of the first three.
+/// The result that Python writes: one of the first three fields.
 #[derive(Deserialize)]
-struct Answer {
+struct PythonReply {
     config: Option<Box<TrainerConfig>>,
     failure: Option<Box<Failure>>,
     old_python: Option<String>,
-    /// With `config`: the interpreter's own path.
+    /// Set with `config`: path of the interpreter.
     #[serde(default)]
     python: PathBuf,
+    /// Set with `config`: file and line of layers and data sources.
+    #[serde(default)]
+    places: SourceLines,
 }
 
-/// What a file describes, unchecked.
-pub(crate) struct Run {
+/// File and line of every layer by its name, and of the data sources by the names of their fields (`data_config`,
+/// `test_data_config`).
+pub type SourceLines = BTreeMap<String, (PathBuf, u64)>;
+
+/// The result of evaluating a file, before it is checked.
+pub(crate) struct Evaluation {
     pub config: TrainerConfig,
-    /// What Python left; the description is its field `config`.
+    pub places: SourceLines,
+    /// The result that Python wrote; the configuration is its field `config`.
     pub json: Vec<u8>,
-    /// The interpreter that ran the file; what was started may have been a script that chooses one.
+    /// The interpreter that ran the file; the program that was started may have been a wrapper script.
     pub python: PathBuf,
+    /// The Python 2 that was asked for, if another interpreter ran the file instead.
+    pub instead_of: Option<PathBuf>,
 }
 
-/// Runs the file.
-pub(crate) fn run(options: &EvaluateOptions) -> Result<Run, ConfigError> {
+/// Runs the file. If the user asks for Python 2, Python 3 is used instead: the package runs Python 2 files.
+pub(crate) fn run(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> {
+    match (&options.python, run_with(options)) {
+        (Some(asked), Err(error)) if asks_for_python_2(asked, &error) => {
+            let others = EvaluateOptions {
+                python: None,
+                ..options.clone()
+            };
+            Ok(Evaluation {
+                instead_of: Some(asked.clone()),
+                ..run_with(&others)?
+            })
+        }
+        (_, result) => result,
+    }
+}
+
+/// Whether an interpreter that could not be used is a Python 2, or would be one if it were installed.
+fn asks_for_python_2(asked: &Path, error: &ConfigError) -> bool {
+    match error {
+        ConfigError::OldPython { version, .. } => version.starts_with("2."),
+        ConfigError::Start { source, .. } => {
+            let name = asked.file_name().unwrap_or_default().to_string_lossy();
+            source.kind() == io::ErrorKind::NotFound
+                && (name == "python" || name.starts_with("python2"))
+        }
+        _ => false,
+    }
+}
+
+fn run_with(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> {
     let path = options.path();
     fs::File::open(&path).map_err(|source| ConfigError::Read { path, source })?;
     let exchange = |source| ConfigError::Exchange {
@@ -272,40 +313,44 @@ pub(crate) fn run(options: &EvaluateOptions) -> Result<Run, ConfigError> {
         }
         Err(error) => return Err(exchange(error)),
     };
-    let answer: Answer = serde_json::from_slice(&json).map_err(|source| ConfigError::Result {
-        file: options.file.clone(),
-        source,
-    })?;
+    let answer: PythonReply =
+        serde_json::from_slice(&json).map_err(|source| ConfigError::Result {
+            file: options.file.clone(),
+            source,
+        })?;
     match answer {
-        Answer {
+        PythonReply {
             old_python: Some(version),
             ..
         } => Err(ConfigError::OldPython { python, version }),
-        Answer {
+        PythonReply {
             failure: Some(failure),
             ..
         } => Err(ConfigError::Script(failure)),
-        Answer {
+        PythonReply {
             config: Some(config),
             python: real,
+            places,
             ..
-        } => Ok(Run {
+        } => Ok(Evaluation {
             config: *config,
+            places,
             json,
             python: if real.as_os_str().is_empty() {
                 python
             } else {
                 real
             },
+            instead_of: None,
         }),
-        Answer { config: None, .. } => Err(ConfigError::Died {
+        PythonReply { config: None, .. } => Err(ConfigError::Died {
             file: options.file.clone(),
             status,
         }),
     }
 }
 
-/// Tries the interpreters in order; the first that can be started decides.
+/// Tries the interpreters in order; the first that can be started is used.
 fn start_and_wait(
     options: &EvaluateOptions,
     package: &Path,
@@ -332,10 +377,15 @@ fn start_and_wait(
     Err(missing.expect("there is at least one interpreter to try, and none was started"))
 }
 
+/// The variable with the job token; `words::process` names it for those who need it.
+const TOKEN_VARIABLE: &str = "CANOE_JOB_TOKEN";
+
 fn command(python: &Path, options: &EvaluateOptions, package: &Path, result: &Path) -> Command {
     let mut command = Command::new(python);
-    // -S: third-party packages are found when they are asked for, which makes the start four times faster.
+    // -S: third-party packages are found when they are imported, which makes the start four times faster.
     command.args(["-S", "-c", LAUNCH]).env("PYTHONUTF8", "1");
+    // A configuration describes a model; it has no business with the servers.
+    command.env_remove(TOKEN_VARIABLE);
     if let Some(path) = &options.python_path {
         command.env("PYTHONPATH", path);
     }
@@ -363,15 +413,17 @@ fn command(python: &Path, options: &EvaluateOptions, package: &Path, result: &Pa
     command
 }
 
-/// Waits for the command; None when the deadline passed and its process group was ended.
+/// Waits for the command; returns `None` if the deadline passed and its process group was killed.
 fn run_within(command: &mut Command, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
     let group = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let (done, ended) = mpsc::channel();
-    let waiter = thread::spawn(move || {
-        // The receiver may have given up; then nobody wants the answer.
-        let _ = done.send(child.wait());
-    });
+    let waiter = thread::Builder::new()
+        .name("configuration".to_owned())
+        .spawn(move || {
+            // The receiver may have been dropped after the deadline; then the status is not needed.
+            let _ = done.send(child.wait());
+        })?;
     let answer = ended.recv_timeout(deadline);
     if answer.is_err() {
         // SAFETY: plain system call. The waiter has not reaped the child, or has this instant: the group's number
@@ -385,7 +437,7 @@ fn run_within(command: &mut Command, deadline: Duration) -> io::Result<Option<Ex
     }
 }
 
-/// The subprocess dies with the thread that waits for it, so an interrupted program leaves none behind.
+/// The subprocess is killed with the thread that waits for it, so an interrupted program leaves no subprocess.
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe and allocates nothing.

@@ -1,7 +1,7 @@
 //! The text form of messages, as v1's `dump_config` printed it.
 //!
-//! It is made from JSON and not from the structs, because JSON still knows whether a number was written `1` or `1.0`:
-//! the protobuf library of v1's Python kept whole numbers in fields of type double, and so they stand in its dumps.
+//! It is printed from JSON and not from the structs, because JSON preserves whether a number was written `1` or `1.0`:
+//! the protobuf library of v1's Python kept integers in fields of type double, and so its dumps have them.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::{Number, Value};
 use crate::message::MessageSchema;
 use crate::package::schema;
 
-/// The text form of a message of this name, one field a line; fields that a message does not have are left out.
+/// The text form of a message of this name, one field per line; unknown fields are left out.
 pub(crate) fn text(message: &str, value: &Value) -> String {
     let mut out = String::new();
     print_fields(&schema(), message, value, 0, &mut out);

@@ -1,4 +1,4 @@
-//! Optimization settings and the whole configuration, field by field as v1.
+//! Optimization settings and the whole configuration, field by field as in v1.
 
 use crate::data::DataConfig;
 use crate::model::ModelConfig;
@@ -38,7 +38,7 @@ messages! {
         optional string learning_rate_args = 36 [""];
         optional double async_lagged_grad_discard_ratio = 37 [1.5];
     }
-    /// All that one configuration file says.
+    /// Everything that one configuration file describes.
     TrainerConfig {
         optional ModelConfig model_config = 1;
         optional DataConfig data_config = 2;

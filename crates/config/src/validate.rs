@@ -1,7 +1,7 @@
-//! Checks that a description holds together: names that exist and are used once, sizes that agree.
+//! Checks that a configuration is consistent: names exist and are unique, sizes agree.
 //!
-//! The Python side refuses most mistakes where the user made them. This is the second look, at the whole, and the
-//! only one for descriptions that come from elsewhere (a stored JSON, another program).
+//! The Python side refuses most mistakes where the user made them. This second check sees the whole, and it is the only
+//! one for configurations from elsewhere (a stored JSON, another program).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,29 +10,29 @@ use crate::model::{LayerConfig, ModelConfig};
 use crate::parameter::ParameterConfig;
 use crate::training::TrainerConfig;
 
-/// One thing that is wrong.
+/// One inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// What it is about: a layer, a parameter, an evaluator, the settings.
+pub struct Inconsistency {
+    /// The thing that is wrong: a layer, a parameter, an evaluator, the settings.
     pub subject: String,
     /// What is wrong with it.
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Inconsistency {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.subject, self.message)
     }
 }
 
-/// The problems as one text.
-pub(crate) fn listed(problems: &[Problem]) -> String {
+/// The problems as one text, one per line.
+pub(crate) fn listed(problems: &[Inconsistency]) -> String {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n  ")
 }
 
-/// Everything that is wrong with a configuration; empty when it is sound.
-pub fn problems(config: &TrainerConfig) -> Vec<Problem> {
+/// All problems of a configuration; empty if it is valid.
+pub fn problems(config: &TrainerConfig) -> Vec<Inconsistency> {
     let mut check = Check::default();
     match &config.model_config {
         Some(model) => check.model(model),
@@ -49,12 +49,12 @@ pub fn problems(config: &TrainerConfig) -> Vec<Problem> {
 
 #[derive(Default)]
 struct Check {
-    problems: Vec<Problem>,
+    problems: Vec<Inconsistency>,
 }
 
 impl Check {
     fn report(&mut self, subject: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem {
+        self.problems.push(Inconsistency {
             subject: subject.into(),
             message: message.into(),
         });

@@ -1,6 +1,6 @@
-//! Our own small configurations, one per family of layers, against their text form.
+//! Small configurations, one per family of layers, compared with their text form.
 //!
-//! A text that differs is left in the build's temporary directory, to be looked at and, if it is right, to replace
+//! A text that differs is written to the build's temporary directory, to be inspected and, if it is right, to replace
 //! the one in `tests/configs`.
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use config::command::{DumpFormat, Part, dump};
+use config::command::{DumpFormat, DumpPart, dump};
 use config::{EvaluateOptions, Prints};
 
 fn compare(name: &str, args: &str, golden: &str) {
@@ -22,7 +22,7 @@ fn compare(name: &str, args: &str, golden: &str) {
         prints: Prints::Nowhere,
         ..EvaluateOptions::new(source.join(name))
     };
-    let found = dump(&options, Part::Whole, DumpFormat::Text).unwrap();
+    let found = dump(&options, DumpPart::Whole, DumpFormat::Text).unwrap();
     let expected = fs::read_to_string(source.join(golden)).unwrap_or_default();
     if let Some(line) = first_difference(&found, &expected) {
         let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(golden);

@@ -1,7 +1,7 @@
-//! How far is a convolution from its bare matrix products?
+//! How much slower is a convolution than its bare matrix products?
 //!
 //! Forward and both parts of backward of three shapes (a first layer, a middle and a deep one of an image network),
-//! beside the same number of `multiply` calls without unfolding. Best of five runs, on rayon's default pool.
+//! compared with the same number of `multiply` calls without unfolding. Best of five runs, on rayon's default pool.
 //! Run with `cargo bench -p canoe-nn --bench convolution`.
 //!
 //! 2026-11-15, 2 shared cores: 1.41, 0.91 and 1.24 times the bare products; 56, 128 and 119 GFLOP/s.
@@ -11,7 +11,7 @@
 use std::time::Instant;
 
 use nn::image::{Axis, Convolution, Sliding};
-use nn::product::{Accumulate, View, multiply};
+use nn::product::{Accumulate, MatrixView, multiply};
 
 fn best(mut work: impl FnMut()) -> f64 {
     (0..5)
@@ -57,19 +57,19 @@ fn main() {
         let mut columns = vec![0.1; window * positions];
         let bare = best(|| {
             for maps in maps.chunks_exact_mut(filters * positions) {
-                let filters_view = View::new(&weight, filters, window);
+                let filters_view = MatrixView::new(&weight, filters, window);
                 multiply(
                     maps,
                     filters_view,
-                    View::new(&columns, window, positions),
+                    MatrixView::new(&columns, window, positions),
                     Accumulate::Overwrite,
                 );
-                let maps = View::new(maps, filters, positions);
+                let maps = MatrixView::new(maps, filters, positions);
                 multiply(&mut columns, filters_view.t(), maps, Accumulate::Overwrite);
                 multiply(
                     &mut grad,
                     maps,
-                    View::new(&columns, window, positions).t(),
+                    MatrixView::new(&columns, window, positions).t(),
                     Accumulate::Add,
                 );
             }

@@ -1,11 +1,11 @@
-//! What does a training step of a small image network cost, beside its convolutions alone?
+//! How long is a training step of a small image network, compared with its convolutions alone?
 //!
 //! 64 images of 3 × 32 × 32; three blocks of convolution (3 × 3; 32, 64, 128 filters), batch normalisation with relu,
 //! and max pooling (2 × 2); a softmax of 10 classes. Forward and backward, best of five, on rayon's default pool.
 //! Run with `cargo bench -p canoe-nn --bench image_network`.
 //!
-//! 2026-11-15, 2 shared cores: convolutions 633 ms a step, with batch normalisation 743, with pooling (which makes
-//! the images smaller) 64, with both 86 (750 images a second).
+//! 2026-11-15, 2 shared cores: convolutions 633 ms per step, with batch normalisation 743, with pooling (which makes
+//! the images smaller) 64, with both 86 (750 images per second).
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use config::model::{ConvConfig, ImageConfig, PoolConfig};
 use config::{LayerConfig, LayerInputConfig, ModelConfig, ParameterConfig};
-use nn::{Batch, Gradients, Network, Parameters, Pass, Slot, SlotData, Values};
+use nn::{Batch, BatchUse, Gradients, Network, ParameterValues, Parameters, Slot, SlotData};
 
 const SAMPLES: usize = 64;
 
@@ -52,7 +52,7 @@ fn step(model: &ModelConfig) -> f64 {
     let parameters = Parameters(
         specs
             .iter()
-            .map(|spec| Values::Full(values(spec.size())))
+            .map(|spec| ParameterValues::Full(values(spec.size())))
             .collect(),
     );
     let mut gradients = Gradients::new(network.parameters());
@@ -71,7 +71,7 @@ fn step(model: &ModelConfig) -> f64 {
         .map(|_| {
             let start = Instant::now();
             network
-                .forward(&parameters, &batch, Pass::Train { noise: 1 })
+                .forward(&parameters, &batch, BatchUse::Train { noise: 1 })
                 .expect("the batch fits");
             network.backward(&parameters, &mut gradients, &mut |_, _| {});
             start.elapsed().as_secs_f64()

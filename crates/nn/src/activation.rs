@@ -1,4 +1,4 @@
-//! Activation functions, forward and backward, in one place.
+//! Activation functions, forward and backward, in one file.
 //!
 //! Forward works in place on the rows of an output, together with the bias; backward turns the gradient of the
 //! result into the gradient of the argument, in place. Names are those of v1.
@@ -22,9 +22,9 @@ pub enum Activation {
     SequenceSoftmax,
     /// `max(x, 0)`.
     Relu,
-    /// `x` cut to [0, 24].
+    /// `x` clamped to [0, 24].
     BoundedRelu,
-    /// `ln(1 + eˣ)`, `x` cut to ±40.
+    /// `ln(1 + eˣ)`, `x` clamped to ±40.
     SoftRelu,
     /// `1.7159 tanh(2x/3)`.
     ScaledTanh,
@@ -64,7 +64,7 @@ impl Activation {
         })
     }
 
-    /// Whether backward needs the argument, because the result does not tell it.
+    /// Whether backward needs the argument, because it cannot be computed from the result.
     pub fn needs_argument(self) -> bool {
         matches!(self, Self::Abs | Self::Square | Self::Log)
     }
@@ -274,7 +274,7 @@ impl Activation {
         }
     }
 
-    /// Whether [`Activation::at`] and [`Activation::slope`] are defined for it.
+    /// Whether [`Activation::at`] and [`Activation::slope`] are defined for this function.
     pub fn is_gate(self) -> bool {
         !self.needs_argument() && !matches!(self, Self::Softmax | Self::SequenceSoftmax)
     }
@@ -372,7 +372,8 @@ fn softmax_backward(grad: &mut [f32], result: &[f32], cols: usize) {
 }
 
 #[inline(always)]
-fn softmax_row_backward(grad: &mut [f32], y: &[f32]) {
+/// The gradient of [`softmax_row`].
+pub fn softmax_row_backward(grad: &mut [f32], y: &[f32]) {
     let mean = simd::dot(grad, y);
     for (grad, y) in grad.iter_mut().zip(y) {
         *grad = y * (*grad - mean);

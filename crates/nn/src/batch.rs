@@ -1,4 +1,4 @@
-//! One mini-batch as the data source hands it over: a slot for each data layer, ragged, nothing padded.
+//! One mini-batch as the data source provides it: one slot per data layer, ragged, without padding.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use std::sync::Arc;
 pub struct Batch {
     /// Number of samples.
     pub samples: usize,
-    /// One slot for each data layer, in the order of the network's inputs.
+    /// One slot per data layer, in the order of the network's inputs.
     pub slots: Vec<Slot>,
 }
 
-/// What all samples of a batch say about one data layer.
+/// The input of one data layer for all samples of a batch.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// The rows: one for each sample, or one for each position if there are sequences.
+    /// The rows: one per sample, or one per position if there are sequences.
     pub data: SlotData,
-    /// Where each sample's positions start: `samples + 1` offsets into the rows, the first 0.
+    /// `samples + 1` offsets into the rows: where each sample's positions start, the first 0. `None`: no sequences.
     pub sequences: Option<Arc<[u32]>>,
-    /// Where each sub-sequence starts: offsets into the rows; every sequence offset is one of them.
+    /// Offsets into the rows: where each sub-sequence starts. They include every sequence offset. `None`: not nested.
     pub subsequences: Option<Arc<[u32]>>,
 }
 
 impl Slot {
-    /// A slot without sequences: one row for each sample.
+    /// A slot without sequences: one row per sample.
     pub fn plain(data: SlotData) -> Self {
         Self {
             data,
@@ -45,29 +45,29 @@ impl Slot {
 /// The rows of a slot.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SlotData {
-    /// Rows of `dim` numbers, one after another.
+    /// Rows of `dim` values, one after another.
     Dense {
         /// Width of a row.
         dim: usize,
-        /// `rows * dim` numbers.
+        /// `rows * dim` values.
         values: Vec<f32>,
     },
-    /// One id for each row.
+    /// One id per row.
     Ids(Vec<u32>),
     /// Rows whose few non-zero columns are all 1.
     Binary {
-        /// Where each row's columns start, one more than rows.
+        /// Offset of each row's first column, and the end: one more than rows.
         offsets: Vec<u32>,
         /// The columns that are 1.
         columns: Vec<u32>,
     },
     /// Rows with few non-zero columns.
     Sparse {
-        /// Where each row's columns start, one more than rows.
+        /// Offset of each row's first column, and the end: one more than rows.
         offsets: Vec<u32>,
         /// The columns that are not 0.
         columns: Vec<u32>,
-        /// Their values.
+        /// The values of these columns.
         values: Vec<f32>,
     },
 }

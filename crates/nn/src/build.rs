@@ -1,6 +1,8 @@
-//! What a layer is built from: its description, the model around it, and the questions that builders ask of them.
+//! What a layer is built from: its description and the model around it, with the checks that builders share.
 //!
-//! Every question that can have a wrong answer gives an error that names the layer and its type.
+//! Every check that fails returns an error that names the layer and its type.
+
+use std::sync::Arc;
 
 use config::{LayerConfig, ModelConfig};
 
@@ -11,12 +13,16 @@ use crate::parameters::{ParameterIndex, ParameterSpec};
 
 /// What a layer is built from.
 pub struct Build<'a> {
-    /// Its description.
+    /// The layer's part of the configuration.
     pub config: &'a LayerConfig,
     /// Width of each input.
     pub input_sizes: Vec<usize>,
-    pub(crate) model: &'a ModelConfig,
-    pub(crate) specs: &'a [ParameterSpec],
+    /// Whether each input's gradient is needed.
+    pub(crate) wants_grad: Vec<bool>,
+    pub(crate) model: &'a Arc<ModelConfig>,
+    pub(crate) specs: &'a Arc<[ParameterSpec]>,
+    /// Whether rows that occur several times may be stored once.
+    pub(crate) share: bool,
     pub(crate) used: Vec<ParameterIndex>,
 }
 
@@ -32,14 +38,14 @@ impl Build<'_> {
         self.model.layers.iter().find(|layer| layer.name == *name)
     }
 
-    /// Height and width of the images that an input says it holds.
+    /// Height and width of the images that an input's description declares.
     pub fn input_frame(&self, input: usize) -> Option<(usize, usize)> {
         let config = self.input_config(input)?;
         let frame = (config.height() as usize, config.width() as usize);
         (frame.0 > 0 && frame.1 > 0).then_some(frame)
     }
 
-    /// An error about this layer.
+    /// An error that names this layer and its type.
     pub fn error(&self, reason: impl Into<String>) -> BuildError {
         BuildError::Layer {
             layer: self.config.name.clone(),
@@ -48,7 +54,7 @@ impl Build<'_> {
         }
     }
 
-    /// An error unless the number of inputs is one of these.
+    /// Returns an error unless the number of inputs is in this range.
     pub fn expect_inputs(&self, counts: std::ops::RangeInclusive<usize>) -> Result<(), BuildError> {
         if counts.contains(&self.input_sizes.len()) {
             return Ok(());
@@ -61,7 +67,7 @@ impl Build<'_> {
         )))
     }
 
-    /// An error unless a condition holds.
+    /// Returns an error unless a condition holds.
     pub fn expect(
         &self,
         condition: bool,
@@ -74,7 +80,7 @@ impl Build<'_> {
         }
     }
 
-    /// The parameter of this name, with so many values.
+    /// The parameter of this name, which must have `size` values.
     pub fn parameter(&mut self, name: &str, size: usize) -> Result<ParameterIndex, BuildError> {
         let index = self
             .specs
@@ -94,14 +100,14 @@ impl Build<'_> {
         Ok(ParameterIndex(index))
     }
 
-    /// How many values the parameter on the edge of an input has; 0 if there is none.
+    /// Number of values of the parameter on the edge of an input; 0 if there is none.
     pub fn input_parameter_size(&self, input: usize) -> usize {
         let name = self.config.inputs[input].input_parameter_name.as_deref();
         let spec = self.specs.iter().find(|spec| Some(&*spec.name) == name);
         spec.map_or(0, |spec| spec.size())
     }
 
-    /// The parameter on the edge of an input, with so many values.
+    /// The parameter on the edge of an input, which must have this many values.
     pub fn input_parameter(
         &mut self,
         input: usize,
@@ -125,7 +131,7 @@ impl Build<'_> {
         }
     }
 
-    /// The bias, if there is one, with so many values.
+    /// The bias, if there is one, which must have `size` values.
     pub fn bias(&mut self, size: usize) -> Result<Option<ParameterIndex>, BuildError> {
         match self.config.bias_parameter_name.clone() {
             Some(name) if !name.is_empty() => self.parameter(&name, size).map(Some),
@@ -148,8 +154,8 @@ impl Build<'_> {
         Ok(activation)
     }
 
-    /// Bias and activation of the layer: one value for each column, or for equally many neighbouring columns if
-    /// `shared_biases` and `bias_size` say so.
+    /// Bias and activation of the layer: one value per column, or one per group of neighbouring columns if
+    /// `shared_biases` and `bias_size` ask for it.
     pub fn finish(&mut self) -> Result<Finish, BuildError> {
         match self.config.bias_size() as usize {
             count if count > 0 && self.config.shared_biases() => self.finish_shared(count),
@@ -160,7 +166,7 @@ impl Build<'_> {
         }
     }
 
-    /// Bias and activation of the layer, with so many biases, each for equally many neighbouring columns.
+    /// Bias and activation of the layer, with `count` bias values, each for the same number of neighbouring columns.
     pub fn finish_shared(&mut self, count: usize) -> Result<Finish, BuildError> {
         let size = self.size();
         self.expect(count > 0 && size.is_multiple_of(count), || {

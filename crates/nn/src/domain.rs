@@ -1,18 +1,17 @@
-//! Which samples of a batch are the same, and which rows stand for them.
+//! Finds equal samples of a batch, and maps samples and positions to shared rows.
 //!
-//! Data layers find equal samples: a batch of 1600 ratings names far fewer movies. All that depends only on the
-//! movie is then computed once for each distinct movie, a *unit*. A [`Domain`] is the map from samples to units.
-//! Where layers of two domains meet, the [`Joint`] domain has one unit for each distinct pair. Inside a domain a
-//! [`Layout`] may share rows once more: an embedding keeps one row for each distinct id, and the positions of a
-//! text point to these rows.
+//! Data layers find equal samples: a batch of 1600 ratings contains far fewer movies. Everything that depends only on
+//! the movie is then computed once per distinct movie, a *unit*. A [`Domain`] is the map from samples to units. Where
+//! layers of two domains meet, the [`Joint`] domain has one unit per distinct pair. Inside a domain a [`Layout`] may
+//! share rows once more: an embedding keeps one row per distinct id, and the positions of a text point to these rows.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use crate::noise::mix;
+use words::random::mix;
 
-/// Sharing must save at least this part of the rows to be worth its bookkeeping.
+/// Sharing must save at least this fraction of the rows to be worth its bookkeeping.
 const WORTHWHILE: f64 = 0.1;
 
 /// Whether `distinct` of `all` is few enough to be worth sharing.
@@ -20,7 +19,7 @@ pub fn worthwhile(distinct: usize, all: usize) -> bool {
     (distinct as f64) <= (1.0 - WORTHWHILE) * all as f64
 }
 
-/// The distinct samples of a batch, as far as some layers can tell them apart.
+/// The distinct samples of a batch, as far as the layers of the domain can distinguish them.
 #[derive(Debug)]
 pub struct Domain {
     /// Number of distinct samples.
@@ -30,7 +29,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Every sample stands for itself.
+    /// The domain in which every sample is its own unit.
     pub fn whole(samples: usize) -> Arc<Self> {
         Arc::new(Self {
             units: samples,
@@ -39,21 +38,21 @@ impl Domain {
     }
 }
 
-/// How the rows of a layer's output stand for the positions of the batch.
+/// How the rows of a layer's output map to the positions of the batch.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// The units that the rows belong to.
     pub domain: Arc<Domain>,
-    /// Where each unit's positions start; `None`: one row for each unit.
+    /// Offset of each unit's first position; `None`: one row per unit.
     pub sequences: Option<Arc<[u32]>>,
-    /// Where each sub-sequence starts.
+    /// Offset of each sub-sequence's first position; `None`: no nested sequences.
     pub subsequences: Option<Arc<[u32]>>,
     /// Stored row of each position; `None`: positions and rows are the same.
     pub rows: Option<Arc<[u32]>>,
 }
 
 impl Layout {
-    /// One row for each unit.
+    /// A layout with one row per unit.
     pub fn units(domain: Arc<Domain>) -> Self {
         Self {
             domain,
@@ -63,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// Number of positions: rows of the plain matrix that this layout stands for, within its domain.
+    /// Number of positions: rows of the matrix without sharing, within its domain.
     pub fn positions(&self) -> usize {
         match (&self.rows, &self.sequences) {
             (Some(rows), _) => rows.len(),
@@ -72,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// Whether rows of both mean the same positions, so that they can be combined one by one.
+    /// Whether rows of both belong to the same positions, so that they can be combined one by one.
     pub fn same_rows(&self, other: &Layout) -> bool {
         Arc::ptr_eq(&self.domain, &other.domain)
             && same(&self.rows, &other.rows)
@@ -83,13 +82,13 @@ impl Layout {
             }
     }
 
-    /// The layout without sequences, one row for each unit of the same domain.
+    /// The layout without sequences, one row per unit of the same domain.
     pub fn pooled(&self) -> Self {
         Self::units(self.domain.clone())
     }
 
     /// The same positions in the finer domain `joint`, each with its own row, and for every new position the
-    /// stored row it comes from (`None`: nothing moves).
+    /// stored row it comes from (`None`: the rows stay the same).
     pub fn spread(
         &self,
         domain: &Arc<Domain>,
@@ -162,7 +161,7 @@ fn same(a: &Option<Arc<[u32]>>, b: &Option<Arc<[u32]>>) -> bool {
 /// The distinct combinations of the units of several domains.
 #[derive(Debug, Clone)]
 pub struct Joint {
-    /// One unit for each combination.
+    /// Has one unit per combination.
     pub domain: Arc<Domain>,
     /// For each domain that was joined, the unit of each combination; `None`: they are the same.
     pub unit_of: Vec<Option<Arc<[u32]>>>,
@@ -176,7 +175,7 @@ pub struct Joints {
 }
 
 impl Joints {
-    /// No joints yet, for a batch of so many samples.
+    /// No joints yet, for a batch of `samples` samples.
     pub fn new(samples: usize) -> Self {
         Self {
             whole: Domain::whole(samples),
@@ -189,7 +188,7 @@ impl Joints {
         &self.whole
     }
 
-    /// A domain of samples that are known to be equal when their keys are; worth having only if it is much smaller.
+    /// A domain of samples that are known to be equal when their keys are; used only if it is much smaller.
     pub fn of_keys(&self, units: usize, of_sample: Vec<u32>) -> Arc<Domain> {
         if worthwhile(units, of_sample.len()) {
             Arc::new(Domain {
@@ -267,7 +266,7 @@ impl Joints {
         joint
     }
 
-    /// The joint domain, which is one of the two if that already told all combinations apart.
+    /// The joint domain, which is one of the two if that already distinguishes all combinations.
     fn refined(
         &self,
         units: usize,
@@ -292,19 +291,19 @@ pub struct Units {
 }
 
 impl Units {
-    /// The number of a key.
+    /// The index of a key, which is assigned at its first appearance.
     pub fn unit(&mut self, key: u64) -> u32 {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(key).or_insert(next)
     }
 
-    /// How many distinct keys there were.
+    /// Number of distinct keys so far.
     pub fn count(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// A hasher for keys of 64 bits. Keys come from data, not from an adversary, and order is never read.
+/// A hasher for keys of 64 bits. Keys come from data, not from an adversary, and their order is never used.
 #[derive(Debug, Default)]
 pub struct MixHasher(u64);
 

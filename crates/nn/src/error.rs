@@ -1,14 +1,14 @@
-//! What can go wrong: a network that cannot be built, a batch that cannot be computed.
+//! Errors: a network that cannot be built, a batch that cannot be computed.
 
 /// Why a [`crate::Network`] could not be built from its description.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// No executable layer is registered under this type.
-    #[error("{} cannot be executed yet", what(layer, kind))]
+    #[error("layer '{layer}' of type '{kind}' cannot be executed yet")]
     UnknownType {
         /// Name of the layer.
         layer: String,
-        /// Its type string.
+        /// Its v1 type, such as `fc`.
         kind: String,
     },
     /// A layer names an input that is not defined before it.
@@ -16,7 +16,7 @@ pub enum BuildError {
     UnknownInput {
         /// Name of the layer.
         layer: String,
-        /// The input it names.
+        /// Name of the missing input.
         input: String,
     },
     /// A layer reads a data layer that is not among the model's inputs, so no sample would reach it.
@@ -26,7 +26,7 @@ pub enum BuildError {
     UnfedInput {
         /// Name of the layer.
         layer: String,
-        /// The data layer it names.
+        /// Name of the data layer.
         input: String,
     },
     /// A layer names a parameter that the model does not have.
@@ -34,7 +34,7 @@ pub enum BuildError {
     UnknownParameter {
         /// Name of the layer.
         layer: String,
-        /// The parameter it names.
+        /// Name of the missing parameter.
         parameter: String,
     },
     /// The fields of a layer contradict each other or its inputs.
@@ -42,7 +42,7 @@ pub enum BuildError {
     Layer {
         /// Name of the layer.
         layer: String,
-        /// Its type string.
+        /// Its v1 type, such as `fc`.
         kind: String,
         /// What is wrong, and with which value.
         reason: String,
@@ -57,51 +57,42 @@ pub enum BuildError {
         /// Its declared dimensions.
         dims: Vec<u64>,
     },
-    /// An evaluator that this build does not know, or with unusable fields.
+    /// An evaluator of unknown type, or with invalid fields.
     #[error("evaluator '{evaluator}': {reason}")]
     Evaluator {
         /// Name of the evaluator.
         evaluator: String,
-        /// What is wrong.
+        /// The field that is wrong, and why.
         reason: String,
     },
-}
-
-/// What a layer is to whoever wrote the configuration.
-fn what(layer: &str, kind: &str) -> String {
-    if kind == "recurrent_layer_group" {
-        format!("recurrent group '{layer}' can be described, but")
-    } else {
-        format!("layer '{layer}' of type '{kind}'")
-    }
 }
 
 /// Why a batch could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
-    /// The batch does not have one slot for each data layer.
+    /// The batch does not have one slot per data layer.
     #[error("the batch has {got} slots but the network has {want} data layers")]
     SlotCount {
-        /// Slots in the batch.
+        /// Number of slots in the batch.
         got: usize,
-        /// Data layers in the network.
+        /// Number of data layers in the network.
         want: usize,
     },
-    /// A layer could not use what it was given.
+    /// The inputs of a layer do not fit it.
     #[error("layer '{layer}'")]
     Layer {
         /// Name of the layer.
         layer: String,
-        /// What it could not use.
+        /// The input that does not fit, and why.
         #[source]
         source: LayerError,
     },
-    /// An evaluator could not use what it was given.
+    /// The inputs of an evaluator do not fit it.
     #[error("evaluator '{evaluator}'")]
     Evaluator {
         /// Name of the evaluator.
         evaluator: String,
-        /// What it could not use.
+        /// The input that does not fit, and why.
         #[source]
         source: LayerError,
     },
@@ -121,7 +112,7 @@ pub enum LayerError {
     /// The input holds another kind of data than the layer reads.
     #[error("input {input} holds {got}, but {want} are needed")]
     Kind {
-        /// Position of the input.
+        /// Index of the input, from 0.
         input: usize,
         /// Kind the input has.
         got: &'static str,
@@ -131,19 +122,19 @@ pub enum LayerError {
     /// The input's rows have another width than the layer was built for.
     #[error("input {input} has width {got}, but {want} is needed")]
     Width {
-        /// Position of the input.
+        /// Index of the input, from 0.
         input: usize,
         /// Width the input has.
         got: usize,
         /// Width the layer needs.
         want: usize,
     },
-    /// Inputs that go row by row do not have the same number of rows.
+    /// Inputs that are combined row by row do not have the same number of rows.
     #[error(
         "input {input} has {got} rows, but {want} are needed: do all inputs have the same sequences?"
     )]
     Rows {
-        /// Position of the input.
+        /// Index of the input, from 0.
         input: usize,
         /// Rows the input has.
         got: usize,
@@ -153,35 +144,44 @@ pub enum LayerError {
     /// The layer works on sequences, the input has none.
     #[error("input {input} is not a sequence")]
     NotSequence {
-        /// Position of the input.
+        /// Index of the input, from 0.
         input: usize,
     },
     /// The layer works on nested sequences, the input has none.
     #[error("input {input} has no sub-sequences")]
     NotNested {
-        /// Position of the input.
+        /// Index of the input, from 0.
         input: usize,
     },
-    /// An id that does not fit the dictionary.
+    /// An id is not below the number of ids.
     #[error("id {id} is out of range, there are only {limit}")]
     Id {
-        /// The id.
+        /// The id that was read.
         id: u32,
         /// Number of valid ids.
         limit: usize,
     },
-    /// A slot whose arrays contradict each other.
+    /// The arrays of a slot contradict each other; says which.
     #[error("malformed data: {0}")]
     Malformed(String),
-    /// Rows of a by-row parameter that the caller did not bring along.
+    /// A row of a by-row parameter that the caller did not provide.
     #[error("row {row} of parameter '{parameter}' is not among the rows that were fetched")]
     MissingRow {
         /// Name of the parameter.
         parameter: String,
-        /// The row.
+        /// Index of the row, from 0.
         row: u32,
     },
-    /// A value that the layer cannot work with.
+    /// A layer inside a recurrent group could not use its inputs.
+    #[error("layer '{layer}' of the group")]
+    Inner {
+        /// Name of the layer.
+        layer: String,
+        /// The input that does not fit, and why.
+        #[source]
+        source: Box<LayerError>,
+    },
+    /// A value that the layer cannot use; says which and why.
     #[error("{0}")]
     Value(String),
 }

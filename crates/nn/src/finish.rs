@@ -1,4 +1,4 @@
-//! The end of most layers: add the bias, apply the activation; and the beginning of their backward.
+//! The last step of most layers: add the bias, apply the activation; and the first step of their backward.
 
 use crate::activation::{Activation, sequence_softmax, sequence_softmax_backward};
 use crate::error::LayerError;
@@ -19,7 +19,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    /// Bias and activation.
+    /// A finish with an optional bias of one value per column, and an activation.
     pub fn new(bias: Option<ParameterIndex>, activation: Activation) -> Self {
         Self {
             bias,
@@ -29,7 +29,7 @@ impl Finish {
         }
     }
 
-    /// Adds a bias each of whose values is for `columns` neighbouring columns.
+    /// Adds a bias of which each value is shared by `columns` neighbouring columns.
     pub fn with_shared_bias(mut self, parameter: ParameterIndex, columns: usize) -> Self {
         self.shared = Some(SharedBias { parameter, columns });
         self
@@ -40,7 +40,7 @@ impl Finish {
         self.activation
     }
 
-    /// The bias, if it has one value for each column.
+    /// The bias, if it has one value per column.
     pub fn bias(&self) -> Option<ParameterIndex> {
         self.bias
     }
@@ -50,7 +50,7 @@ impl Finish {
         self.bias.is_none() && self.shared.is_none() && self.activation == Activation::Linear
     }
 
-    /// How far it looks: a layer looks at least as far as its finish.
+    /// What it depends on: a layer depends at least on what its finish does.
     pub fn reads(&self) -> Reads {
         if self.activation == Activation::SequenceSoftmax {
             Reads::Samples
@@ -87,7 +87,7 @@ impl Finish {
         self.backward_parts(pass.out, pass.gradients);
     }
 
-    /// As [`Finish::backward`].
+    /// As [`Finish::backward`], for callers that hold output and gradients separately.
     pub fn backward_parts(&self, out: &mut Output, gradients: &mut Gradients) {
         let sequences = out.layout.sequences.clone();
         let (grad, result) = out.grad_and_value();
@@ -114,7 +114,7 @@ impl Finish {
     }
 }
 
-/// A bias whose values are for several neighbouring columns each: all pixels of a channel.
+/// A bias of which each value is shared by several neighbouring columns: all pixels of a channel.
 #[derive(Debug)]
 struct SharedBias {
     parameter: ParameterIndex,

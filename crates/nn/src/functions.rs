@@ -1,8 +1,9 @@
-//! Elementary functions of our own: the same bits on every machine, and plain enough that loops over them vectorise.
+//! Elementary functions that yield the same bits on every machine, and are simple enough that loops over them
+//! vectorise.
 //!
 //! Accuracy is a few units in the last place over the whole range (there are tests against `f64`).
 
-/// `eˣ`; the argument is cut to ±87, so the result is a normal number.
+/// `eˣ`; the argument is clamped to ±87, so the result is a normal number.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to an integer
@@ -70,7 +71,7 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// `x` cut to `[low, high]`; a NaN stays one.
+/// `x` clamped to `[low, high]`; NaN stays NaN.
 #[inline(always)]
 pub fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };

@@ -1,25 +1,29 @@
-//! Every layer against central differences: one harness, a list of cases a family of layers.
+//! Checks every layer against central differences: one harness, and one list of cases per family of layers.
 //!
 //! A case is a small model and a batch. Its analytic gradients must agree with central differences of the cost for
-//! every value of every parameter; an input's gradient is checked by the parameters of the layer below it. All is
-//! done with and without sharing of equal rows, which must agree with each other.
+//! every value of every parameter; an input's gradient is checked by the parameters of the layer below it. Everything
+//! is done with and without sharing of equal rows, which must agree with each other.
 //!
 //! To add a layer, add a case to a file under `cases/` (or a new file and a line in [`all`]).
 
 mod batches;
 mod cases;
+mod group;
+mod group_checks;
 mod image_checks;
 mod model;
 mod other_checks;
 
 pub(crate) use batches::Feed;
-pub(crate) use model::{Layer, Model};
+pub(crate) use group::GroupBuilder;
+pub(crate) use model::{LayerBuilder, ModelBuilder};
 
 use config::ModelConfig;
 
 use crate::noise::Noise;
 use crate::{
-    Batch, Gradient, Gradients, Network, Options, ParameterIndex, Parameters, Pass, Values,
+    Batch, BatchUse, Gradient, Gradients, Network, NetworkOptions, ParameterIndex, ParameterValues,
+    Parameters,
 };
 
 /// A model, a batch, and how the gradient relates to the cost.
@@ -27,7 +31,7 @@ pub(crate) struct Case {
     name: String,
     model: ModelConfig,
     batch: Batch,
-    /// The gradient is so many times the derivative of the cost (`coeff`).
+    /// The gradient is this factor times the derivative of the cost (`coeff`).
     scale: f64,
     /// Step of the differences.
     step: f32,
@@ -35,7 +39,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// A case of a model fed with a batch; slots in the order of its data layers.
-    pub fn new(name: impl Into<String>, model: Model, batch: Batch) -> Self {
+    pub fn new(name: impl Into<String>, model: ModelBuilder, batch: Batch) -> Self {
         Self {
             name: name.into(),
             model: model.0,
@@ -51,7 +55,7 @@ impl Case {
         self
     }
 
-    /// Another step, for functions that bend sharply.
+    /// Another step, for functions with high curvature.
     pub fn step(mut self, step: f32) -> Self {
         self.step = step;
         self
@@ -63,6 +67,7 @@ fn all() -> Vec<Case> {
         cases::rows::cases(),
         cases::sequences::cases(),
         cases::costs::cases(),
+        cases::groups::cases(),
         cases::mixed::cases(),
         cases::images::cases(),
         cases::labels::cases(),
@@ -81,7 +86,7 @@ pub(crate) fn random_parameters(network: &Network) -> Parameters {
         .enumerate()
         .map(|(index, spec)| {
             let part = noise.part(index as u64);
-            Values::Full(
+            ParameterValues::Full(
                 (0..spec.size())
                     .map(|i| (part.uniform(i as u64) - 0.5) * 1.2)
                     .collect(),
@@ -127,15 +132,15 @@ pub(crate) fn gradients(
 
 fn forward(network: &mut Network, parameters: &Parameters, batch: &Batch) -> f64 {
     network
-        .forward(parameters, batch, Pass::Train { noise: 5 })
+        .forward(parameters, batch, BatchUse::Train { noise: 5 })
         .unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error)))
 }
 
 fn check(case: &Case) {
     let mut results = Vec::new();
     for options in [
-        Options::default(),
-        Options {
+        NetworkOptions::default(),
+        NetworkOptions {
             share: false,
             fuse: false,
         },
@@ -190,19 +195,19 @@ fn check_against_differences(
         any |= largest > 0.0;
         for (place, &got) in analytic.iter().enumerate() {
             let mut at = |offset: f32| {
-                let Values::Full(values) = &mut moved.0[index] else {
+                let ParameterValues::Full(values) = &mut moved.0[index] else {
                     unreachable!("made full")
                 };
                 let old = values[place];
                 values[place] = old + offset;
                 let cost = forward(network, &moved, &case.batch);
-                let Values::Full(values) = &mut moved.0[index] else {
+                let ParameterValues::Full(values) = &mut moved.0[index] else {
                     unreachable!("made full")
                 };
                 values[place] = old;
                 cost
             };
-            // A second, smaller step: near a kink (a maximum changes hands) the first one sees both sides.
+            // A second, smaller step: near a kink (a maximum moves to another element) the first one sees both sides.
             let wants = [case.step, case.step / 8.0]
                 .map(|step| (at(step) - at(-step)) / (2.0 * f64::from(step)) * case.scale);
             let agrees = |want: &f64| {

@@ -2,13 +2,13 @@
 
 use crate::matrix::Matrix;
 use crate::parameters::{ParameterIndex, ParameterSpec};
-use crate::product::Accumulate;
+use crate::product::{Accumulate, MatrixView, multiply};
 use crate::simd;
 
 /// The gradient of one parameter, summed over the batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gradient {
-    /// Of every value.
+    /// The gradient of every value, row after row.
     Dense(Vec<f32>),
     /// Of the rows that the batch touched; all others are zero.
     Rows {
@@ -19,13 +19,30 @@ pub enum Gradient {
     },
 }
 
-/// The gradients of all parameters. Buffers are kept from batch to batch.
+/// The gradients of all parameters. Buffers are reused from batch to batch.
 #[derive(Debug)]
 pub struct Gradients {
     entries: Vec<Entry>,
+    /// How many recurrent groups around the current layer postpone products.
+    postponing: usize,
+    /// Products whose factors arrive step by step.
+    postponed: Vec<Postponed>,
 }
 
-/// Clearing a single row costs as much as so many more values in one go.
+/// A product of a gradient with rows that are not complete yet: `leftᵀ · right`.
+#[derive(Debug)]
+struct Postponed {
+    parameter: ParameterIndex,
+    /// First value of the part of the gradient that it is added to.
+    start: usize,
+    /// Widths of the factors.
+    shape: (usize, usize),
+    rows: usize,
+    left: Vec<f32>,
+    right: Vec<f32>,
+}
+
+/// Clearing a single row costs as much as clearing this many more values in one run.
 const ROW_COST: usize = 16;
 
 #[derive(Debug)]
@@ -38,7 +55,7 @@ struct Entry {
     spare: (Vec<u32>, Vec<f32>),
     /// The whole gradient of a parameter that is kept by row, if some layer read it as a whole.
     whole: Option<Vec<f32>>,
-    /// Rows of a whole gradient that may differ from zero, if it is known that no others do.
+    /// Rows of a whole gradient that may differ from zero, if it is known that all others are zero.
     dirty: Option<Vec<u32>>,
 }
 
@@ -65,10 +82,14 @@ impl Gradients {
                 dirty: Some(Vec::new()),
             })
             .collect();
-        Self { entries }
+        Self {
+            entries,
+            postponing: 0,
+            postponed: Vec::new(),
+        }
     }
 
-    /// One parameter's gradient.
+    /// One parameter's gradient; valid once backward has completed it.
     pub fn get(&self, parameter: ParameterIndex) -> &Gradient {
         &self.entries[parameter.0].gradient
     }
@@ -82,20 +103,24 @@ impl Gradients {
         }
     }
 
-    /// One parameter's gradient.
+    /// One parameter's gradient, to change it.
     pub fn get_mut(&mut self, parameter: ParameterIndex) -> &mut Gradient {
         &mut self.entries[parameter.0].gradient
     }
 
-    /// Forgets the gradients of the last batch.
+    /// Discards the gradients of the last batch.
     pub(crate) fn begin(&mut self) {
         for entry in &mut self.entries {
             entry.touched = false;
             entry.whole = None;
         }
+        self.postponing = 0;
+        for postponed in &mut self.postponed {
+            postponed.clear();
+        }
     }
 
-    /// Makes the gradient of a parameter valid even if nothing was added to it.
+    /// Completes the gradient of a parameter: zero if nothing was added, and one form if it was added in two.
     pub(crate) fn complete(&mut self, parameter: ParameterIndex) {
         let entry = &mut self.entries[parameter.0];
         if !entry.touched {
@@ -107,8 +132,8 @@ impl Gradients {
         }
     }
 
-    /// The whole gradient and what to do with it (replace if nothing was added yet); `None` if nobody wants it.
-    /// For a parameter that is kept by row it becomes all rows in the end, which is right but not cheap.
+    /// The whole gradient and what to do with it (replace if nothing was added yet); `None` if it is not needed.
+    /// For a parameter that is kept by row it finally becomes a gradient of all rows, which is correct but expensive.
     pub fn dense(&mut self, parameter: ParameterIndex) -> Option<(&mut [f32], Accumulate)> {
         let entry = &mut self.entries[parameter.0];
         if entry.is_static {
@@ -130,7 +155,81 @@ impl Gradients {
         Some((values, mode))
     }
 
-    /// The whole gradient to add to, zeros at first; `None` if nobody wants it.
+    /// Adds `leftᵀ · right` to the part of a gradient that begins at `start`: at once or, between [`Gradients::postpone`]
+    /// and [`Gradients::settle`], together with the rows of all other steps.
+    pub fn add_product(
+        &mut self,
+        parameter: ParameterIndex,
+        start: usize,
+        left: MatrixView<'_>,
+        right: MatrixView<'_>,
+    ) {
+        let shape = (left.shape().1, right.shape().1);
+        if self.postponing == 0 || self.entries[parameter.0].is_static {
+            self.multiply(parameter, start, left, right);
+            return;
+        }
+        let same = |postponed: &Postponed| {
+            (postponed.parameter, postponed.start, postponed.shape) == (parameter, start, shape)
+        };
+        let place = self.postponed.iter().position(same).unwrap_or_else(|| {
+            self.postponed.push(Postponed {
+                parameter,
+                start,
+                shape,
+                rows: 0,
+                left: Vec::new(),
+                right: Vec::new(),
+            });
+            self.postponed.len() - 1
+        });
+        let postponed = &mut self.postponed[place];
+        postponed.rows += left.shape().0;
+        left.append_to(&mut postponed.left);
+        right.append_to(&mut postponed.right);
+    }
+
+    fn multiply(
+        &mut self,
+        parameter: ParameterIndex,
+        start: usize,
+        left: MatrixView<'_>,
+        right: MatrixView<'_>,
+    ) {
+        let size = left.shape().1 * right.shape().1;
+        let Some((values, mut mode)) = self.dense(parameter) else {
+            return;
+        };
+        if mode == Accumulate::Overwrite && values.len() != size {
+            values.fill(0.0);
+            mode = Accumulate::Add;
+        }
+        multiply(&mut values[start..start + size], left.t(), right, mode);
+    }
+
+    /// From now on products are collected, so that one product over all steps replaces one per step. Calls nest.
+    pub fn postpone(&mut self) {
+        self.postponing += 1;
+    }
+
+    /// Ends a [`Gradients::postpone`]; the outermost adds all products.
+    pub fn settle(&mut self) {
+        self.postponing -= 1;
+        if self.postponing > 0 {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.postponed);
+        for postponed in all.iter_mut().filter(|postponed| postponed.rows > 0) {
+            let (left, right) = postponed.shape;
+            let left = MatrixView::new(&postponed.left, postponed.rows, left);
+            let right = MatrixView::new(&postponed.right, postponed.rows, right);
+            self.multiply(postponed.parameter, postponed.start, left, right);
+            postponed.clear();
+        }
+        self.postponed = all;
+    }
+
+    /// The whole gradient to add to, zeros at first; `None` if it is not needed.
     pub fn dense_zeroed(&mut self, parameter: ParameterIndex) -> Option<&mut [f32]> {
         let (values, mode) = self.dense(parameter)?;
         if mode == Accumulate::Overwrite {
@@ -139,7 +238,7 @@ impl Gradients {
         Some(values)
     }
 
-    /// The whole gradient to add to some of its rows, zeros at first; `None` if nobody wants it.
+    /// The whole gradient to add to some of its rows, zeros at first; `None` if it is not needed.
     /// Rows that no batch touches are not even cleared: outside of layers, a zero must stay a zero.
     pub fn dense_rows(&mut self, parameter: ParameterIndex, rows: &[u32]) -> Option<&mut [f32]> {
         let entry = &mut self.entries[parameter.0];
@@ -159,7 +258,7 @@ impl Gradients {
         }
     }
 
-    /// Whether the gradient is kept by row, and wanted.
+    /// Whether the gradient is needed and kept by row.
     pub fn by_row(&self, parameter: ParameterIndex) -> bool {
         let entry = &self.entries[parameter.0];
         !entry.is_static && matches!(entry.gradient, Gradient::Rows { .. })
@@ -185,6 +284,14 @@ impl Gradients {
         if self.by_row(parameter) {
             self.entries[parameter.0].merge(ids, rows.values());
         }
+    }
+}
+
+impl Postponed {
+    fn clear(&mut self) {
+        self.rows = 0;
+        self.left.clear();
+        self.right.clear();
     }
 }
 
@@ -280,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_whole_gradient_is_cleared_where_it_was_touched() {
-        // Few values are cleared in one go, many row by row.
+        // Few values are cleared in one run, many row by row.
         for rows in [4, 1000] {
             let spec = ParameterSpec {
                 name: "w".into(),

@@ -19,9 +19,9 @@ use config::model::ImageConfig;
 pub struct Shape {
     /// Number of channels.
     pub channels: usize,
-    /// Lines of a channel.
+    /// Lines per channel.
     pub height: usize,
-    /// Pixels of a line.
+    /// Pixels per line.
     pub width: usize,
 }
 
@@ -36,12 +36,12 @@ impl Shape {
         }
     }
 
-    /// Pixels of one channel.
+    /// Pixels per channel.
     pub fn pixels(&self) -> usize {
         self.height * self.width
     }
 
-    /// Numbers in the whole image.
+    /// Number of values in the whole image.
     pub fn size(&self) -> usize {
         self.channels * self.pixels()
     }

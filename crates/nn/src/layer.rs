@@ -1,40 +1,43 @@
-//! What a layer is: built from its description, then forward and backward on the outputs of its inputs.
+//! The interface of a layer: it is built from its description, then runs forward and backward on its inputs.
 //!
 //! To add a layer: a file under `layers/` with a struct that implements [`Layer`] and a `build` function, a line in
-//! `layers::REGISTRY`, and a case in the gradient check (`gradient_check/`).
+//! `layers::REGISTRY`, and a case in the gradient check (`gradient_check/`). A layer also has a Python half, which
+//! describes it: CONTRIBUTING.md lists the files of both halves in order.
 //!
-//! A layer says with [`Layer::reads`] how far it looks: at single rows, at single samples, or at the whole batch.
-//! Rows and samples that occur several times are computed once (see [`crate::domain`]); the executor hands every
-//! layer inputs whose rows correspond, copying them together where it must, unless the layer
+//! A layer declares with [`Layer::reads`] what one row of its output depends on: single rows, single samples, or the
+//! whole batch. Rows and samples that occur several times are computed once (see [`crate::domain`]). The executor gives
+//! every layer inputs whose rows correspond, and copies rows where it must, unless the layer
 //! [gathers itself](Layer::gathers).
 
 use std::sync::Arc;
 
+use crate::domain::Layout;
 use crate::error::LayerError;
 use crate::gradients::Gradients;
 use crate::matrix::Matrix;
 use crate::noise::Noise;
 use crate::output::Output;
 use crate::parameters::{ParameterIndex, ParameterSpec, Parameters};
+use crate::product::PackedWeights;
 
 pub use crate::build::Build;
 
-/// How far a layer looks to compute one row of its output.
+/// What one row of a layer's output depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reads {
     /// Row r of the output depends on row r of each input only. Stored rows are computed once, however often they
     /// occur; a single input's sharing passes through to the output.
     Rows,
     /// The output for a sample depends on that sample only, for instance on its whole sequence. Equal samples are
-    /// computed once; inputs have one row for each position.
+    /// computed once; inputs have one row per position.
     Samples,
-    /// Anything else: costs, statistics over the batch, noise. Inputs have one row for each position of the batch.
+    /// Anything else: costs, statistics over the batch, noise. Inputs have one row per position of the batch.
     Batch,
 }
 
 /// A layer of the network.
 pub trait Layer: Send {
-    /// How far it looks. [`Reads::Batch`] is always right, the others save work.
+    /// What its rows depend on. [`Reads::Batch`] is always correct, the others save work.
     fn reads(&self) -> Reads {
         Reads::Batch
     }
@@ -44,7 +47,7 @@ pub trait Layer: Send {
         false
     }
 
-    /// Whether its output is a cost: one number for each row, which training makes small.
+    /// Whether its output is a cost: one value per row, which training minimizes.
     fn is_cost(&self) -> bool {
         false
     }
@@ -54,33 +57,54 @@ pub trait Layer: Send {
         true
     }
 
+    /// The outputs besides the first, in the order of [`Forward::more`].
+    fn more_outputs(&self) -> Vec<MoreOutput> {
+        Vec::new()
+    }
+
     /// Parameters whose rows are looked up by the ids or sparse columns of an input: (input, parameter).
     fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
         Vec::new()
     }
 
     /// Computes `pass.out` from `pass.inputs`. The layout of the output is already that of the first input's rows;
-    /// a layer that makes other rows sets its own.
+    /// a layer that outputs other rows sets its own.
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError>;
 
-    /// Adds to the gradients of inputs and parameters, given the gradient of `pass.out`, which it may destroy.
+    /// Adds to the gradients of inputs and parameters, given the gradient of `pass.out`, which it may overwrite.
     fn backward(&mut self, pass: &mut Backward<'_>);
 
-    /// What the batch that went forward last does to parameters that the layer itself keeps, such as moving
-    /// averages; nothing unless the batch was used to learn.
+    /// What the last forward does to parameters that the layer itself maintains, such as moving averages; empty unless
+    /// the batch was used to learn.
     fn assigned(&self) -> Vec<Assigned<'_>> {
         Vec::new()
     }
 }
 
-/// A change of a parameter that is no gradient: `value = keep · value + (1 - keep) · values`.
+/// An output of a layer besides its first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoreOutput {
+    /// The name under which other layers read it: an argument of `get_output`, or the name of a layer if the output
+    /// is one (what leaves a recurrent group).
+    pub name: String,
+    /// Whether the name is that of a layer.
+    pub is_layer: bool,
+    /// Width of a row.
+    pub size: usize,
+    /// Whether a gradient can arrive at it.
+    pub wants_grad: bool,
+    /// Whether it is a cost.
+    pub is_cost: bool,
+}
+
+/// A change of a parameter that is not a gradient: `value = keep · value + (1 - keep) · values`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assigned<'a> {
     /// The parameter; it is static, no optimizer changes it.
     pub parameter: ParameterIndex,
-    /// How much of the old value stays.
+    /// Factor on the old value, 0 to 1.
     pub keep: f32,
-    /// What the batch says.
+    /// The new values from the batch.
     pub values: &'a [f32],
 }
 
@@ -95,7 +119,7 @@ impl Assigned<'_> {
 
 /// How the batch is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
+pub enum BatchUse {
     /// To learn: layers with noise, such as dropout, draw it from this seed.
     Train {
         /// Seed of this batch's noise.
@@ -105,40 +129,48 @@ pub enum Pass {
     Test,
 }
 
-/// What a layer sees in forward.
+/// The arguments of a layer's forward.
 pub struct Forward<'a> {
     /// The outputs it reads.
     pub inputs: Inputs<'a>,
     /// The output it writes.
     pub out: &'a mut Output,
+    /// Its further outputs, as [`Layer::more_outputs`] lists them.
+    pub more: &'a mut [Output],
     /// Values of all parameters.
     pub parameters: &'a Parameters,
     /// Shapes of all parameters.
     pub specs: &'a [ParameterSpec],
+    /// Weights that are packed when they are first used, if the parameters do not change for a while.
+    pub packed: Option<&'a PackedWeights>,
     /// How the batch is used.
-    pub pass: Pass,
+    pub pass: BatchUse,
     /// This layer's own noise, if the batch is used to learn.
     pub noise: Noise,
-    /// Whether the layer may store rows once that occur several times.
+    /// Whether the layer may store rows that occur several times only once.
     pub share: bool,
 }
 
-/// What a layer sees in backward.
+/// The arguments of a layer's backward.
 pub struct Backward<'a> {
     /// The outputs it read, whose gradients it adds to.
     pub inputs: Inputs<'a>,
-    /// The output it wrote, with the gradient that arrived.
+    /// The output it wrote, with the gradient that arrived; none, if only further outputs got one.
     pub out: &'a mut Output,
+    /// Its further outputs, with the gradients that arrived.
+    pub more: &'a mut [Output],
     /// Values of all parameters.
     pub parameters: &'a Parameters,
     /// Shapes of all parameters.
     pub specs: &'a [ParameterSpec],
+    /// As in [`Forward::packed`].
+    pub packed: Option<&'a PackedWeights>,
     /// Gradients of all parameters.
     pub gradients: &'a mut Gradients,
 }
 
 impl Backward<'_> {
-    /// All values of a parameter; forward has already checked that they are there.
+    /// All values of a parameter; forward has already checked that they are available.
     pub fn full(&self, parameter: ParameterIndex) -> &[f32] {
         full(self.parameters, parameter)
     }
@@ -157,10 +189,26 @@ pub(crate) struct Edge {
     pub source: usize,
     /// Stored row of the source for each row of this layer; `None`: they are the same.
     pub index: Option<Arc<[u32]>>,
-    /// Whether the layer gets `staged`, the rows copied together, instead of the source.
+    /// Whether the layer gets `staged`, a copy of the rows in order, instead of the source.
     pub copied: bool,
-    /// The copy.
+    /// The copied rows, if `copied`.
     pub staged: Output,
+    /// The layout of the rows that the layer reads, unless it works on the rows as they are stored.
+    pub layout: Layout,
+}
+
+impl Edge {
+    /// An edge from a layer.
+    pub fn new(source: usize) -> Self {
+        let staged = Output::new(false);
+        Self {
+            source,
+            index: None,
+            copied: false,
+            layout: staged.layout.clone(),
+            staged,
+        }
+    }
 }
 
 /// The outputs that a layer reads.
@@ -170,17 +218,17 @@ pub struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// How many there are.
+    /// Number of inputs.
     pub fn len(&self) -> usize {
         self.edges.len()
     }
 
-    /// Whether there are none.
+    /// Whether the layer has no inputs.
     pub fn is_empty(&self) -> bool {
         self.edges.is_empty()
     }
 
-    /// One of them.
+    /// The output of one input.
     pub fn get(&self, input: usize) -> &Output {
         let edge = &self.edges[input];
         if edge.copied {
@@ -190,7 +238,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// One of them, to add to its gradient.
+    /// The output of one input, to add to its gradient.
     pub fn get_mut(&mut self, input: usize) -> &mut Output {
         let edge = &mut self.edges[input];
         if edge.copied {
@@ -200,7 +248,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// Whether the gradient of one of them is wanted.
+    /// Whether the gradient of an input is needed.
     pub fn wants_grad(&self, input: usize) -> bool {
         self.get(input).wants_grad
     }
@@ -213,6 +261,16 @@ impl Inputs<'_> {
         } else {
             edge.index.as_deref()
         }
+    }
+
+    /// For a layer that gathers itself: how the rows of the input map to positions.
+    pub(crate) fn layout(&self, input: usize) -> &Layout {
+        &self.edges[input].layout
+    }
+
+    /// Exchanges values and gradient of an input's layer with those of `other`; both keep their layouts.
+    pub(crate) fn exchange(&mut self, input: usize, other: &mut Output) {
+        self.outputs[self.edges[input].source].exchange(other);
     }
 
     /// Whether two inputs are the same layer.

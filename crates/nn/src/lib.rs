@@ -1,7 +1,7 @@
-//! Networks of layers: forward, backward, and what is measured about them.
+//! Networks of layers: forward, backward, and evaluators.
 //!
-//! A [`Network`] is built from a [`config::ModelConfig`]. It takes a [`Batch`] and [`Parameters`], answers the cost,
-//! and fills [`Gradients`]. It knows no optimizers, no files and no sockets.
+//! A [`Network`] is built from a [`config::ModelConfig`]. It takes a [`Batch`] and [`Parameters`], returns the cost,
+//! and fills [`Gradients`]. It does not know optimizers, files or sockets.
 //!
 //! Two ideas make it fast on text, click and recommendation models: nothing is padded (sequences are ragged, sparse
 //! rows stay sparse), and nothing is computed twice (equal samples and equal rows of a batch are found and computed
@@ -9,17 +9,17 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`batch`], [`parameters`], [`gradients`]: what comes in and what goes out.
-//! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: numbers; [`number`]: how v1 prints them.
-//! - [`domain`], [`output`]: which rows stand for which positions; values and gradients of one layer.
+//! - [`batch`], [`parameters`], [`gradients`]: its inputs and results.
+//! - [`matrix`], [`product`], [`simd`], [`functions`], [`noise`]: arithmetic; [`number`]: how v1 prints numbers.
+//! - [`domain`], [`output`]: how rows map to positions; values and gradients of one layer.
 //! - [`image`]: convolution and pooling of rows that are images.
-//! - [`layer`], [`build`]: what a layer is, and what it is made from. [`finish`], [`activation`]: how most of them end.
-//!   [`layers`], [`projections`]: all of them.
-//! - [`network`]: layers in order, the two passes. [`evaluators`]: what is measured about its outputs.
+//! - [`layer`], [`build`]: the interface of a layer, and what it is built from. [`finish`], [`activation`]: the last
+//!   step of most layers. [`layers`], [`projections`]: all of them.
+//! - [`network`]: layers in order, forward and backward. [`evaluators`]: measures of its outputs.
 //!
 //! # Invariants
 //!
-//! 1. The same parameters, batch and noise seed give the same bits, whatever the number of threads.
+//! 1. The same parameters, batch and noise seed yield the same bits, whatever the number of threads.
 //! 2. Costs and gradients are sums over the batch.
 //! 3. Malformed batches are errors that name the layer; they never panic.
 
@@ -53,7 +53,7 @@ pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};
 pub use evaluators::Evaluators;
 pub use gradients::{Gradient, Gradients};
-pub use layer::{Assigned, Pass};
+pub use layer::{Assigned, BatchUse};
 pub use matrix::Matrix;
-pub use network::{InputSpec, LayerView, Network, Options};
-pub use parameters::{ParameterIndex, ParameterSpec, Parameters, Values};
+pub use network::{InputSpec, LayerView, Network, NetworkOptions};
+pub use parameters::{ParameterIndex, ParameterSpec, ParameterValues, Parameters, SharedValues};

@@ -1,22 +1,23 @@
-//! The network: layers in execution order, and the two passes over them.
+//! The network: layers in execution order, with forward and backward over them.
 
 mod build;
 mod fuse;
+mod graph;
 mod view;
 
 use std::sync::Arc;
 
 use crate::batch::{Batch, SlotData};
-use crate::domain::{Domain, Joints, Layout};
 use crate::error::{ExecuteError, LayerError};
 use crate::gradients::Gradients;
-use crate::layer::{Assigned, Backward, Edge, Forward, Inputs, Layer, Pass, Reads};
+use crate::layer::{Assigned, BatchUse};
 use crate::layers::data::DataLayer;
-use crate::noise::Noise;
-use crate::output::{Data, Output, scatter_add_rows};
-use crate::parameters::{ParameterIndex, ParameterSpec, Parameters, Values};
+use crate::output::{Output, OutputValues};
+use crate::parameters::{ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use crate::rows::distinct_rows;
 
+pub(crate) use build::GraphBuilder;
+pub(crate) use graph::{Context, Graph};
 pub use view::LayerView;
 
 /// A data layer that a batch must feed.
@@ -24,20 +25,20 @@ pub use view::LayerView;
 pub struct InputSpec {
     /// Name of the data layer.
     pub name: String,
-    /// Width of its rows, or number of its ids.
+    /// Width of its rows, or number of ids.
     pub size: usize,
 }
 
-/// Choices in how a network computes; results are the same up to rounding.
+/// Options of how a network computes; results are the same up to rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct NetworkOptions {
     /// Compute equal samples and rows once. Off: everything is computed for every position.
     pub share: bool,
-    /// Join layers that are cheaper together.
+    /// Fuse layers that are cheaper together.
     pub fuse: bool,
 }
 
-impl Default for Options {
+impl Default for NetworkOptions {
     fn default() -> Self {
         Self {
             share: true,
@@ -48,52 +49,18 @@ impl Default for Options {
 
 /// A network with the buffers of the current batch.
 pub struct Network {
-    nodes: Vec<Node>,
-    outputs: Vec<Output>,
+    graph: Graph,
     data: Vec<DataLayer>,
+    /// The node that each slot fills.
+    slots: Vec<usize>,
     inputs: Vec<InputSpec>,
-    specs: Vec<ParameterSpec>,
-    /// Node that ends with the output of each named layer.
+    specs: Arc<[ParameterSpec]>,
+    /// Index of the node whose output is that of each named layer.
     names: std::collections::HashMap<String, usize>,
     costs: Vec<usize>,
+    /// Parameters whose gradient is complete after each node's backward.
+    completes: Vec<Vec<ParameterIndex>>,
     samples: usize,
-    joints: Joints,
-    share: bool,
-}
-
-/// One layer in its place.
-struct Node {
-    name: String,
-    /// Addresses this layer's part of the noise; depends on its name only, not on how the network is executed.
-    noise: u64,
-    work: Work,
-    edges: Vec<Edge>,
-    /// Parameters whose gradient is complete after this node's backward.
-    completes: Vec<ParameterIndex>,
-}
-
-enum Work {
-    /// Reads the slot of this number.
-    Slot(usize),
-    /// Computes.
-    Layer { layer: Box<dyn Layer>, reads: Reads },
-}
-
-/// (slot, parameter) pairs: which data decides which rows are read.
-fn lookups(nodes: &[Node]) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
-    nodes.iter().flat_map(move |node| {
-        let found = match &node.work {
-            Work::Slot(_) => Vec::new(),
-            Work::Layer { layer, .. } => layer.lookups(),
-        };
-        found.into_iter().filter_map(move |(input, parameter)| {
-            let source = node.edges[input].source;
-            match nodes[source].work {
-                Work::Slot(slot) => Some((slot, parameter)),
-                Work::Layer { .. } => None,
-            }
-        })
-    })
 }
 
 impl Network {
@@ -115,7 +82,10 @@ impl Network {
         wanted: impl Fn(ParameterIndex) -> bool,
     ) -> Vec<(ParameterIndex, Vec<u32>)> {
         let mut needed: Vec<(ParameterIndex, Vec<u32>)> = Vec::new();
-        for (slot, parameter) in lookups(&self.nodes) {
+        for (node, parameter) in self.graph.lookups() {
+            let Some(slot) = self.slots.iter().position(|slot| *slot == node) else {
+                continue;
+            };
             let spec = &self.specs[parameter.0];
             let asked = spec.by_row || (spec.looked_up && wanted(parameter));
             let Some(slot) = batch.slots.get(slot).filter(|_| asked) else {
@@ -134,19 +104,22 @@ impl Network {
                 None => needed.push((parameter, rows.to_vec())),
             }
         }
-        for (_, rows) in &mut needed {
+        for (parameter, rows) in &mut needed {
+            // Ids are checked by the layer that uses them; rows that do not exist are not asked for before that.
+            let limit = self.specs[parameter.0].rows;
+            rows.retain(|&row| (row as usize) < limit);
             *rows = distinct_rows(rows);
         }
         needed.sort_by_key(|(parameter, _)| *parameter);
         needed
     }
 
-    /// Computes all outputs of a batch and answers the cost summed over its samples.
+    /// Computes all outputs of a batch and returns the cost, summed over its samples.
     pub fn forward(
         &mut self,
         parameters: &Parameters,
         batch: &Batch,
-        pass: Pass,
+        pass: BatchUse,
     ) -> Result<f64, ExecuteError> {
         if batch.slots.len() != self.inputs.len() {
             return Err(ExecuteError::SlotCount {
@@ -155,13 +128,23 @@ impl Network {
             });
         }
         self.samples = batch.samples;
-        self.joints = Joints::new(batch.samples);
-        for node in 0..self.nodes.len() {
-            self.forward_node(node, parameters, batch, pass)
-                .map_err(|source| ExecuteError::Layer {
-                    layer: self.nodes[node].name.clone(),
-                    source,
-                })?;
+        self.graph.begin(batch.samples);
+        let context = Context {
+            parameters,
+            specs: &self.specs,
+            packed: None,
+        };
+        for (slot, &node) in self.slots.iter().enumerate() {
+            let out = &mut self.graph.outputs[node];
+            out.clear_grad();
+            self.data[slot]
+                .read(&batch.slots[slot], batch.samples, &self.graph.joints, out)
+                .map_err(|source| self.named(node, source))?;
+        }
+        for node in 0..self.graph.nodes.len() {
+            self.graph
+                .forward(node, context, pass)
+                .map_err(|source| self.named(node, source))?;
         }
         let cost = self.cost();
         if cost.is_finite() {
@@ -171,42 +154,10 @@ impl Network {
         }
     }
 
-    fn forward_node(
-        &mut self,
-        node: usize,
-        parameters: &Parameters,
-        batch: &Batch,
-        pass: Pass,
-    ) -> Result<(), LayerError> {
-        let (before, rest) = self.outputs.split_at_mut(node);
-        let out = &mut rest[0];
-        out.clear_grad();
-        let Node {
-            work, edges, noise, ..
-        } = &mut self.nodes[node];
-        match work {
-            Work::Slot(slot) => {
-                self.data[*slot].read(&batch.slots[*slot], batch.samples, &self.joints, out)
-            }
-            Work::Layer { layer, reads } => {
-                out.layout = plan(&mut self.joints, before, edges, *reads, layer.gathers());
-                let seed = match pass {
-                    Pass::Train { noise } => noise,
-                    Pass::Test => 0,
-                };
-                layer.forward(&mut Forward {
-                    inputs: Inputs {
-                        outputs: before,
-                        edges,
-                    },
-                    out,
-                    parameters,
-                    specs: &self.specs,
-                    pass,
-                    noise: Noise::new(seed).part(*noise),
-                    share: self.share,
-                })
-            }
+    fn named(&self, node: usize, source: LayerError) -> ExecuteError {
+        ExecuteError::Layer {
+            layer: self.graph.nodes[node].name.clone(),
+            source,
         }
     }
 
@@ -214,7 +165,7 @@ impl Network {
         self.costs
             .iter()
             .map(|&node| {
-                self.outputs[node]
+                self.graph.outputs[node]
                     .value()
                     .values()
                     .iter()
@@ -226,22 +177,23 @@ impl Network {
 
     fn not_finite(&self) -> ExecuteError {
         let bad = |output: &Output| match &output.data {
-            Data::Dense(matrix) => matrix.values().iter().any(|x| !x.is_finite()),
-            Data::Sparse(rows) => rows.values.iter().any(|x| !x.is_finite()),
-            Data::Ids(_) => false,
+            OutputValues::Dense(matrix) => matrix.values().iter().any(|x| !x.is_finite()),
+            OutputValues::Sparse(rows) => rows.values.iter().any(|x| !x.is_finite()),
+            OutputValues::Ids(_) => false,
         };
         let first = self
+            .graph
             .outputs
             .iter()
             .position(bad)
             .or(self.costs.first().copied())
             .unwrap_or(0);
         ExecuteError::NotFinite {
-            layer: self.nodes[first].name.clone(),
+            layer: self.graph.nodes[first].name.clone(),
         }
     }
 
-    /// Computes the gradients of the batch that went forward last. `complete` is called for each parameter that
+    /// Computes the gradients of the batch of the last forward. `complete` is called for each parameter that
     /// learns as soon as no layer will add to it, in the order in which that happens.
     pub fn backward(
         &mut self,
@@ -250,146 +202,61 @@ impl Network {
         complete: &mut dyn FnMut(ParameterIndex, &Gradients),
     ) {
         gradients.begin();
-        for node in (0..self.nodes.len()).rev() {
-            self.backward_node(node, parameters, gradients);
-            for &parameter in &self.nodes[node].completes {
+        let context = Context {
+            parameters,
+            specs: &self.specs,
+            packed: None,
+        };
+        for node in (0..self.graph.nodes.len()).rev() {
+            self.graph.backward(node, context, gradients);
+            for &parameter in &self.completes[node] {
                 gradients.complete(parameter);
                 complete(parameter, gradients);
             }
         }
     }
 
-    fn backward_node(&mut self, node: usize, parameters: &Parameters, gradients: &mut Gradients) {
-        let (before, rest) = self.outputs.split_at_mut(node);
-        let out = &mut rest[0];
-        let Node { work, edges, .. } = &mut self.nodes[node];
-        let Work::Layer { layer, .. } = work else {
-            return;
-        };
-        if !out.wants_grad || !(out.has_grad() || layer.is_cost()) {
-            return;
-        }
-        for edge in edges.iter_mut() {
-            edge.staged.clear_grad();
-        }
-        layer.backward(&mut Backward {
-            inputs: Inputs {
-                outputs: before,
-                edges,
-            },
-            out,
-            parameters,
-            specs: &self.specs,
-            gradients,
-        });
-        for edge in edges
-            .iter_mut()
-            .filter(|edge| edge.copied && edge.staged.has_grad())
-        {
-            if let (Some(index), true) = (&edge.index, before[edge.source].wants_grad) {
-                scatter_add_rows(
-                    before[edge.source].grad_mut(),
-                    edge.staged.grad().values(),
-                    index,
-                );
-            }
-        }
-    }
-
-    /// The output of a layer in the batch that went forward last; `None` if there is no such layer.
+    /// The output of a layer in the last forward; `None` if there is no such layer.
     pub fn output(&self, layer: &str) -> Option<LayerView<'_>> {
         let node = *self.names.get(layer)?;
-        Some(LayerView::new(&self.outputs[node], self.samples))
+        Some(LayerView::new(&self.graph.outputs[node], self.samples))
     }
 
-    /// The outputs of all layers in the batch that went forward last, in execution order. A layer that is computed
+    /// The outputs of all layers in the last forward, in execution order. A layer that is computed
     /// together with the one above it has none.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, LayerView<'_>)> {
-        let nodes = self.nodes.iter().enumerate();
+        let nodes = self.graph.nodes.iter().enumerate();
         nodes
             .filter(|(index, node)| self.names.get(&node.name) == Some(index))
             .map(|(index, node)| {
-                let view = LayerView::new(&self.outputs[index], self.samples);
+                let view = LayerView::new(&self.graph.outputs[index], self.samples);
                 (node.name.as_str(), view)
             })
     }
 
-    /// What layers do to the parameters that they keep themselves (moving averages of batch normalisation), in
-    /// execution order, according to the batch that went forward last.
+    /// Changes to the parameters that layers maintain themselves (moving averages of batch normalisation), in execution
+    /// order, after the last forward.
     pub fn assigned(&self) -> Vec<Assigned<'_>> {
-        let layers = self.nodes.iter().filter_map(|node| match &node.work {
-            Work::Layer { layer, .. } => Some(layer),
-            Work::Slot(_) => None,
-        });
+        let layers = self.graph.layers();
         layers.flat_map(|layer| layer.assigned()).collect()
     }
 
     /// Applies [`Network::assigned`] to the parameters. Call it once after each batch that was used to learn.
     pub fn assign(&self, parameters: &mut Parameters) {
         for assigned in self.assigned() {
-            if let Values::Full(values) = &mut parameters.0[assigned.parameter.0] {
+            if let ParameterValues::Full(values) = &mut parameters.0[assigned.parameter.0] {
                 assigned.apply(values);
             }
         }
     }
 
-    /// Samples in the batch that went forward last.
+    /// Whether there is a cost to minimize.
+    pub fn has_cost(&self) -> bool {
+        !self.costs.is_empty()
+    }
+
+    /// Number of samples in the last forward.
     pub fn samples(&self) -> usize {
         self.samples
     }
-}
-
-/// Brings the inputs of a layer together: decides the rows it works on and fills its edges.
-fn plan(
-    joints: &mut Joints,
-    outputs: &[Output],
-    edges: &mut [Edge],
-    reads: Reads,
-    gathers: bool,
-) -> Layout {
-    let Some(first) = edges
-        .first()
-        .map(|edge| outputs[edge.source].layout.clone())
-    else {
-        return Layout::units(joints.whole().clone());
-    };
-    if reads == Reads::Rows
-        && edges
-            .iter()
-            .all(|edge| outputs[edge.source].layout.same_rows(&first))
-    {
-        for edge in edges.iter_mut() {
-            edge.index = None;
-            edge.copied = false;
-        }
-        return first;
-    }
-    let (domain, unit_of) = if reads == Reads::Batch {
-        let whole = joints.whole().clone();
-        let maps = edges
-            .iter()
-            .map(|edge| joints.unit_of(&whole, &outputs[edge.source].layout.domain))
-            .collect();
-        (whole, maps)
-    } else {
-        let domains: Vec<Arc<Domain>> = edges
-            .iter()
-            .map(|edge| outputs[edge.source].layout.domain.clone())
-            .collect();
-        let joint = joints.join(&domains);
-        (joint.domain, joint.unit_of)
-    };
-    let mut layout = None;
-    for (edge, unit_of) in edges.iter_mut().zip(&unit_of) {
-        let source = &outputs[edge.source];
-        let (spread, index) = source.layout.spread(&domain, unit_of.as_ref());
-        edge.copied = !gathers && index.is_some();
-        if let (Some(index), true) = (&index, edge.copied) {
-            edge.staged.gather(source, index);
-            edge.staged.layout = spread.clone();
-        }
-        edge.index = index;
-        layout.get_or_insert(spread);
-    }
-    layout.unwrap_or(first)
 }

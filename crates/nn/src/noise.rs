@@ -1,13 +1,15 @@
-//! Random numbers as a pure function of a seed and a place, so that no order of computation can change them.
+//! Random numbers as a pure function of a seed and an index, so that the order of computation cannot change them.
+
+use words::random::{GAMMA, mix};
 
 /// A source of random numbers addressed by index.
 #[derive(Debug, Clone, Copy)]
 pub struct Noise(u64);
 
 impl Noise {
-    /// The source of a seed.
+    /// The source for a seed.
     pub fn new(seed: u64) -> Self {
-        Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
+        Self(mix(seed ^ GAMMA))
     }
 
     /// An independent source inside this one, for instance that of one layer.
@@ -15,27 +17,17 @@ impl Noise {
         Self(mix(self.0 ^ mix(index.wrapping_add(0x632b_e59b_d9b4_e019))))
     }
 
-    /// 64 random bits for place `index`.
+    /// 64 random bits for `index`.
     #[inline(always)]
     pub fn bits(self, index: u64) -> u64 {
-        mix(self
-            .0
-            .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        mix(self.0.wrapping_add(index.wrapping_mul(GAMMA)))
     }
 
-    /// A number in [0, 1) for place `index`, a multiple of 2⁻²⁴.
+    /// A number in [0, 1) for `index`, a multiple of 2⁻²⁴.
     #[inline(always)]
     pub fn uniform(self, index: u64) -> f32 {
         (self.bits(index) >> 40) as f32 * (1.0 / 16_777_216.0)
     }
-}
-
-/// A bijection of 64-bit words in which every input bit reaches every output bit (splitmix's finaliser).
-#[inline(always)]
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

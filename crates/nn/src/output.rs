@@ -1,4 +1,4 @@
-//! What a layer hands on: values, their gradient, and how rows stand for positions of the batch.
+//! The output of a layer: values, their gradient, and how rows map to positions of the batch.
 
 use std::sync::Arc;
 
@@ -12,44 +12,48 @@ use crate::simd;
 
 /// The values of an output.
 #[derive(Debug)]
-pub enum Data {
-    /// Rows of numbers.
+pub enum OutputValues {
+    /// Dense rows.
     Dense(Matrix),
-    /// One id for each row.
+    /// One id per row.
     Ids(Vec<u32>),
     /// Rows with few non-zero columns.
     Sparse(SparseRows),
 }
 
-impl Data {
-    /// What it is called in messages.
+impl OutputValues {
+    /// The name of the kind in messages.
     pub fn kind(&self) -> &'static str {
         match self {
-            Data::Dense(_) => "dense rows",
-            Data::Ids(_) => "ids",
-            Data::Sparse(_) => "sparse rows",
+            OutputValues::Dense(_) => "dense rows",
+            OutputValues::Ids(_) => "ids",
+            OutputValues::Sparse(_) => "sparse rows",
         }
     }
 
     /// Number of stored rows.
     pub fn rows(&self) -> usize {
         match self {
-            Data::Dense(matrix) => matrix.rows(),
-            Data::Ids(ids) => ids.len(),
-            Data::Sparse(rows) => rows.rows(),
+            OutputValues::Dense(matrix) => matrix.rows(),
+            OutputValues::Ids(ids) => ids.len(),
+            OutputValues::Sparse(rows) => rows.rows(),
         }
     }
 }
 
-/// One layer's output in the current batch. Buffers are kept from batch to batch.
+/// One layer's output in the current batch. Buffers are reused from batch to batch.
 #[derive(Debug)]
 pub struct Output {
-    /// The values.
-    pub data: Data,
-    /// How rows stand for positions.
+    /// The values of the stored rows.
+    pub data: OutputValues,
+    /// How rows map to positions.
     pub layout: Layout,
-    /// Whether the layers above should compute its gradient.
+    /// Whether the layers that read it should compute its gradient.
     pub wants_grad: bool,
+    /// The score of each sub-sequence, if these are the results of a generation.
+    pub scores: Vec<f32>,
+    /// Ids that a layer outputs besides its values, one per row, for evaluators; empty if it has none.
+    pub beside: Vec<u32>,
     grad: Matrix,
     has_grad: bool,
 }
@@ -58,37 +62,39 @@ impl Output {
     /// An empty output.
     pub fn new(wants_grad: bool) -> Self {
         Self {
-            data: Data::Dense(Matrix::default()),
+            data: OutputValues::Dense(Matrix::default()),
             layout: Layout::units(Domain::whole(0)),
             wants_grad,
+            scores: Vec::new(),
+            beside: Vec::new(),
             grad: Matrix::default(),
             has_grad: false,
         }
     }
 
-    /// The dense values; an output of a layer that never holds anything else.
+    /// The dense values. Only for outputs that are always dense.
     pub fn value(&self) -> &Matrix {
         match &self.data {
-            Data::Dense(matrix) => matrix,
+            OutputValues::Dense(matrix) => matrix,
             other => unreachable!("{} where the layer checked for dense rows", other.kind()),
         }
     }
 
-    /// The dense values, to write; whatever was there before is replaced by an empty matrix if it was not dense.
+    /// The dense values, to write; other kinds of data are replaced by an empty matrix.
     pub fn value_mut(&mut self) -> &mut Matrix {
-        if !matches!(self.data, Data::Dense(_)) {
-            self.data = Data::Dense(Matrix::default());
+        if !matches!(self.data, OutputValues::Dense(_)) {
+            self.data = OutputValues::Dense(Matrix::default());
         }
         match &mut self.data {
-            Data::Dense(matrix) => matrix,
+            OutputValues::Dense(matrix) => matrix,
             _ => unreachable!("made dense above"),
         }
     }
 
-    /// The dense values of input `input`, or what is wrong with it.
+    /// The dense values of input `input`, or an error if it holds something else.
     pub fn dense(&self, input: usize) -> Result<&Matrix, LayerError> {
         match &self.data {
-            Data::Dense(matrix) => Ok(matrix),
+            OutputValues::Dense(matrix) => Ok(matrix),
             other => Err(LayerError::Kind {
                 input,
                 got: other.kind(),
@@ -97,10 +103,10 @@ impl Output {
         }
     }
 
-    /// The ids of input `input`, or what is wrong with it.
+    /// The ids of input `input`, or an error if it holds something else.
     pub fn ids(&self, input: usize) -> Result<&[u32], LayerError> {
         match &self.data {
-            Data::Ids(ids) => Ok(ids),
+            OutputValues::Ids(ids) => Ok(ids),
             other => Err(LayerError::Kind {
                 input,
                 got: other.kind(),
@@ -111,16 +117,16 @@ impl Output {
 
     /// The ids, to write.
     pub fn ids_mut(&mut self) -> &mut Vec<u32> {
-        if !matches!(self.data, Data::Ids(_)) {
-            self.data = Data::Ids(Vec::new());
+        if !matches!(self.data, OutputValues::Ids(_)) {
+            self.data = OutputValues::Ids(Vec::new());
         }
         match &mut self.data {
-            Data::Ids(ids) => ids,
+            OutputValues::Ids(ids) => ids,
             _ => unreachable!("made ids above"),
         }
     }
 
-    /// The sequence offsets of input `input`, or what is wrong with it.
+    /// The sequence offsets of input `input`, or an error if it has no sequences.
     pub fn sequences(&self, input: usize) -> Result<&Arc<[u32]>, LayerError> {
         self.layout
             .sequences
@@ -133,7 +139,7 @@ impl Output {
         self.has_grad
     }
 
-    /// Forgets the gradient of the last batch.
+    /// Discards the gradient of the last batch.
     pub fn clear_grad(&mut self) {
         self.has_grad = false;
     }
@@ -150,7 +156,7 @@ impl Output {
 
     /// The gradient to add to, and the values.
     pub fn grad_and_value(&mut self) -> (&mut Matrix, &Matrix) {
-        let Data::Dense(value) = &self.data else {
+        let OutputValues::Dense(value) = &self.data else {
             unreachable!("only dense outputs have gradients")
         };
         if !self.has_grad {
@@ -162,7 +168,7 @@ impl Output {
 
     /// The gradient, what to do with it (replace if none arrived yet), and the values.
     pub fn grad_target(&mut self) -> (&mut Matrix, Accumulate, &Matrix) {
-        let Data::Dense(value) = &self.data else {
+        let OutputValues::Dense(value) = &self.data else {
             unreachable!("only dense outputs have gradients")
         };
         let mode = if self.has_grad {
@@ -177,26 +183,106 @@ impl Output {
         (&mut self.grad, mode, value)
     }
 
-    /// Lends the gradient, so that a layer can read it while it changes everything else; give it back.
+    /// Takes the gradient out, so that a layer can read it while it changes everything else; return it with
+    /// [`Output::put_grad`].
     pub fn take_grad(&mut self) -> Matrix {
         std::mem::take(&mut self.grad)
     }
 
-    /// Gives back what [`Output::take_grad`] lent.
+    /// Puts back the gradient from [`Output::take_grad`].
     pub fn put_grad(&mut self, grad: Matrix) {
         self.grad = grad;
     }
 
-    /// Becomes the rows of `source` that `index` names.
+    /// Becomes a copy of the values of another output, without a gradient.
+    pub(crate) fn copy_data(&mut self, from: &Output) {
+        match &from.data {
+            OutputValues::Dense(matrix) => self.value_mut().copy_from(matrix),
+            OutputValues::Ids(ids) => self.ids_mut().clone_from(ids),
+            OutputValues::Sparse(rows) => self.data = OutputValues::Sparse(rows.clone()),
+        }
+        self.has_grad = false;
+    }
+
+    /// Removes all rows of a kind of data that [`Output::append`] then adds to.
+    pub(crate) fn clear_rows(&mut self, like: &Output) {
+        match &like.data {
+            OutputValues::Dense(matrix) => self.value_mut().resize(0, matrix.cols()),
+            OutputValues::Ids(_) => self.ids_mut().clear(),
+            OutputValues::Sparse(rows) => {
+                self.data = OutputValues::Sparse(SparseRows {
+                    cols: rows.cols,
+                    offsets: vec![0],
+                    ..SparseRows::default()
+                })
+            }
+        }
+        self.has_grad = false;
+    }
+
+    /// Adds the first `rows` rows of another output, or those that `index` names, at the end.
+    pub(crate) fn append(&mut self, from: &Output, rows: usize, index: Option<&[u32]>) {
+        let row = |place: usize| index.map_or(place, |index| index[place] as usize);
+        match (&mut self.data, &from.data) {
+            (OutputValues::Dense(to), OutputValues::Dense(from)) => match index {
+                None => to.append(&from.values()[..rows * from.cols()]),
+                Some(_) => (0..rows).for_each(|place| to.append(from.row(row(place)))),
+            },
+            (OutputValues::Ids(to), OutputValues::Ids(from)) => {
+                to.extend((0..rows).map(|place| from[row(place)]));
+            }
+            (OutputValues::Sparse(to), OutputValues::Sparse(from)) => {
+                let index: Vec<u32> = (0..rows).map(|place| row(place) as u32).collect();
+                append_sparse(to, from, &index);
+            }
+            _ => unreachable!("a layer outputs the same kind of data in every step"),
+        }
+    }
+
+    /// Adds rows to the gradient: row `r` to the row that `index` names, or to row `r`.
+    pub(crate) fn add_grad(&mut self, rows: &[f32], index: Option<&[u32]>) {
+        let grad = self.grad_mut();
+        match index {
+            Some(index) => scatter_add_rows(grad, rows, index),
+            None => {
+                let part = &mut grad.values_mut()[..rows.len()];
+                simd::vectorised(
+                    #[inline(always)]
+                    || simd::add(part, rows),
+                );
+            }
+        }
+    }
+
+    /// Shows the first `rows` rows of dense values that were moved here; a gradient gets zeros for more rows.
+    pub(crate) fn limit(&mut self, rows: usize) {
+        if let OutputValues::Dense(matrix) = &mut self.data {
+            matrix.limit(rows);
+            if self.has_grad {
+                self.grad.resize(rows, matrix.cols());
+            }
+        }
+    }
+
+    /// Exchanges values and gradient with another output; both keep their layouts.
+    pub(crate) fn exchange(&mut self, other: &mut Output) {
+        std::mem::swap(&mut self.data, &mut other.data);
+        std::mem::swap(&mut self.grad, &mut other.grad);
+        std::mem::swap(&mut self.has_grad, &mut other.has_grad);
+    }
+
+    /// Replaces the data by the rows of `source` that `index` names.
     pub(crate) fn gather(&mut self, source: &Output, index: &[u32]) {
         match &source.data {
-            Data::Dense(from) => gather_rows(self.value_mut(), from, index),
-            Data::Ids(from) => {
+            OutputValues::Dense(from) => gather_rows(self.value_mut(), from, index),
+            OutputValues::Ids(from) => {
                 let to = self.ids_mut();
                 to.clear();
                 to.extend(index.iter().map(|&row| from[row as usize]));
             }
-            Data::Sparse(from) => self.data = Data::Sparse(gather_sparse(from, index)),
+            OutputValues::Sparse(from) => {
+                self.data = OutputValues::Sparse(gather_sparse(from, index))
+            }
         }
         self.wants_grad = source.wants_grad;
         self.has_grad = false;
@@ -256,7 +342,7 @@ pub fn scatter_add_rows(to: &mut Matrix, from: &[f32], index: &[u32]) {
         });
 }
 
-/// Cuts the rows of a matrix into column ranges, so that threads can own one each.
+/// Splits the rows of a matrix into column ranges, so that threads can own one each.
 fn column_parts(values: &mut [f32], cols: usize, width: usize) -> Vec<Vec<&mut [f32]>> {
     let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
     parts.resize_with(cols.div_ceil(width), Vec::new);
@@ -274,6 +360,11 @@ fn gather_sparse(from: &SparseRows, index: &[u32]) -> SparseRows {
         offsets: vec![0],
         ..SparseRows::default()
     };
+    append_sparse(&mut to, from, index);
+    to
+}
+
+fn append_sparse(to: &mut SparseRows, from: &SparseRows, index: &[u32]) {
     for &row in index {
         let range = from.range(row as usize);
         to.columns.extend_from_slice(&from.columns[range.clone()]);
@@ -282,7 +373,6 @@ fn gather_sparse(from: &SparseRows, index: &[u32]) -> SparseRows {
         }
         to.offsets.push(to.columns.len() as u32);
     }
-    to
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
-//! The numbers a network learns: what it must know of each, and their values, whole or some rows of them.
+//! The parameters of a network: their shapes, and their values, all or only some rows.
+
+use std::fmt;
+use std::sync::Arc;
 
 use config::ModelConfig;
 
 use crate::error::{BuildError, LayerError};
 
-/// Position of a parameter in the model's list.
+/// Index of a parameter in the model's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterIndex(pub usize);
 
@@ -19,14 +22,14 @@ pub struct ParameterSpec {
     pub cols: usize,
     /// Whether only the rows that a batch touches have a gradient (`sparse_update`).
     pub by_row: bool,
-    /// Whether all that is ever read of it are the rows that a batch's data name.
+    /// Whether the network only ever reads the rows that a batch's data name.
     pub looked_up: bool,
     /// Whether it never changes and therefore needs no gradient.
     pub is_static: bool,
 }
 
 impl ParameterSpec {
-    /// Number of values.
+    /// Number of values: rows times columns.
     pub fn size(&self) -> usize {
         self.rows * self.cols
     }
@@ -70,8 +73,8 @@ impl ParameterSpec {
 
 /// The values of one parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// All rows.
+pub enum ParameterValues {
+    /// All rows, one after another.
     Full(Vec<f32>),
     /// Only some rows: those that the coming batch needs, fetched from a server.
     Rows {
@@ -80,44 +83,80 @@ pub enum Values {
         /// Their values, one row after another.
         values: Vec<f32>,
     },
+    /// All rows, read by several networks at once and never changed: a model that is only applied.
+    Shared(SharedValues),
+}
+
+/// Values that several networks read: in memory, or of a file that is mapped.
+#[derive(Clone)]
+pub struct SharedValues(Arc<dyn AsRef<[f32]> + Send + Sync>);
+
+impl SharedValues {
+    /// Shares what holds the values.
+    pub fn new(holder: impl AsRef<[f32]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(holder))
+    }
+
+    /// The values, row after row.
+    pub fn values(&self) -> &[f32] {
+        self.0.as_ref().as_ref()
+    }
+}
+
+impl fmt::Debug for SharedValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} shared values", self.values().len())
+    }
+}
+
+impl PartialEq for SharedValues {
+    fn eq(&self, other: &Self) -> bool {
+        self.values() == other.values()
+    }
 }
 
 /// The values of all parameters, in the model's order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Parameters(pub Vec<Values>);
+pub struct Parameters(pub Vec<ParameterValues>);
 
 impl Parameters {
-    /// All values of a parameter that is wholly here.
+    /// All values of a parameter; an error if only some rows are available.
     pub fn full(&self, parameter: ParameterIndex) -> Result<&[f32], LayerError> {
         match &self.0[parameter.0] {
-            Values::Full(values) => Ok(values),
-            Values::Rows { .. } => Err(LayerError::Value(
+            ParameterValues::Full(values) => Ok(values),
+            ParameterValues::Shared(shared) => Ok(shared.values()),
+            ParameterValues::Rows { .. } => Err(LayerError::Value(
                 "a parameter that is kept by row is read as a whole; remove sparse_update from it"
                     .to_owned(),
             )),
         }
     }
 
-    /// The rows of a parameter, whichever are here.
-    pub fn table<'a>(&'a self, parameter: ParameterIndex, spec: &'a ParameterSpec) -> Table<'a> {
+    /// The rows of a parameter, those that are available.
+    pub fn table<'a>(
+        &'a self,
+        parameter: ParameterIndex,
+        spec: &'a ParameterSpec,
+    ) -> ParameterRows<'a> {
         let (ids, values) = match &self.0[parameter.0] {
-            Values::Full(values) => (None, values),
-            Values::Rows { ids, values } => (Some(&ids[..]), values),
+            ParameterValues::Full(values) => (None, &values[..]),
+            ParameterValues::Shared(shared) => (None, shared.values()),
+            ParameterValues::Rows { ids, values } => (Some(&ids[..]), &values[..]),
         };
-        Table { ids, values, spec }
+        ParameterRows { ids, values, spec }
     }
 }
 
-/// Access to the rows of a parameter by their number.
+/// Access to the rows of a parameter by their index.
 #[derive(Debug, Clone, Copy)]
-pub struct Table<'a> {
+pub struct ParameterRows<'a> {
     ids: Option<&'a [u32]>,
     values: &'a [f32],
     spec: &'a ParameterSpec,
 }
 
-impl<'a> Table<'a> {
-    /// Where in the stored values a row is.
+impl<'a> ParameterRows<'a> {
+    /// Index of a row in the stored values.
     #[inline(always)]
     pub fn place(&self, row: u32) -> Result<usize, LayerError> {
         if row as usize >= self.spec.rows {
@@ -135,23 +174,23 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether all rows are here, so that the place of a row is its number.
+    /// Whether all rows are available, so that the stored index of a row is its own index.
     pub fn is_whole(&self) -> bool {
         self.ids.is_none()
     }
 
-    /// All stored values.
+    /// All stored values, row after row.
     pub fn values(&self) -> &'a [f32] {
         self.values
     }
 
-    /// The row stored at a place.
+    /// The row at a stored index.
     #[inline(always)]
     pub fn at(&self, place: usize) -> &'a [f32] {
         &self.values[place * self.spec.cols..(place + 1) * self.spec.cols]
     }
 
-    /// One row.
+    /// One row by its index; an error if it is not available.
     pub fn row(&self, row: u32) -> Result<&'a [f32], LayerError> {
         Ok(self.at(self.place(row)?))
     }

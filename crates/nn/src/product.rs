@@ -1,25 +1,31 @@
 //! Matrix products: thin, safe calls of the `gemm` crate.
 //!
 //! Small products run on the calling thread, large ones on rayon's current pool. A cell of the result is always
-//! summed in the same order, so the number of threads does not change a bit of it (there is a test).
+//! summed in the same order, so the number of threads does not change any bit of it (there is a test).
+
+mod packed;
 
 use gemm::Parallelism;
 
-/// Whether a result replaces what is there or is added to it.
+use crate::parameters::ParameterIndex;
+
+pub use packed::{PackedWeight, PackedWeights};
+
+/// Whether a result replaces the old values or is added to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accumulate {
-    /// Replace.
+    /// Replace the old values.
     Overwrite,
-    /// Add.
+    /// Add to the old values.
     Add,
 }
 
 /// Products with fewer multiplications than this stay on one thread.
 const PARALLEL_MULTIPLICATIONS: usize = 1 << 21;
 
-/// A matrix inside a slice: `rows × cols`, rows `stride` apart, read transposed if asked.
+/// A matrix inside a slice: `rows × cols`, rows `stride` apart, read transposed after [`MatrixView::t`].
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+pub struct MatrixView<'a> {
     values: &'a [f32],
     rows: usize,
     cols: usize,
@@ -27,7 +33,7 @@ pub struct View<'a> {
     col_stride: usize,
 }
 
-impl<'a> View<'a> {
+impl<'a> MatrixView<'a> {
     /// `rows × cols` values, row after row.
     pub fn new(values: &'a [f32], rows: usize, cols: usize) -> Self {
         Self::strided(values, rows, cols, cols)
@@ -60,9 +66,29 @@ impl<'a> View<'a> {
     }
 }
 
-impl<'a> From<&'a crate::Matrix> for View<'a> {
+impl MatrixView<'_> {
+    /// Number of rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Adds the rows to a list of values, row after row.
+    pub fn append_to(&self, values: &mut Vec<f32>) {
+        for row in 0..self.rows {
+            let start = row * self.row_stride;
+            if self.col_stride == 1 {
+                values.extend_from_slice(&self.values[start..start + self.cols]);
+            } else {
+                let columns = (0..self.cols).map(|col| self.values[start + col * self.col_stride]);
+                values.extend(columns);
+            }
+        }
+    }
+}
+
+impl<'a> From<&'a crate::Matrix> for MatrixView<'a> {
     fn from(matrix: &'a crate::Matrix) -> Self {
-        View::new(matrix.values(), matrix.rows(), matrix.cols())
+        MatrixView::new(matrix.values(), matrix.rows(), matrix.cols())
     }
 }
 
@@ -70,8 +96,8 @@ impl<'a> From<&'a crate::Matrix> for View<'a> {
 pub fn multiply_strided(
     out: &mut [f32],
     stride: usize,
-    left: View<'_>,
-    right: View<'_>,
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
     mode: Accumulate,
 ) {
     let work = left.rows * right.cols * left.cols;
@@ -83,17 +109,42 @@ pub fn multiply_strided(
     multiply_on(parallelism, out, stride, left, right, mode);
 }
 
+/// `out = left · weight` or `out += left · weight`, where `out` has rows `stride` apart and `weight` is the part of a
+/// parameter that begins at `offset`, maybe transposed. It is packed when it is first used, if there is a place for it.
+pub fn multiply_weight(
+    (packed, parameter, offset): (Option<&PackedWeights>, ParameterIndex, usize),
+    (out, stride): (&mut [f32], usize),
+    left: MatrixView<'_>,
+    weight: MatrixView<'_>,
+    mode: Accumulate,
+) {
+    match packed.and_then(|packed| packed.get(parameter, offset, weight)) {
+        Some(packed) => packed.multiply((out, stride), left, mode),
+        None => multiply_strided(out, stride, left, weight, mode),
+    }
+}
+
 /// `out = left · right` or `out += left · right` on the calling thread, for callers that use all threads themselves.
-pub fn multiply_alone(out: &mut [f32], left: View<'_>, right: View<'_>, mode: Accumulate) {
+pub fn multiply_alone(
+    out: &mut [f32],
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
+    mode: Accumulate,
+) {
     multiply_on(Parallelism::None, out, right.cols, left, right, mode);
+}
+
+thread_local! {
+    /// A single row, twice.
+    static TWICE: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 fn multiply_on(
     parallelism: Parallelism,
     out: &mut [f32],
     stride: usize,
-    left: View<'_>,
-    right: View<'_>,
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
     mode: Accumulate,
 ) {
     let (m, n, k) = (left.rows, right.cols, left.cols);
@@ -102,7 +153,23 @@ fn multiply_on(
         return;
     }
     assert!((m - 1) * stride + n <= out.len(), "result fits");
-    // SAFETY: the asserts above and in `View::strided` keep every access inside the three slices, and `out` is
+    if m == 1 && n > 1 {
+        // A single row takes another path in `gemm`, which rounds differently. The bits of a sample must not depend on
+        // the samples that are computed with it, so the row is computed twice, as two equal ones.
+        return TWICE.with_borrow_mut(|twice| {
+            twice.clear();
+            twice.extend_from_slice(&out[..n]);
+            twice.extend_from_slice(&out[..n]);
+            let two = MatrixView {
+                rows: 2,
+                row_stride: 0,
+                ..left
+            };
+            multiply_on(parallelism, twice, n, two, right, mode);
+            out[..n].copy_from_slice(&twice[..n]);
+        });
+    }
+    // SAFETY: the asserts above and in `MatrixView::strided` keep every access inside the three slices, and `out` is
     // borrowed exclusively.
     unsafe {
         gemm::gemm(
@@ -130,7 +197,7 @@ fn multiply_on(
 }
 
 /// `out = left · right` or `out += left · right`, `out` dense.
-pub fn multiply(out: &mut [f32], left: View<'_>, right: View<'_>, mode: Accumulate) {
+pub fn multiply(out: &mut [f32], left: MatrixView<'_>, right: MatrixView<'_>, mode: Accumulate) {
     multiply_strided(out, right.cols, left, right, mode);
 }
 
@@ -142,6 +209,34 @@ mod tests {
     fn values(n: usize, seed: u64) -> Vec<f32> {
         let noise = Noise::new(seed);
         (0..n).map(|i| noise.uniform(i as u64) - 0.5).collect()
+    }
+
+    #[test]
+    fn the_bits_of_a_row_do_not_depend_on_the_other_rows() {
+        for (m, n, k) in [
+            (5, 7, 3),
+            (33, 512, 128),
+            (40, 2, 700),
+            (9, 1, 64),
+            (17, 300, 1500),
+        ] {
+            let (left, right) = (values(m * k, 1), values(k * n, 2));
+            for mode in [Accumulate::Overwrite, Accumulate::Add] {
+                let mut all = values(m * n, 3);
+                let before = all.clone();
+                let right = MatrixView::new(&right, k, n);
+                multiply(&mut all, MatrixView::new(&left, m, k), right, mode);
+                for row in 0..m {
+                    for rows in [1, 2.min(m - row)] {
+                        let part = row * n..(row + rows) * n;
+                        let mut own = before[part.clone()].to_vec();
+                        let left = MatrixView::new(&left[row * k..(row + rows) * k], rows, k);
+                        multiply(&mut own, left, right, mode);
+                        assert_eq!(own, all[part], "{rows} rows from {row} of {m} x {n} x {k}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -158,8 +253,8 @@ mod tests {
             let mut out = vec![1.0; m * n];
             multiply(
                 &mut out,
-                View::new(&a, m, k),
-                View::new(&b, k, n),
+                MatrixView::new(&a, m, k),
+                MatrixView::new(&b, k, n),
                 Accumulate::Add,
             );
             for i in 0..m {
@@ -190,14 +285,14 @@ mod tests {
                 pool.install(|| {
                     multiply(
                         &mut out,
-                        View::new(&a, k, m).t(),
-                        View::new(&b, k, n),
+                        MatrixView::new(&a, k, m).t(),
+                        MatrixView::new(&b, k, n),
                         Accumulate::Add,
                     );
                     multiply(
                         &mut out,
-                        View::new(&a, m, k),
-                        View::new(&b, n, k).t(),
+                        MatrixView::new(&a, m, k),
+                        MatrixView::new(&b, n, k).t(),
                         Accumulate::Add,
                     );
                 });

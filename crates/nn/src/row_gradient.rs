@@ -12,13 +12,13 @@ use crate::simd;
 pub struct Term {
     /// Row of the parameter.
     pub row: u32,
-    /// Factor.
+    /// Factor on the row of the input.
     pub scale: f32,
     /// Row of the input.
     pub x: u32,
 }
 
-/// Adds terms to a gradient, whichever way that is kept. Holds the buffers.
+/// Adds terms to a gradient, whether it is kept whole or by row. Owns the buffers.
 #[derive(Debug, Default)]
 pub struct RowGradient {
     touched: RowSet,

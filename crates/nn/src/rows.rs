@@ -1,9 +1,12 @@
-//! Sets of row numbers: which rows a batch touches, and where each is in the compact form.
+//! Sets of row indices: which rows a batch touches, and the position of each in the compact form.
 
 use crate::batch::SlotData;
 use crate::error::LayerError;
 
-/// A set of row numbers below a limit, with the position of each in ascending order.
+/// The id that stands for no row (v1's -1): a lookup yields zeros.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// A set of row indices below a limit, with the position of each in ascending order.
 #[derive(Debug, Default)]
 pub struct RowSet {
     bits: Vec<u64>,
@@ -12,9 +15,10 @@ pub struct RowSet {
 }
 
 impl RowSet {
-    /// Becomes the set of these rows; all must be below `limit`.
+    /// Replaces the set by these rows, without [`NO_ROW`]; all others must be below `limit`.
     pub fn collect(&mut self, rows: &[u32], limit: usize) -> Result<(), LayerError> {
-        if let Some(&id) = rows.iter().find(|&&row| row as usize >= limit) {
+        let is_bad = |row: u32| row as usize >= limit && row != NO_ROW;
+        if let Some(&id) = rows.iter().find(|&&row| is_bad(row)) {
             return Err(LayerError::Id { id, limit });
         }
         for &id in &self.ids {
@@ -22,7 +26,7 @@ impl RowSet {
         }
         self.bits.resize(limit.div_ceil(64), 0);
         self.ranks.resize(self.bits.len(), 0);
-        for &row in rows {
+        for &row in rows.iter().filter(|&&row| row != NO_ROW) {
             self.bits[row as usize / 64] |= 1 << (row % 64);
         }
         self.ids.clear();
@@ -95,6 +99,8 @@ mod tests {
                 assert_eq!(set.place(id), place as u32);
             }
         }
+        set.collect(&[7, NO_ROW], 300).unwrap();
+        assert_eq!(set.ids(), [7]);
         assert_eq!(
             set.collect(&[300], 300),
             Err(LayerError::Id {

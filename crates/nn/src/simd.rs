@@ -1,24 +1,26 @@
-//! Loops over numbers: compiled for the widest vectors of the machine they run on, spread over threads when long.
+//! Loops over values: compiled for the widest vectors of the machine, and spread over threads when long.
 //!
 //! Everything here is plain multiplication and addition in a fixed order (never a fused multiply-add, sums always
-//! in 16 lanes), so every machine and every number of threads gives the same bits.
+//! in 16 lanes), so every machine and every number of threads yields the same bits.
 
 use rayon::prelude::*;
 
 use crate::product::Accumulate;
 
-/// Blocks with fewer numbers than this are not worth another thread.
+/// Blocks with fewer values than this are not worth another thread.
 const PARALLEL_NUMBERS: usize = 1 << 15;
-/// How many partial sums a reduction keeps.
+/// Blocks of rows whose sums are kept apart, at most.
+const MAX_SUMS: usize = 64;
+/// Number of partial sums of a reduction.
 const LANES: usize = 16;
 
-/// Runs `work`, compiled once for each vector extension, as the best one that this machine has.
+/// Runs `work`, which is compiled once per vector extension, with the best one of this machine.
 #[inline(always)]
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
-/// Calls `work(first_row, rows)` for blocks of rows of `values`, in parallel if there are many numbers.
+/// Calls `work(first_row, rows)` for blocks of rows of `values`, in parallel if there are many values.
 /// `work` is compiled for the machine's vectors; mark what it calls `#[inline(always)]`.
 #[inline(always)]
 pub fn for_row_blocks(
@@ -63,13 +65,18 @@ pub fn for_row_blocks_with_sums(
     if cols == 0 || values.is_empty() {
         return;
     }
-    let rows = PARALLEL_NUMBERS.div_ceil(cols).max(1);
+    // Few blocks, because each has a sum of its own.
+    let rows = PARALLEL_NUMBERS.max(values.len() / MAX_SUMS).div_ceil(cols);
     let mut partial = vec![0.0; values.len().div_ceil(rows * cols) * cols];
     let task = |(block, (values, partial)): (usize, (&mut [f32], &mut [f32]))| {
         work(block * rows, values);
         vectorised(
             #[inline(always)]
-            || values.chunks_exact(cols).for_each(|row| add(partial, row)),
+            || {
+                for row in values.chunks_exact(cols) {
+                    add(partial, row);
+                }
+            },
         );
     };
     if rayon::current_num_threads() == 1 {
@@ -90,7 +97,7 @@ pub fn for_row_blocks_with_sums(
         .for_each(|partial| add(sums, partial));
 }
 
-/// Calls `work(first, values)` for blocks of `values`, each of which costs as much as `weight` numbers.
+/// Calls `work(first, values)` for blocks of `values`, each element of which costs as much as `weight` values.
 #[inline(always)]
 pub fn for_blocks(
     values: &mut [f32],

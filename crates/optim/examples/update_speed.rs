@@ -1,31 +1,31 @@
-//! How fast updates run: nanoseconds a value and GB/s of memory traffic, for every method.
+//! Measures the speed of updates: nanoseconds per value and GB/s of memory traffic, for every method.
 //!
 //! Run with `cargo run --release -p canoe-optim --example update_speed`. A dense update should be bound by memory:
-//! compare its GB/s with the copy in the first line. By row, 64 values a row, every 50th row of a table.
+//! compare its GB/s with the copy in the first line. By row: 64 values per row, every 50th row of a table.
 
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
 
-use optim::{Initial, Method, ParameterSettings, Progress, Rule, Settings};
+use optim::{Initial, Method, OptimizerSettings, ParameterProgress, ParameterSettings, Rule};
 
 fn main() -> Result<(), optim::SettingsError> {
     for values in [60_004usize, 4_000_000] {
         println!("{values} values");
         copy(values);
         for name in Method::NAMES {
-            let settings = Settings {
+            let settings = OptimizerSettings {
                 learning_method: name.to_owned(),
-                ..Settings::default()
+                ..OptimizerSettings::default()
             };
             let rule = Rule::new(&settings, &ParameterSettings::default())?;
             dense(name, &rule, values);
         }
     }
     for name in ["momentum", "adagrad", "adam"] {
-        let settings = Settings {
+        let settings = OptimizerSettings {
             learning_method: name.to_owned(),
-            ..Settings::default()
+            ..OptimizerSettings::default()
         };
         rows(name, &Rule::new(&settings, &ParameterSettings::default())?);
     }
@@ -62,7 +62,7 @@ fn dense(name: &str, rule: &Rule, values: usize) {
     let mut value = vec![0.5f32; values];
     let mut state = vec![0.0f32; rule.slots() * values];
     let grad: Vec<f32> = (0..values).map(|i| (i % 17) as f32 * 1e-3 - 8e-3).collect();
-    let mut progress = Progress::default();
+    let mut progress = ParameterProgress::default();
     let seconds = best(|| {
         let step = rule.begin(&mut progress, 128);
         rule.update(&step, &mut value, &mut state, &grad);
@@ -76,7 +76,7 @@ fn rows(name: &str, rule: &Rule) {
     let mut table = vec![0.1f32; rows * width];
     let mut marks = vec![0u32; rows];
     let grad = vec![0.01f32; dim];
-    let mut progress = Progress::default();
+    let mut progress = ParameterProgress::default();
     let seconds = best(|| {
         let step = rule.begin(&mut progress, 128);
         for row in (0..rows).step_by(50) {

@@ -4,15 +4,15 @@
 //! sums exact, `sum1` moves into `sum2` every 16384 steps. The window restarts (`sum3 = sum1 + sum2`, the others
 //! zero) at the end of a step when `accumulated >= least` and `accumulated >= min(longest, window * steps)`:
 //! `longest` is `max_window`, or the number of batches of the last pass where that is not given; `least` is
-//! `min(10000, max_window)`, and from the end of the first pass at most the steps that pass made.
+//! `min(10000, max_window)`, and from the end of the first pass at most the number of steps in that pass.
 //!
 //! A row that was not touched adds its value once for every missed step when it is caught up; only the two newest
 //! restarts matter for that, because everything older is out of the window. Deviation from v1: missed steps count
-//! with the value that the row had in them, not with the one after the next update.
+//! with the value that the row had at the time, not with the one after the next update.
 
 use serde::{Deserialize, Serialize};
 
-/// Slots of state: `sum1`, `sum2`, `sum3`.
+/// State values per parameter value: `sum1`, `sum2`, `sum3`.
 pub(crate) const SLOTS: usize = 3;
 
 /// Steps after which a running sum moves into its long-term buffer.
@@ -21,33 +21,33 @@ pub(crate) const FOLD: u64 = 16384;
 /// v1's first lower bound of the window.
 const LEAST: u64 = 10000;
 
-/// How long the average looks back.
+/// The length of the averaging window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Average {
-    /// The window as a fraction of all steps made.
+    /// The window as a fraction of all steps so far.
     pub window: f64,
     /// The longest window in batches; without it, the batches of the last pass.
     pub max_window: Option<u64>,
 }
 
-/// Where the windows of one parameter stand.
+/// The current windows of one parameter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
-    /// Steps in the present window.
+    /// Steps in the current window.
     pub accumulated: u64,
-    /// Steps in the window before it.
+    /// Steps in the previous window.
     pub previous: u64,
     /// The steps that ended the two newest windows, newest first; 0 for none.
     pub restarts: [u64; 2],
-    /// Steps made when the last pass ended.
+    /// Number of steps at the end of the last pass.
     pub pass_end: u64,
-    /// Steps made when the first pass ended.
+    /// Number of steps at the end of the first pass; `None` before.
     pub first_pass_end: Option<u64>,
-    /// Batches of the last pass, once one has ended.
+    /// Number of batches in the last pass; `None` before the end of the first.
     pub pass_length: Option<u64>,
 }
 
-/// What the sums do in one step.
+/// What happens to the sums in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Turn {
     /// `sum1` moves into `sum2`.
@@ -57,7 +57,7 @@ pub(crate) struct Turn {
 }
 
 impl Windows {
-    /// Counts step number `step` and decides what the sums do in it.
+    /// Counts step number `step` and decides what happens to the sums.
     pub(crate) fn begin(&mut self, average: &Average, step: u64) -> Turn {
         self.accumulated += 1;
         let restart = self.is_too_long(average, step);
@@ -81,7 +81,7 @@ impl Windows {
         self.accumulated >= least && self.accumulated >= longest.min(wanted)
     }
 
-    /// Learns the length of the pass that ended after `step` steps.
+    /// Records the length of the pass that ended after `step` steps.
     pub(crate) fn finish_pass(&mut self, step: u64) {
         if step > self.pass_end {
             self.pass_length = Some(step - self.pass_end);
@@ -90,7 +90,7 @@ impl Windows {
         }
     }
 
-    /// One over the number of summed steps, or nothing before the first.
+    /// One over the number of summed steps, or `None` before the first.
     pub(crate) fn scale(&self) -> Option<f32> {
         match self.accumulated + self.previous {
             0 => None,
@@ -139,7 +139,7 @@ pub(crate) fn add_missed(restarts: [u64; 2], last: u64, through: u64, row: Misse
     accumulate(row.value, (through - newest) as f32, sum1);
 }
 
-/// A row whose sums lag behind.
+/// A row whose sums must be caught up.
 pub(crate) struct Missed<'a> {
     pub value: &'a [f32],
     pub sums: &'a mut [f32],
@@ -179,7 +179,7 @@ fn restart(sum1: &mut [f32], sum2: &mut [f32], sum3: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Average, Progress, Rule};
+    use crate::{Average, ParameterProgress, Rule};
 
     fn rule(window: f64, max_window: Option<u64>) -> Rule {
         Rule {
@@ -189,8 +189,8 @@ mod tests {
     }
 
     /// Values 1, 2, 3, …: the rate is chosen so that each step adds one.
-    fn run(rule: &Rule, passes: &[u64]) -> (Progress, Vec<f32>, Vec<f32>) {
-        let mut progress = Progress::default();
+    fn run(rule: &Rule, passes: &[u64]) -> (ParameterProgress, Vec<f32>, Vec<f32>) {
+        let mut progress = ParameterProgress::default();
         let mut value = vec![0.0f32];
         let mut state = vec![0.0f32; rule.slots()];
         for (pass, batches) in passes.iter().enumerate() {
@@ -204,7 +204,10 @@ mod tests {
         (progress, value, state)
     }
 
-    fn averaged(rule: &Rule, (progress, value, state): &(Progress, Vec<f32>, Vec<f32>)) -> f32 {
+    fn averaged(
+        rule: &Rule,
+        (progress, value, state): &(ParameterProgress, Vec<f32>, Vec<f32>),
+    ) -> f32 {
         let mut out = [0.0f32];
         rule.averaged(progress, value, state, &mut out);
         out[0]
@@ -219,13 +222,13 @@ mod tests {
     #[test]
     fn before_the_first_step_the_average_is_the_value() {
         let rule = rule(0.5, None);
-        let start = (Progress::default(), vec![7.0], vec![0.0; 3]);
+        let start = (ParameterProgress::default(), vec![7.0], vec![0.0; 3]);
         assert_eq!(averaged(&rule, &start), 7.0);
     }
 
     #[test]
     fn restarts_keep_one_old_window() {
-        // At most 4 steps a window: restarts after steps 4 and 8; at step 10 the sums hold steps 5..=10.
+        // At most 4 steps per window: restarts after steps 4 and 8; at step 10 the sums hold steps 5..=10.
         let rule = rule(1.0, Some(4));
         let end = run(&rule, &[10]);
         assert_eq!(end.0.average.restarts, [8, 4]);
@@ -245,7 +248,7 @@ mod tests {
         let rule = rule(1.0, Some(4));
         for touched in [1u64, 3, 4, 5, 7, 8, 9] {
             for end in touched..=20 {
-                let mut progress = Progress::default();
+                let mut progress = ParameterProgress::default();
                 let mut lazy = vec![0.5f32, 0.0, 0.0, 0.0];
                 let mut last = 0;
                 let mut value = vec![0.5f32];

@@ -1,14 +1,14 @@
-//! The element-wise pieces that the methods share, and the way their loops are run.
+//! The element-wise operations that the methods share, and the loops that run them.
 //!
-//! Each method is a [`Kernel`]: what happens to one value. [`run`] makes the loop over pieces of a parameter, compiled
-//! for the vector units that the machine has (through `pulp`) and for the two questions that would cost every element
-//! something: is there a momentum, is there a regulariser behind the update. No kernel uses fused multiply-add, so
-//! all variants give the same bytes.
+//! Each method is a [`Kernel`]: what happens to one value. [`run`] provides the loop over pieces of a parameter,
+//! compiled for the vector units of the machine (through `pulp`) and for the two conditions that would be expensive to
+//! test per element: is there a momentum, is there a regularizer after the update. No kernel uses fused multiply-add,
+//! so all variants yield the same bytes.
 
 /// A piece of a parameter with its state and gradient; all slices but `own` and `momentum` are equally long.
-pub(crate) struct Piece<'a> {
+pub(crate) struct ParameterPiece<'a> {
     pub value: &'a mut [f32],
-    /// The method's own slots, one after the other.
+    /// The method's own state vectors, one after the other.
     pub own: &'a mut [f32],
     /// The momentum, empty if there is none.
     pub momentum: &'a mut [f32],
@@ -17,8 +17,8 @@ pub(crate) struct Piece<'a> {
 
 /// The coefficients that all methods share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail {
-    /// The scheduled rate, for the regularisers.
+pub(crate) struct CommonCoefficients {
+    /// The scheduled rate, for the regularizers.
     pub rate: f32,
     /// The rate with the method's own correction, for the gradient.
     pub method_rate: f32,
@@ -26,13 +26,13 @@ pub(crate) struct Tail {
     pub clip: f32,
     /// Coefficient of the value in the gradient.
     pub l2: f32,
-    /// L1 and L2 rates of the regulariser behind the update.
+    /// L1 and L2 rates of the regularizer after the update.
     pub after_l1: f32,
     pub after_l2: f32,
 }
 
-impl Tail {
-    /// The gradient cut to `[-clip, clip]`; not a number stays so.
+impl CommonCoefficients {
+    /// The gradient clipped to `[-clip, clip]`; NaN stays NaN.
     #[inline(always)]
     pub fn clip(&self, g: f32) -> f32 {
         let above = if g > self.clip { self.clip } else { g };
@@ -49,7 +49,7 @@ impl Tail {
         g + self.l2 * w
     }
 
-    /// A value moved by the method's step factor `r`, with its momentum and regulariser.
+    /// A value moved by the method's step factor `r`, with its momentum and regularizer.
     #[inline(always)]
     pub fn moved<const MOMENTUM: bool, const REGULAR: bool>(
         &self,
@@ -74,7 +74,7 @@ impl Tail {
         }
     }
 
-    /// The regulariser behind the update: L1 shrinks, then L2 scales, both with the method's step factor.
+    /// The regularizer after the update: L1 shrinks, then L2 scales, both with the method's step factor.
     #[inline(always)]
     pub fn regularized<const REGULAR: bool>(&self, w: f32, r: f32) -> f32 {
         if REGULAR {
@@ -86,7 +86,7 @@ impl Tail {
     }
 }
 
-/// `w` moved towards zero by `by`, and no further; not a number stays so.
+/// `w` moved towards zero by `by`, and no further; NaN stays NaN.
 #[inline(always)]
 pub(crate) fn shrunk(w: f32, by: f32) -> f32 {
     if w.abs() <= by {
@@ -96,49 +96,62 @@ pub(crate) fn shrunk(w: f32, by: f32) -> f32 {
     }
 }
 
-/// A method's formula, with `SLOTS` numbers of its own a value.
-pub(crate) trait Kernel<const SLOTS: usize>: Copy {
-    /// The new value for `w` under the clipped gradient `g`; slots and momentum change in place. Implementations are
-    /// `#[inline(always)]` so that they compile for the caller's vector unit.
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; SLOTS],
-        momentum: &mut f32,
-    ) -> f32;
+/// One value of a parameter and what its update needs, with `STATES` values of the method's own state.
+pub(crate) struct ValueUpdate<'a, const STATES: usize> {
+    /// The coefficients that all methods share.
+    pub tail: &'a CommonCoefficients,
+    /// The value before the update.
+    pub w: f32,
+    /// Its gradient, clipped.
+    pub g: f32,
+    /// The method's own state, updated in place.
+    pub own: &'a mut [f32; STATES],
+    /// The momentum, updated in place.
+    pub momentum: &'a mut f32,
+}
+
+/// A method's formula, with `STATES` state values per parameter value.
+pub(crate) trait Kernel<const STATES: usize>: Copy {
+    /// The new value; state and momentum are updated in place. Implementations are `#[inline(always)]` so that they
+    /// compile for the caller's vector unit.
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, STATES>)
+    -> f32;
 }
 
 /// Updates a piece, value by value.
 #[inline(always)]
-fn update<const SLOTS: usize, const MOMENTUM: bool, const REGULAR: bool>(
-    kernel: impl Kernel<SLOTS>,
-    tail: &Tail,
-    piece: Piece<'_>,
+fn update<const STATES: usize, const MOMENTUM: bool, const REGULAR: bool>(
+    kernel: impl Kernel<STATES>,
+    tail: &CommonCoefficients,
+    piece: ParameterPiece<'_>,
 ) {
     let n = piece.value.len();
     let (value, grad) = (&mut piece.value[..n], &piece.grad[..n]);
-    let mut rest = &mut piece.own[..SLOTS * n];
-    let slots: [&mut [f32]; SLOTS] = std::array::from_fn(
+    let mut rest = &mut piece.own[..STATES * n];
+    let states: [&mut [f32]; STATES] = std::array::from_fn(
         #[inline(always)]
         |_| {
-            let (slot, behind) = std::mem::take(&mut rest).split_at_mut(n);
+            let (state, behind) = std::mem::take(&mut rest).split_at_mut(n);
             rest = behind;
-            slot
+            state
         },
     );
     let momentum = &mut piece.momentum[..if MOMENTUM { n } else { 0 }];
     for i in 0..n {
-        let mut own = [0.0; SLOTS];
-        for s in 0..SLOTS {
-            own[s] = slots[s][i];
+        let mut own = [0.0; STATES];
+        for s in 0..STATES {
+            own[s] = states[s][i];
         }
         let mut carried = if MOMENTUM { momentum[i] } else { 0.0 };
-        let g = tail.clip(grad[i]);
-        value[i] = kernel.element::<MOMENTUM, REGULAR>(tail, value[i], g, &mut own, &mut carried);
-        for s in 0..SLOTS {
-            slots[s][i] = own[s];
+        value[i] = kernel.element::<MOMENTUM, REGULAR>(ValueUpdate {
+            tail,
+            w: value[i],
+            g: tail.clip(grad[i]),
+            own: &mut own,
+            momentum: &mut carried,
+        });
+        for s in 0..STATES {
+            states[s][i] = own[s];
         }
         if MOMENTUM {
             momentum[i] = carried;
@@ -146,54 +159,54 @@ fn update<const SLOTS: usize, const MOMENTUM: bool, const REGULAR: bool>(
     }
 }
 
-/// What a step updates: one piece, or one piece for each of many rows.
-pub(crate) trait Pieces {
+/// What a step updates: one piece, or one piece per row.
+pub(crate) trait ParameterPieces {
     /// Whether the pieces have a momentum.
     fn has_momentum(&self) -> bool;
 
-    /// Calls `f` with each piece, and whether no gradient has reached it before. Implementations are
+    /// Calls `f` with each piece, and whether this is the first gradient that reaches it. Implementations are
     /// `#[inline(always)]`: the loop over many small pieces must not leave the vector unit's code.
-    fn each(self, f: impl FnMut(bool, Piece<'_>));
+    fn each(self, f: impl FnMut(bool, ParameterPiece<'_>));
 }
 
 /// A single piece.
 pub(crate) struct One<'a> {
     pub first: bool,
-    pub piece: Piece<'a>,
+    pub piece: ParameterPiece<'a>,
 }
 
-impl Pieces for One<'_> {
+impl ParameterPieces for One<'_> {
     fn has_momentum(&self) -> bool {
         !self.piece.momentum.is_empty()
     }
 
     #[inline(always)]
-    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+    fn each(self, mut f: impl FnMut(bool, ParameterPiece<'_>)) {
         f(self.first, self.piece);
     }
 }
 
-/// Runs a kernel, made for untouched and for touched pieces, on the machine's vector unit.
-pub(crate) fn run<const SLOTS: usize, K: Kernel<SLOTS>>(
+/// Runs a kernel, with one version for untouched and one for touched pieces, on the machine's vector unit.
+pub(crate) fn run<const STATES: usize, K: Kernel<STATES>>(
     kernel: impl Fn(bool) -> K,
-    tail: &Tail,
-    pieces: impl Pieces,
+    tail: &CommonCoefficients,
+    pieces: impl ParameterPieces,
 ) {
     match (
         pieces.has_momentum(),
         tail.after_l1 != 0.0 || tail.after_l2 != 0.0,
     ) {
-        (false, false) => dispatch::<SLOTS, K, false, false>(kernel, tail, pieces),
-        (false, true) => dispatch::<SLOTS, K, false, true>(kernel, tail, pieces),
-        (true, false) => dispatch::<SLOTS, K, true, false>(kernel, tail, pieces),
-        (true, true) => dispatch::<SLOTS, K, true, true>(kernel, tail, pieces),
+        (false, false) => dispatch::<STATES, K, false, false>(kernel, tail, pieces),
+        (false, true) => dispatch::<STATES, K, false, true>(kernel, tail, pieces),
+        (true, false) => dispatch::<STATES, K, true, false>(kernel, tail, pieces),
+        (true, true) => dispatch::<STATES, K, true, true>(kernel, tail, pieces),
     }
 }
 
-fn dispatch<const SLOTS: usize, K: Kernel<SLOTS>, const MOMENTUM: bool, const REGULAR: bool>(
+fn dispatch<const STATES: usize, K: Kernel<STATES>, const MOMENTUM: bool, const REGULAR: bool>(
     kernel: impl Fn(bool) -> K,
-    tail: &Tail,
-    pieces: impl Pieces,
+    tail: &CommonCoefficients,
+    pieces: impl ParameterPieces,
 ) {
     let kernels = [kernel(false), kernel(true)];
     pulp::Arch::new().dispatch(
@@ -203,7 +216,7 @@ fn dispatch<const SLOTS: usize, K: Kernel<SLOTS>, const MOMENTUM: bool, const RE
                 #[inline(always)]
                 |first, piece| {
                     let kernel = kernels[usize::from(first)];
-                    update::<SLOTS, MOMENTUM, REGULAR>(kernel, tail, piece);
+                    update::<STATES, MOMENTUM, REGULAR>(kernel, tail, piece);
                 },
             );
         },
@@ -214,8 +227,8 @@ fn dispatch<const SLOTS: usize, K: Kernel<SLOTS>, const MOMENTUM: bool, const RE
 mod tests {
     use super::*;
 
-    fn tail(clip: f32) -> Tail {
-        Tail {
+    fn tail(clip: f32) -> CommonCoefficients {
+        CommonCoefficients {
             rate: 0.1,
             method_rate: 0.1,
             momentum: 0.0,

@@ -1,14 +1,15 @@
-//! First values as a pure function of (seed, row, column).
+//! Initial values as a pure function of (seed, row, column).
 //!
-//! A server can make a row when it is first asked for, on any machine and in any order, and gets the bytes that
-//! filling the whole parameter row by row would have given. The bits come from a counter-based generator
-//! (SplitMix64's finalizer over seed, row and column); a normal value is the inverse of the normal distribution
-//! (Wichura's algorithm AS 241, relative error about 1e-16 before rounding to f32), which needs one uniform value
-//! and only `libm`'s logarithm and root in the tails.
+//! A server can compute a row when it is first requested, on any machine and in any order, and gets the same bytes as
+//! from filling the whole parameter row by row. The bits come from a counter-based generator (SplitMix64's finalizer
+//! over seed, row and column); a normal value is the inverse of the normal distribution (Wichura's algorithm AS 241,
+//! relative error about 1e-16 before rounding to f32), which needs one uniform value and only `libm`'s logarithm and
+//! root in the tails.
 
 use serde::{Deserialize, Serialize};
+use words::random::{GAMMA, mix};
 
-/// What a parameter starts with.
+/// How the initial values of a parameter are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Initial {
     /// The distribution of the values.
@@ -17,21 +18,21 @@ pub struct Initial {
     pub seed: u64,
 }
 
-/// A distribution of first values.
+/// A distribution of initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
     /// The normal distribution.
     Normal {
-        /// Its mean.
+        /// Mean of the distribution.
         mean: f64,
-        /// Its standard deviation.
+        /// Standard deviation of the distribution.
         std: f64,
     },
     /// Equally likely values in `[min, max)`.
     Uniform {
-        /// The least value.
+        /// The smallest value.
         min: f64,
-        /// The upper bound.
+        /// The upper bound, which is not reached.
         max: f64,
     },
     /// One value everywhere.
@@ -39,7 +40,7 @@ pub enum Distribution {
 }
 
 impl Initial {
-    /// Fills row number `row` from its first column.
+    /// Fills `out` with row `row`, from its first column.
     pub fn fill(&self, row: u64, out: &mut [f32]) {
         let key = mix(self.seed ^ mix(row.wrapping_add(0x5851_f42d_4c95_7f2d)));
         let uniform =
@@ -67,15 +68,6 @@ pub fn seed(job_seed: u64, name: &str) -> u64 {
     name.bytes().fold(mix(job_seed ^ GAMMA), |hash, byte| {
         mix(hash.wrapping_mul(31).wrapping_add(u64::from(byte) + 1))
     })
-}
-
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// SplitMix64's finalizer: every bit of the input reaches every bit of the output.
-fn mix(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The open unit interval from random bits.
@@ -260,7 +252,7 @@ mod tests {
         }
     }
 
-    /// The numbers were computed by Python's `statistics.NormalDist().inv_cdf` from the same bits.
+    /// The expected values were computed by Python's `statistics.NormalDist().inv_cdf` from the same bits.
     #[test]
     fn the_values_of_a_seed_never_change() {
         let normal = initial(Distribution::Normal {

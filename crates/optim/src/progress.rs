@@ -1,7 +1,7 @@
-//! What a parameter carries from step to step beside its values and state: a few scalars.
+//! The scalars that are kept per parameter from step to step, besides its values and state.
 //!
-//! One [`Progress`] belongs to one parameter, whatever the number of blocks and servers it is cut into, because
-//! v1's counter per block made the result depend on the cutting. It is saved with the state.
+//! One [`ParameterProgress`] belongs to one parameter, whatever the number of blocks and servers over which it is distributed,
+//! because v1's counter per block made the result depend on that number. It is saved with the state.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,22 @@ use crate::average::{Turn, Windows};
 
 /// The scalars of one parameter. A new parameter starts with the default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Batches begun; 0 before the first.
+pub struct ParameterProgress {
+    /// Number of batches begun; 0 before the first.
     pub step: u64,
-    /// Samples of these batches, over all trainers.
+    /// Number of samples in these batches, over all trainers.
     pub samples: u64,
-    /// The present pass, from 0.
+    /// The current pass, from 0.
     pub pass: u64,
-    /// The scheduled rate of the newest step; 0 before the first.
+    /// The scheduled rate of the latest step; 0 before the first.
     pub rate: f64,
-    /// Where the windows of the moving average stand.
+    /// The current windows of the moving average.
     pub average: Windows,
 }
 
-/// What the updates of one batch need; made by [`crate::Rule::begin`].
+/// What the updates of one batch need; returned by [`crate::Rule::begin`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct UpdateStep {
     /// The number of the step, from 1.
     pub number: u64,
     /// The scheduled learning rate of this step.
@@ -32,23 +32,23 @@ pub struct Step {
     /// The rate with the method's own correction (Adam's bias, Torch's factor).
     pub(crate) method_rate: f32,
     pub(crate) average: Turn,
-    /// The state of affairs before this step, for rows that missed some.
+    /// Progress before this step, for rows that missed steps.
     pub(crate) before: Idle,
 }
 
-/// What catching up needs: up to where, and with which rate.
+/// What catching up needs: the last step, its rate, and the restarts of the average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Idle {
     /// The last completed step.
     pub through: u64,
-    /// The rate of that step; missed steps are charged with it, as v1 does.
+    /// The rate of that step; it is used for missed steps too, as in v1.
     pub rate: f32,
     /// The two newest restarts of the average window.
     pub restarts: [u64; 2],
 }
 
 impl Idle {
-    pub fn of(progress: &Progress) -> Self {
+    pub fn of(progress: &ParameterProgress) -> Self {
         Self {
             through: progress.step,
             rate: progress.rate as f32,

@@ -1,18 +1,18 @@
 //! Rows: what happens to a row in the steps that did not touch it.
 //!
 //! A by-row parameter is a large table of which a batch touches a few rows. The others cost nothing: they are
-//! brought to the present when they are read or touched again. With `n` missed steps, `lr` the rate of the last
-//! completed step (v1 charges missed steps with the present rate, too) and `r` the method's step factor at the
+//! brought up to date when they are read or touched again. With `n` missed steps, `lr` the rate of the last
+//! completed step (v1 uses the current rate for missed steps, too) and `r` the method's step factor at the
 //! row's last touch (1 for momentum, Adam, Adamax):
 //!
-//! 1. momentum drifts on: `w += mom * (mu + mu^2 + … + mu^n)`, `mom *= mu^n`;
+//! 1. momentum continues: `w += mom * (mu + mu^2 + … + mu^n)`, `mom *= mu^n`;
 //! 2. L1: `w = sign(w) * max(|w| - lr*r*l1*n, 0)`, then L2: `w /= 1 + lr*r*l2*n`;
 //! 3. decaying averages decay: `a *= rho^n` (RMSProp, DecayedAdaGrad, AdaDelta); AdaGrad moves its sum into the
 //!    long-term buffer where the dense rule would have; Adam's and Adamax's state waits for the next touch;
 //! 4. the sums of the model average get the value `n` times.
 //!
-//! The touching step itself is the dense formula, but L2 acts behind the update (`w /= 1 + lr*r*l2`) as v1's sparse
-//! regulariser does; Adam and Adamax, which had none in v1, keep the dense term `g + l2*w`.
+//! The touching step itself is the dense formula, but L2 acts after the update (`w /= 1 + lr*r*l2`) as v1's sparse
+//! regularizer does; Adam and Adamax, which had none in v1, keep the dense term `g + l2*w`.
 //!
 //! Where row and dense agree bit for bit (without L1, L2, momentum and average): momentum (plain SGD) and AdaGrad,
 //! because there a zero gradient leaves value and state as they are. To rounding: momentum, torch_momentum,
@@ -22,12 +22,12 @@
 //!
 //! Where a step without a gradient changes nothing ([`Rule::is_still`]) there is nothing to catch up, and the mark stays.
 //!
-//! A row's mark is a `u32`: 0 for a new row (its value counts from step 0, whenever it is made), else the number of
+//! A row's mark is a `u32`: 0 for a new row (its value counts from step 0, whenever it is created), else the number of
 //! the last step it includes, modulo 2^31, and in the highest bit whether a gradient has ever reached it.
 
 use crate::average::{self, Missed};
-use crate::elements::{Piece, Pieces, shrunk};
-use crate::progress::{Idle, Step};
+use crate::elements::{ParameterPiece, ParameterPieces, shrunk};
+use crate::progress::{Idle, UpdateStep};
 use crate::rule::Rule;
 
 const TOUCHED: u32 = 1 << 31;
@@ -47,7 +47,7 @@ fn low(step: u64) -> u32 {
     (step & u64::from(STEPS)) as u32
 }
 
-/// Steps between the mark and `through`; a mark in the future counts as the present.
+/// Steps between the mark and `through`; 0 if the mark is later.
 fn missed(mark: u32, through: u64) -> u64 {
     let distance = low(through).wrapping_sub(mark) & STEPS;
     if distance > STEPS / 2 {
@@ -57,21 +57,21 @@ fn missed(mark: u32, through: u64) -> u64 {
     }
 }
 
-/// The rows of a table that one step touches, as the caller stores them.
+/// The rows of a table that one step touches, in the caller's storage.
 #[derive(Debug)]
-pub struct Rows<'a> {
+pub struct TouchedRows<'a> {
     /// All values of the table, row after row.
     pub values: &'a mut [f32],
-    /// The slots of all rows: for each row slot after slot.
+    /// The state of all rows: for each row one state vector after the other.
     pub state: &'a mut [f32],
-    /// The rows' marks.
+    /// The mark of each row; see the head of this file.
     pub last: &'a mut [u32],
-    /// Values a row.
+    /// Values per row.
     pub dim: usize,
 }
 
-impl Rows<'_> {
-    /// A row's value and slots.
+impl TouchedRows<'_> {
+    /// A row's values and state.
     #[inline(always)]
     pub(crate) fn get(&mut self, id: u32, slots: usize) -> (&mut [f32], &mut [f32]) {
         let (at, dim, width) = (id as usize, self.dim, slots * self.dim);
@@ -81,7 +81,7 @@ impl Rows<'_> {
         )
     }
 
-    /// Brings these rows to the step that `idle` names.
+    /// Brings these rows up to date with the step that `idle` names.
     pub(crate) fn catch_up(&mut self, rule: &Rule, idle: &Idle, ids: &[u32]) {
         let slots = rule.slots();
         for &id in ids {
@@ -93,27 +93,27 @@ impl Rows<'_> {
     }
 }
 
-/// Rows that lie anywhere, each in one piece with its slots; whoever stores them goes through those that a step touches.
+/// Rows at any addresses, each contiguous with its state; the implementation visits those that a step touches.
 pub trait Scattered {
-    /// Calls `f` with the mark, the row (value, then slots) and the gradient of each row, every row once.
+    /// Calls `f` with the mark, the row (values, then state) and the gradient of each row, every row once.
     /// Implementations are `#[inline(always)]`: the loop over small rows must not leave the vector unit's code.
     fn each(self, f: impl FnMut(&mut u32, &mut [f32], &[f32]));
 }
 
-/// The pieces of scattered rows that a step touches; what comes before and after the method happens here.
+/// The pieces of scattered rows that a step touches; also does what comes before and after the method.
 pub(crate) struct Visited<'a, R> {
     pub rule: &'a Rule,
-    pub step: &'a Step,
+    pub step: &'a UpdateStep,
     pub rows: R,
 }
 
-impl<R: Scattered> Pieces for Visited<'_, R> {
+impl<R: Scattered> ParameterPieces for Visited<'_, R> {
     fn has_momentum(&self) -> bool {
         self.rule.momentum_slots() > 0
     }
 
     #[inline(always)]
-    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+    fn each(self, mut f: impl FnMut(bool, ParameterPiece<'_>)) {
         let (rule, step) = (self.rule, self.step);
         let (own, momentum) = (rule.method.slots(), rule.momentum_slots());
         let still = rule.is_still();
@@ -134,7 +134,7 @@ impl<R: Scattered> Pieces for Visited<'_, R> {
                 let first = !touched(*last);
                 f(
                     first,
-                    Piece {
+                    ParameterPiece {
                         value: &mut *value,
                         own: slots,
                         momentum: &mut rest[..momentum * dim],
@@ -152,22 +152,22 @@ impl<R: Scattered> Pieces for Visited<'_, R> {
 
 /// The pieces of rows that a step touches.
 pub(crate) struct Touched<'a, 'b> {
-    pub rows: &'a mut Rows<'b>,
+    pub rows: &'a mut TouchedRows<'b>,
     pub ids: &'a [u32],
     pub grad: &'a [f32],
     pub slots: usize,
-    /// Where the method's own slots end in a row's state, and where the momentum does.
+    /// Offsets in a row's state at which the method's own vectors and the momentum end.
     pub own: usize,
     pub sums: usize,
 }
 
-impl Pieces for Touched<'_, '_> {
+impl ParameterPieces for Touched<'_, '_> {
     fn has_momentum(&self) -> bool {
         self.sums > self.own
     }
 
     #[inline(always)]
-    fn each(self, mut f: impl FnMut(bool, Piece<'_>)) {
+    fn each(self, mut f: impl FnMut(bool, ParameterPiece<'_>)) {
         let dim = self.rows.dim;
         for (&id, grad) in self.ids.iter().zip(self.grad.chunks_exact(dim)) {
             let first = !touched(self.rows.last[id as usize]);
@@ -176,7 +176,7 @@ impl Pieces for Touched<'_, '_> {
             let momentum = &mut rest[..self.sums - self.own];
             f(
                 first,
-                Piece {
+                ParameterPiece {
                     value,
                     own,
                     momentum,
@@ -187,7 +187,7 @@ impl Pieces for Touched<'_, '_> {
     }
 }
 
-/// Brings a row, given as its value and its slots, to the step that `idle` names.
+/// Brings a row, given as values and state, up to date with the step that `idle` names.
 #[inline]
 pub(crate) fn catch_up(
     rule: &Rule,
@@ -243,7 +243,7 @@ impl Gap {
     }
 }
 
-/// Lets the momentum run on; with sparse_momentum the value decays on the way.
+/// Applies the momentum of missed steps; with sparse_momentum the value decays meanwhile.
 fn drift(rule: &Rule, gap: &Gap, value: &mut [f32], momentum: &mut [f32]) {
     let decay = rule.method.decay_per_step(gap.rate * rule.l2);
     if momentum.is_empty() && decay == 1.0 {
@@ -262,7 +262,7 @@ fn drift(rule: &Rule, gap: &Gap, value: &mut [f32], momentum: &mut [f32]) {
     }
 }
 
-/// The sum of `mu^k * d^(n-k)` for `k` in `1..=n`: how far a momentum carries a value that shrinks by `d` a step.
+/// The sum of `mu^k * d^(n-k)` for `k` in `1..=n`: how far a momentum carries a value that shrinks by `d` per step.
 fn path(mu: f64, d: f64, n: u64) -> f64 {
     if (mu - d).abs() < 1e-12 {
         return n as f64 * libm::pow(d, n as f64);
@@ -316,7 +316,7 @@ mod tests {
             l2: 0.5,
             ..Rule::sgd(0.1)
         };
-        let mut progress = crate::Progress::default();
+        let mut progress = crate::ParameterProgress::default();
         for _ in 0..4 {
             rule.begin(&mut progress, 1);
         }
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Rows of a list of their own, by number.
+    /// Rows in a separate list, by index.
     struct Listed<'a> {
         rows: &'a mut [(Vec<f32>, u32)],
         ids: &'a [u32],
@@ -406,7 +406,7 @@ mod tests {
             .map(|value| ([value, &vec![0.0; width]].concat(), 0))
             .collect();
         let mut scattered = single.clone();
-        let mut progress = crate::Progress::default();
+        let mut progress = crate::ParameterProgress::default();
         for number in 1..=40usize {
             let ids: Vec<u32> = (0..count as u32)
                 .filter(|id| number.is_multiple_of(*id as usize + 1))
@@ -415,7 +415,7 @@ mod tests {
                 .map(|i| ((i * 7 + number * 3) % 11) as f32 - 5.0)
                 .collect();
             let step = rule.begin(&mut progress, 4);
-            let rows = Rows {
+            let rows = TouchedRows {
                 values: &mut values,
                 state: &mut state,
                 last: &mut last,
@@ -451,7 +451,7 @@ mod tests {
             l2: 0.01,
             ..Rule::sgd(0.1)
         };
-        let mut progress = crate::Progress::default();
+        let mut progress = crate::ParameterProgress::default();
         let (mut read, mut unread) = (vec![1.0f32, 0.0], vec![1.0f32, 0.0]);
         let (mut read_last, mut unread_last) = (0, 0);
         for step in 1..=50u64 {

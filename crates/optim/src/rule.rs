@@ -1,22 +1,23 @@
-//! A [`Rule`]: all that decides how one parameter changes, and the calls that change it.
+//! A [`Rule`]: everything that decides how one parameter changes, and the calls that change it.
 //!
-//! A rule is plain data: it travels to the parameter servers when a table is created. State lives with the caller,
-//! as `slots()` floats a value, slot after slot: for a piece of `n` values, `state[s*n..(s+1)*n]` is slot `s`.
-//! The slots are the method's own, then the momentum (only if it is not zero), then the three sums of the average.
+//! A rule is plain data: it is sent to the parameter servers when a table is created. The caller stores the state,
+//! `slots()` floats per value, one state vector after the other: for a piece of `n` values, `state[s*n..(s+1)*n]` is
+//! vector `s`. First come the method's own vectors, then the momentum (only if it is not zero), then the three sums of
+//! the average.
 //!
-//! The life of a parameter: `start_pass`, then for each batch `begin` once and `update` for every block (or
+//! The order of calls for a parameter: `start_pass`, then for each batch `begin` once and `update` for every block (or
 //! `update_row` for every touched row), then `finish_pass`. `catch_up` comes before a row is read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::average::{self, Average};
-use crate::elements::{self, One, Piece, Pieces, Tail};
+use crate::elements::{self, CommonCoefficients, One, ParameterPiece, ParameterPieces};
 use crate::method::Method;
-use crate::progress::{Idle, Progress, Step};
-use crate::rows::{self, Rows, Scattered, Touched};
+use crate::progress::{Idle, ParameterProgress, UpdateStep};
+use crate::rows::{self, Scattered, Touched, TouchedRows};
 use crate::schedule::Schedule;
 
-/// All that decides how one parameter changes.
+/// Everything that decides how one parameter changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// The update formula and its own constants.
@@ -27,15 +28,15 @@ pub struct Rule {
     pub scale: f64,
     /// How the rate changes with samples and passes.
     pub schedule: Schedule,
-    /// The momentum coefficient of the methods that have one; zero keeps no momentum slot.
+    /// The momentum coefficient of the methods that have one; with zero there is no momentum in the state.
     pub momentum: f64,
     /// L1 rate: after the update values are shrunk towards zero.
     pub l1: f64,
     /// L2 rate: `g + l2*w` for dense parameters, see [`crate::rows`] for rows.
     pub l2: f64,
-    /// Apply the decay of this many batches at once, after the update (dense parameters; 1 is the usual case).
+    /// Apply the decay of this many batches together, after the update (dense parameters; 1 is the usual case).
     pub regularize_every: u32,
-    /// Gradients are cut to `[-clip, clip]` element by element; zero turns it off.
+    /// Gradients are clipped to `[-clip, clip]` element by element; zero turns it off.
     pub clip: f64,
     /// The moving average, if the model is tested and saved as an average.
     pub average: Option<Average>,
@@ -68,27 +69,27 @@ impl Rule {
     }
 
     /// Whether a row that no gradient reaches keeps its values: there is no momentum, decay or average. AdaGrad's
-    /// sums still move between its two slots; [`Rule::update_row`] makes up for that.
+    /// sums still move between its two vectors; [`Rule::update_row`] catches up on that.
     #[inline]
     pub fn is_still(&self) -> bool {
         let decays = (self.l1 != 0.0 || self.l2 != 0.0) && !self.method.ignores_decay();
         self.method.rests() && self.momentum_slots() == 0 && self.average.is_none() && !decays
     }
 
-    /// Tells a parameter that pass number `pass` (from 0) begins; schedules by pass use it.
-    pub fn start_pass(&self, progress: &mut Progress, pass: u64) {
+    /// Call when pass number `pass` (from 0) begins; schedules by pass use it.
+    pub fn start_pass(&self, progress: &mut ParameterProgress, pass: u64) {
         progress.pass = pass;
     }
 
-    /// Tells a parameter that the pass has ended; the average window depends on the length of passes.
-    pub fn finish_pass(&self, progress: &mut Progress) {
+    /// Call when the pass has ended; the average window depends on the length of passes.
+    pub fn finish_pass(&self, progress: &mut ParameterProgress) {
         progress.average.finish_pass(progress.step);
     }
 
-    /// Counts one batch of `samples` (over all trainers) and answers what its updates need.
+    /// Counts one batch of `samples` (over all trainers) and returns what its updates need.
     ///
-    /// Call it once a batch and parameter, before the updates of that batch.
-    pub fn begin(&self, progress: &mut Progress, samples: u64) -> Step {
+    /// Call it once per batch and parameter, before the updates of that batch.
+    pub fn begin(&self, progress: &mut ParameterProgress, samples: u64) -> UpdateStep {
         let before = Idle::of(progress);
         progress.step += 1;
         progress.samples += samples;
@@ -100,7 +101,7 @@ impl Rule {
             Some(window) => progress.average.begin(window, progress.step),
             None => average::Turn::default(),
         };
-        Step {
+        UpdateStep {
             number: progress.step,
             rate: progress.rate as f32,
             method_rate: self
@@ -116,22 +117,22 @@ impl Rule {
     /// # Panics
     ///
     /// If `state` is not `slots() * value.len()` long or `grad` not as long as `value`.
-    pub fn update(&self, step: &Step, value: &mut [f32], state: &mut [f32], grad: &[f32]) {
+    pub fn update(&self, step: &UpdateStep, value: &mut [f32], state: &mut [f32], grad: &[f32]) {
         self.check(value.len(), state.len(), grad.len());
         let first = step.number == 1;
         self.apply(step, self.dense_tail(step), first, value, state, grad);
         self.method.fold(step, value.len(), state);
     }
 
-    /// Applies a gradient to one row: the value, then its slots, each as long as `grad`.
+    /// Applies a gradient to one row: its values, then its state vectors, each as long as `grad`.
     ///
-    /// `last` is the row's mark: 0 for a new row, kept by the caller beside the row, opaque otherwise.
+    /// `last` is the row's mark: 0 for a new row, stored by the caller next to the row, otherwise opaque.
     /// Steps that the row missed are caught up first.
     ///
     /// # Panics
     ///
     /// If `row` is not `(1 + slots()) * grad.len()` long.
-    pub fn update_row(&self, step: &Step, row: &mut [f32], last: &mut u32, grad: &[f32]) {
+    pub fn update_row(&self, step: &UpdateStep, row: &mut [f32], last: &mut u32, grad: &[f32]) {
         let dim = grad.len();
         self.check(dim, row.len().saturating_sub(dim), dim);
         let (value, state) = row.split_at_mut(dim);
@@ -142,15 +143,15 @@ impl Rule {
         *last = rows::mark(step.number);
     }
 
-    /// Brings a row to the present: decay, momentum and averages of the steps that did not touch it.
+    /// Brings a row up to date: decay, momentum and averages of the steps that did not touch it.
     ///
     /// Call it between steps, before the row is read for training. For testing and saving, catch up a copy of the
-    /// row and of its mark, so that looking at a model does not change how it trains on.
+    /// row and of its mark, so that reading a model does not change its training.
     ///
     /// # Panics
     ///
     /// If the length of `row` is not a multiple of `1 + slots()`.
-    pub fn catch_up(&self, progress: &Progress, row: &mut [f32], last: &mut u32) {
+    pub fn catch_up(&self, progress: &ParameterProgress, row: &mut [f32], last: &mut u32) {
         assert_eq!(
             row.len() % (1 + self.slots()),
             0,
@@ -160,14 +161,20 @@ impl Rule {
         rows::catch_up(self, &Idle::of(progress), value, state, last);
     }
 
-    /// [`Rule::update_row`] for many rows of a table, with what they share done once.
+    /// [`Rule::update_row`] for many rows of a table, with the common work done once.
     ///
     /// `grad` holds the gradients of `ids`, one after the other; an id may occur once.
     ///
     /// # Panics
     ///
     /// If the lengths of the table's slices or of `grad` do not fit its `dim`, or an id is outside the table.
-    pub fn update_rows(&self, step: &Step, mut rows: Rows<'_>, ids: &[u32], grad: &[f32]) {
+    pub fn update_rows(
+        &self,
+        step: &UpdateStep,
+        mut rows: TouchedRows<'_>,
+        ids: &[u32],
+        grad: &[f32],
+    ) {
         self.check(rows.values.len(), rows.state.len(), rows.values.len());
         assert_eq!(grad.len(), ids.len() * rows.dim, "a gradient for every row");
         rows.catch_up(self, &step.before, ids);
@@ -177,12 +184,12 @@ impl Rule {
         }
     }
 
-    /// [`Rule::update_row`] for rows of `dim` values that lie anywhere, with what they share done once.
+    /// [`Rule::update_row`] for rows of `dim` values at any addresses, with the common work done once.
     ///
     /// # Panics
     ///
     /// If a row is not `(1 + slots())` times as long as its gradient.
-    pub fn update_scattered(&self, step: &Step, rows: impl Scattered) {
+    pub fn update_scattered(&self, step: &UpdateStep, rows: impl Scattered) {
         let pieces = rows::Visited {
             rule: self,
             step,
@@ -191,8 +198,8 @@ impl Rule {
         self.method.apply(&self.row_tail(step), pieces);
     }
 
-    /// What follows the method's own update of a piece: sums of the average, AdaGrad's move.
-    pub(crate) fn settle(&self, step: &Step, value: &[f32], state: &mut [f32]) {
+    /// Completes the update of a piece after the method's own part: sums of the average, AdaGrad's move.
+    pub(crate) fn settle(&self, step: &UpdateStep, value: &[f32], state: &mut [f32]) {
         if self.average.is_some() {
             let sums = self.sums_at(value.len());
             average::add(step.average, value, &mut state[sums..]);
@@ -201,11 +208,16 @@ impl Rule {
     }
 
     /// [`Rule::catch_up`] for many rows of a table.
-    pub fn catch_up_rows(&self, progress: &Progress, mut rows: Rows<'_>, ids: &[u32]) {
+    pub fn catch_up_rows(
+        &self,
+        progress: &ParameterProgress,
+        mut rows: TouchedRows<'_>,
+        ids: &[u32],
+    ) {
         rows.catch_up(self, &Idle::of(progress), ids);
     }
 
-    fn apply_rows(&self, step: &Step, rows: &mut Rows<'_>, ids: &[u32], grad: &[f32]) {
+    fn apply_rows(&self, step: &UpdateStep, rows: &mut TouchedRows<'_>, ids: &[u32], grad: &[f32]) {
         let own = self.method.slots() * rows.dim;
         let sums = self.sums_at(rows.dim);
         let pieces = Touched {
@@ -229,15 +241,21 @@ impl Rule {
         }
     }
 
-    /// Writes the averaged values into `out`: what testing and saving show when the rule has an average.
+    /// Writes the averaged values into `out`: the values to test and save if the rule has an average.
     ///
-    /// Takes a piece and its state as [`Rule::update`] does (a row: caught up, cut behind its value).
+    /// Takes a piece and its state as [`Rule::update`] does (a row: caught up, split after its values).
     /// Without an average, or before the first step, these are the values themselves.
     ///
     /// # Panics
     ///
     /// If `state` is not `slots() * value.len()` long or `out` not as long as `value`.
-    pub fn averaged(&self, progress: &Progress, value: &[f32], state: &[f32], out: &mut [f32]) {
+    pub fn averaged(
+        &self,
+        progress: &ParameterProgress,
+        value: &[f32],
+        state: &[f32],
+        out: &mut [f32],
+    ) {
         self.check(value.len(), state.len(), out.len());
         match (self.average, progress.average.scale()) {
             (Some(_), Some(scale)) => {
@@ -252,15 +270,15 @@ impl Rule {
         assert_eq!(other, values, "as many gradients or results as values");
     }
 
-    /// Where the sums of the average begin in the state of a piece of `values` values.
+    /// Offset of the average's sums in the state of a piece of `values` values.
     pub(crate) fn sums_at(&self, values: usize) -> usize {
         (self.method.slots() + self.momentum_slots()) * values
     }
 
     fn apply(
         &self,
-        step: &Step,
-        tail: Tail,
+        step: &UpdateStep,
+        tail: CommonCoefficients,
         first: bool,
         value: &mut [f32],
         state: &mut [f32],
@@ -269,7 +287,7 @@ impl Rule {
         let n = value.len();
         let (own, rest) = state.split_at_mut(self.method.slots() * n);
         let (momentum, sums) = rest.split_at_mut(self.momentum_slots() * n);
-        let piece = Piece {
+        let piece = ParameterPiece {
             value,
             own,
             momentum,
@@ -282,7 +300,7 @@ impl Rule {
     }
 
     /// The common coefficients of a dense update.
-    fn dense_tail(&self, step: &Step) -> Tail {
+    fn dense_tail(&self, step: &UpdateStep) -> CommonCoefficients {
         let every = u64::from(self.regularize_every.max(1));
         let batches = match every {
             1 => 1.0,
@@ -290,7 +308,7 @@ impl Rule {
             _ => 0.0,
         };
         let behind = if every == 1 { 0.0 } else { self.l2 };
-        Tail {
+        CommonCoefficients {
             l2: if every == 1 { self.l2 as f32 } else { 0.0 },
             after_l1: (self.l1 * batches) as f32,
             after_l2: (behind * batches) as f32,
@@ -298,15 +316,15 @@ impl Rule {
         }
     }
 
-    /// The common coefficients of an update by row: L2 behind the update, as v1's sparse regulariser; Adam and
+    /// The common coefficients of an update by row: L2 after the update, as in v1's sparse regularizer; Adam and
     /// Adamax keep the gradient term.
-    fn row_tail(&self, step: &Step) -> Tail {
+    fn row_tail(&self, step: &UpdateStep) -> CommonCoefficients {
         let (term, behind) = if self.method.rows_decay_by_gradient() {
             (self.l2, 0.0)
         } else {
             (0.0, self.l2)
         };
-        Tail {
+        CommonCoefficients {
             l2: term as f32,
             after_l1: self.l1 as f32,
             after_l2: behind as f32,
@@ -314,8 +332,8 @@ impl Rule {
         }
     }
 
-    fn tail(&self, step: &Step) -> Tail {
-        Tail {
+    fn tail(&self, step: &UpdateStep) -> CommonCoefficients {
+        CommonCoefficients {
             rate: step.rate,
             method_rate: step.method_rate,
             momentum: self.momentum as f32,
@@ -333,7 +351,7 @@ impl Rule {
 
 impl Method {
     /// Runs the method's loop over pieces.
-    fn apply(&self, tail: &Tail, pieces: impl Pieces) {
+    fn apply(&self, tail: &CommonCoefficients, pieces: impl ParameterPieces) {
         use crate::method as m;
         match *self {
             Method::Momentum | Method::TorchMomentum => {

@@ -1,6 +1,6 @@
 //! Learning rate schedules: the rate as a function of samples and passes.
 //!
-//! With `r` the configured rate, `n` the samples of all trainers up to and including the present batch, `a` and `b`
+//! With `r` the configured rate, `n` the samples of all trainers up to and including the current batch, `a` and `b`
 //! the two decay constants:
 //!
 //! | name | rate |
@@ -21,41 +21,41 @@ use serde::{Deserialize, Serialize};
 /// How the learning rate changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Schedule {
-    /// It does not.
+    /// It does not change.
     Constant,
     /// Falls with a power of the samples.
     Poly {
-        /// Growth per sample.
+        /// Growth of the base per sample.
         a: f64,
-        /// Exponent.
+        /// The exponent; the rate falls if it is positive.
         b: f64,
     },
     /// Reaches zero after `a` samples.
     CaffePoly {
-        /// Samples until zero.
+        /// Number of samples after which the rate is zero.
         a: f64,
-        /// Exponent.
+        /// The exponent; 1 is a straight line.
         b: f64,
     },
     /// Falls by the factor `a` every `b` samples, continuously.
     Exp {
-        /// Factor.
+        /// Factor every `b` samples.
         a: f64,
-        /// Samples per factor.
+        /// Samples after which the rate is multiplied by `a`.
         b: f64,
     },
-    /// Falls by the factor `a` every `b` samples, in stairs.
+    /// Falls by the factor `a` every `b` samples, in steps.
     DiscreteExp {
-        /// Factor.
+        /// Factor every `b` samples.
         a: f64,
-        /// Samples per stair.
+        /// Samples per step.
         b: f64,
     },
-    /// Falls by `a` a sample down to `b`.
+    /// Falls by `a` per sample down to `b`.
     Linear {
-        /// Loss per sample.
+        /// Decrease per sample.
         a: f64,
-        /// The least rate.
+        /// The smallest rate.
         b: f64,
     },
     /// Factors by segments of samples.

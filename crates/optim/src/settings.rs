@@ -1,8 +1,8 @@
-//! From the strings and numbers of a v1 configuration to a [`Rule`].
+//! Translates the strings and numbers of a v1 configuration into a [`Rule`].
 //!
-//! [`Settings`] are the fields of v1's `OptimizationConfig` that decide updates, [`ParameterSettings`] those of its
+//! [`OptimizerSettings`] are the fields of v1's `OptimizationConfig` that decide updates, [`ParameterSettings`] those of its
 //! `ParameterConfig`, with v1's names and defaults. This crate does not know where they were read from: the trainer
-//! copies them over. What cannot be meant is refused here, before anything trains.
+//! copies them. Invalid values are refused here, before training starts.
 
 use crate::average::Average;
 use crate::method::Method;
@@ -11,7 +11,7 @@ use crate::schedule::{Schedule, Segment};
 
 /// The settings of a job that decide updates; names and defaults are those of v1's `OptimizationConfig`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct OptimizerSettings {
     /// The method, one of [`Method::NAMES`].
     pub learning_method: String,
     /// The rate before schedule and parameter factor.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub delta_add_rate: f64,
 }
 
-impl Default for Settings {
+impl Default for OptimizerSettings {
     fn default() -> Self {
         Self {
             learning_method: "momentum".to_owned(),
@@ -68,15 +68,15 @@ impl Default for Settings {
 pub struct ParameterSettings {
     /// Factor on the job's rate.
     pub learning_rate: f64,
-    /// Momentum coefficient.
+    /// Momentum coefficient; 0 for none.
     pub momentum: f64,
-    /// L2 rate.
+    /// L2 regularization rate; 0 for none.
     pub decay_rate: f64,
-    /// L1 rate.
+    /// L1 regularization rate; 0 for none.
     pub decay_rate_l1: f64,
-    /// Gradients are cut to this size; zero for no cut.
+    /// Gradients are clipped to this absolute value; zero for no clipping.
     pub gradient_clipping_threshold: f64,
-    /// Decay is applied once for so many batches.
+    /// Decay is applied once per this many batches.
     pub num_batches_regularization: i32,
 }
 
@@ -93,7 +93,7 @@ impl Default for ParameterSettings {
     }
 }
 
-/// What `learning_rate_schedule` may say.
+/// The values of `learning_rate_schedule`.
 pub const SCHEDULES: [&str; 8] = [
     "constant",
     "poly",
@@ -105,23 +105,23 @@ pub const SCHEDULES: [&str; 8] = [
     "pass_manual",
 ];
 
-/// Why settings make no rule.
+/// Why settings do not describe a valid rule.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// The method is not one of ours.
+    /// There is no method of this name.
     #[error("unknown learning_method {name:?}; did you mean {nearest:?}?")]
     UnknownMethod {
-        /// What the configuration says.
+        /// The name in the configuration.
         name: String,
-        /// The name that is most like it.
+        /// The most similar known name.
         nearest: &'static str,
     },
-    /// The schedule is not one of ours.
+    /// There is no schedule of this name.
     #[error("unknown learning_rate_schedule {name:?}; did you mean {nearest:?}?")]
     UnknownSchedule {
-        /// What the configuration says.
+        /// The name in the configuration.
         name: String,
-        /// The name that is most like it.
+        /// The most similar known name.
         nearest: &'static str,
     },
     /// The segments of a manual schedule cannot be read.
@@ -129,26 +129,29 @@ pub enum SettingsError {
         "learning_rate_args {text:?}: {piece:?} is not SAMPLES:RATE; write for example \"1000:1.0,2000:0.5\""
     )]
     Segments {
-        /// The whole text.
+        /// The whole value of `learning_rate_args`.
         text: String,
-        /// The piece that is wrong.
+        /// The segment that is wrong.
         piece: String,
     },
-    /// A number is outside of what its field allows.
+    /// A value is outside the range of its field.
     #[error("{field} is {value}, it must be {wanted}")]
     Value {
         /// The field's v1 name.
         field: &'static str,
-        /// What it says.
+        /// The value in the configuration.
         value: f64,
-        /// What it may say.
+        /// The allowed range, as text.
         wanted: &'static str,
     },
 }
 
 impl Rule {
     /// The rule of one parameter under the settings of its job.
-    pub fn new(job: &Settings, parameter: &ParameterSettings) -> Result<Self, SettingsError> {
+    pub fn new(
+        job: &OptimizerSettings,
+        parameter: &ParameterSettings,
+    ) -> Result<Self, SettingsError> {
         finite("learning_rate", job.learning_rate)?;
         finite("learning_rate", parameter.learning_rate)?;
         positive("momentum", parameter.momentum)?;
@@ -174,7 +177,7 @@ impl Rule {
     }
 }
 
-fn method(job: &Settings) -> Result<Method, SettingsError> {
+fn method(job: &OptimizerSettings) -> Result<Method, SettingsError> {
     let (epsilon, rho) = (job.ada_epsilon, job.ada_rou);
     let (beta1, beta2) = (job.adam_beta1, job.adam_beta2);
     let method = match job.learning_method.as_str() {
@@ -232,7 +235,7 @@ fn check_constants(method: &Method) -> Result<(), SettingsError> {
     }
 }
 
-fn schedule(job: &Settings) -> Result<Schedule, SettingsError> {
+fn schedule(job: &OptimizerSettings) -> Result<Schedule, SettingsError> {
     let (a, b) = (job.learning_rate_decay_a, job.learning_rate_decay_b);
     finite("learning_rate_decay_a", a)?;
     finite("learning_rate_decay_b", b)?;
@@ -280,7 +283,7 @@ fn segments(text: &str) -> Result<Vec<Segment>, SettingsError> {
         .collect()
 }
 
-fn average(job: &Settings) -> Result<Option<Average>, SettingsError> {
+fn average(job: &OptimizerSettings) -> Result<Option<Average>, SettingsError> {
     positive("average_window", job.average_window)?;
     if job.average_window == 0.0 {
         return Ok(None);
@@ -369,8 +372,8 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn build(change: impl Fn(&mut Settings)) -> Result<Rule, SettingsError> {
-        let mut job = Settings::default();
+    fn build(change: impl Fn(&mut OptimizerSettings)) -> Result<Rule, SettingsError> {
+        let mut job = OptimizerSettings::default();
         change(&mut job);
         Rule::new(&job, &ParameterSettings::default())
     }
@@ -394,26 +397,26 @@ mod tests {
 
     #[test]
     fn slots_follow_momentum_and_average() {
-        let job = Settings {
+        let job = OptimizerSettings {
             learning_method: "adagrad".into(),
             average_window: 0.5,
-            ..Settings::default()
+            ..OptimizerSettings::default()
         };
         let parameter = ParameterSettings {
             momentum: 0.9,
             ..ParameterSettings::default()
         };
         assert_eq!(Rule::new(&job, &parameter).unwrap().slots(), 6);
-        let adam = Settings {
+        let adam = OptimizerSettings {
             learning_method: "adam".into(),
-            ..Settings::default()
+            ..OptimizerSettings::default()
         };
         assert_eq!(Rule::new(&adam, &parameter).unwrap().slots(), 2);
     }
 
     #[test]
     fn errors_name_the_field_and_the_way_out() {
-        let text = |change: fn(&mut Settings)| build(change).unwrap_err().to_string();
+        let text = |change: fn(&mut OptimizerSettings)| build(change).unwrap_err().to_string();
         assert_eq!(
             text(|job| job.learning_method = "addam".into()),
             "unknown learning_method \"addam\"; did you mean \"adam\"?"
@@ -459,14 +462,14 @@ mod tests {
         rule.clip = 25.0;
         let text = serde_json::to_string(&rule).unwrap();
         assert_eq!(serde_json::from_str::<Rule>(&text).unwrap(), rule);
-        let mut progress = crate::Progress::default();
+        let mut progress = crate::ParameterProgress::default();
         for _ in 0..20 {
             rule.begin(&mut progress, 128);
         }
         rule.finish_pass(&mut progress);
         let text = serde_json::to_string(&progress).unwrap();
         assert_eq!(
-            serde_json::from_str::<crate::Progress>(&text).unwrap(),
+            serde_json::from_str::<crate::ParameterProgress>(&text).unwrap(),
             progress
         );
     }

@@ -8,7 +8,7 @@
 //! ├── manifests/volume.json
 //! ├── stack-template.json   the cluster stack
 //! ├── stacks/               base.json, storage.json
-//! └── userdata/             cloud-config-controller, cloud-config-worker
+//! └── userdata/             cloud-config-controller, cloud-config-worker, controller.sh, worker.sh
 //! ```
 //!
 //! Nothing that a person wrote or that cannot be made again (cluster file, keys) is ever overwritten
@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::credentials::Pair;
-use crate::template::{Layer, Stack};
-use crate::user_data::{Assets, UserData};
+use crate::node::{Assets, Scripts};
+use crate::template::{Stack, StackLayer};
+use crate::user_data::UserData;
 
 /// Why the folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -166,23 +167,25 @@ impl AssetFolder {
     pub fn write_stacks(
         &self,
         stacks: &[Stack],
-        user_data: Option<&UserData>,
+        machines: Option<(&UserData, &Scripts)>,
     ) -> Result<Vec<PathBuf>, AssetError> {
         let mut written = Vec::new();
         for stack in stacks {
             let name = match stack.layer {
-                Layer::Cluster => "stack-template.json".to_owned(),
+                StackLayer::Cluster => "stack-template.json".to_owned(),
                 other => format!("stacks/{}.json", other.name()),
             };
             written.push(self.write(&name, &stack.text(), 0o644)?);
         }
-        if let Some(data) = user_data {
-            written.push(self.write(
-                "userdata/cloud-config-controller",
-                &data.controller,
-                0o600,
-            )?);
-            written.push(self.write("userdata/cloud-config-worker", &data.worker, 0o600)?);
+        if let Some((data, scripts)) = machines {
+            for (name, text) in [
+                ("cloud-config-controller", &data.controller),
+                ("cloud-config-worker", &data.worker),
+                ("controller.sh", &scripts.controller),
+                ("worker.sh", &scripts.worker),
+            ] {
+                written.push(self.write(&format!("userdata/{name}"), text, 0o600)?);
+            }
         }
         Ok(written)
     }
@@ -265,7 +268,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::spec::{ClusterSpec, Mode, write::write};
+    use crate::spec::{ClusterSpec, ControlPlaneMode, write::write};
     use crate::template::{Render, render};
 
     fn pair(name: &str) -> Pair {
@@ -281,13 +284,18 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = AssetFolder::new(place.path());
         let mut spec = ClusterSpec::new("demo", "us-west-2");
-        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.mode = ControlPlaneMode::SelfManaged;
         folder.write_spec(&write(&spec), false).unwrap();
         let names = ["ca", "apiserver", "worker", "admin", "etcd", "etcd-client"];
         folder.write_credentials(&names.map(pair), false).unwrap();
-        let data = UserData::render(&spec, &Assets::default());
+        let data = UserData::render(&spec);
+        let disks = crate::node::Disks {
+            file_system: "fs-1".to_owned(),
+            etcd_volume: "vol-1".to_owned(),
+        };
+        let scripts = Scripts::render(&spec, &Assets::default(), &disks);
         folder
-            .write_stacks(&render(&spec, &Render::default()), Some(&data))
+            .write_stacks(&render(&spec, &Render::default()), Some((&data, &scripts)))
             .unwrap();
         for name in names {
             for file in [

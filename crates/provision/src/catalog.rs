@@ -1,10 +1,12 @@
-//! What AWS offers, as far as it can be known without asking: versions, add-ons, types, prices.
+//! What AWS offers, as far as it can be known without asking: versions, add-ons, instance types.
 //!
 //! The tables are for early warnings and estimates. Whatever they do not know is not refused here:
-//! `validate` asks the account. Prices are list prices, see [`PRICES_AS_OF`].
+//! `validate` asks the account. What it costs is in [`crate::prices`].
+
+use time::{Date, Month, OffsetDateTime};
 
 /// Kubernetes minor version that `init` writes.
-pub const DEFAULT_VERSION: &str = "1.34";
+pub const DEFAULT_VERSION: &str = "1.35";
 
 /// Oldest and newest minor version (after the `1.`) that are accepted without asking the account.
 pub const VERSIONS: (u32, u32) = (31, 36);
@@ -12,8 +14,55 @@ pub const VERSIONS: (u32, u32) = (31, 36);
 /// When the list of versions was made.
 pub const VERSIONS_AS_OF: &str = "2026-11";
 
-/// When the price list was made.
-pub const PRICES_AS_OF: &str = "2025-06";
+/// First day, in UTC, on which EKS bills a minor version as extended support ("Understand the Kubernetes version
+/// lifecycle on EKS" in the EKS User Guide). A version that is missing is too new for the list.
+const STANDARD_SUPPORT_ENDS: [(u32, (i32, Month, u8)); 5] = [
+    (31, (2025, Month::November, 26)),
+    (32, (2026, Month::March, 23)),
+    (33, (2026, Month::July, 29)),
+    (34, (2026, Month::December, 2)),
+    (35, (2027, Month::March, 27)),
+];
+
+/// Days before the end of standard support from which `validate`, `up` and `status` warn: AWS's own notice
+/// comes 60 days before.
+pub const SUPPORT_NOTICE_DAYS: i64 = 60;
+
+/// The day on which standard support of a version ends, if it is known.
+pub fn standard_support_ends(version: &str) -> Option<Date> {
+    let minor = minor(version)?;
+    let (_, (year, month, day)) = STANDARD_SUPPORT_ENDS
+        .iter()
+        .find(|(known, _)| *known == minor)?;
+    Date::from_calendar_date(*year, *month, *day).ok()
+}
+
+/// What to say about a version whose standard support has ended or ends soon.
+pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) -> Option<String> {
+    let ends = ends.or_else(|| standard_support_ends(version))?;
+    let days = (ends - now.date()).whole_days();
+    if days > SUPPORT_NOTICE_DAYS {
+        return None;
+    }
+    let when = if days > 0 {
+        format!("standard support of Kubernetes {version} ends on {ends}, in {days} days")
+    } else {
+        format!("standard support of Kubernetes {version} ended on {ends}")
+    };
+    Some(format!(
+        "{when}; EKS then upgrades the control plane by itself, and the workers stay behind: run `canoe cluster upgrade`"
+    ))
+}
+
+/// The oldest containerd (major, minor) that the kubelet of a Kubernetes minor version works with: Kubernetes
+/// 1.35 is the last that supports containerd 1.x (kubernetes.io, "Kubernetes v1.35 sneak peek").
+pub fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
+    if kubernetes_minor > 35 {
+        (2, 0)
+    } else {
+        (1, 7)
+    }
+}
 
 /// A machine type.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +73,7 @@ pub struct InstanceType {
     pub cpus: u32,
     /// Memory in GiB.
     pub memory_gib: u32,
-    /// USD an hour on demand in us-east-1.
+    /// USD per hour on demand in us-east-1.
     pub price: f64,
 }
 
@@ -197,6 +246,49 @@ mod tests {
         );
         let newest = minor(DEFAULT_VERSION).unwrap();
         assert!((VERSIONS.0..=VERSIONS.1).contains(&newest));
+    }
+
+    /// 1.34 was the default until two weeks before EKS bills six times as much for it.
+    #[test]
+    fn the_default_version_is_supported_and_the_end_is_announced() {
+        let day = |year, month, day| {
+            Date::from_calendar_date(year, month, day)
+                .unwrap()
+                .midnight()
+                .assume_utc()
+        };
+        let ends = standard_support_ends(DEFAULT_VERSION).unwrap();
+        assert!((ends - day(2026, Month::November, 17).date()).whole_days() > SUPPORT_NOTICE_DAYS);
+        let notice = |now| support_notice("1.34", None, now);
+        assert_eq!(notice(day(2026, Month::September, 1)), None);
+        let soon = notice(day(2026, Month::November, 17)).unwrap();
+        assert!(soon.contains("ends on 2026-12-02, in 15 days"), "{soon}");
+        assert!(
+            notice(day(2026, Month::December, 2))
+                .unwrap()
+                .contains("ended on 2026-12-02")
+        );
+        assert_eq!(
+            support_notice("1.99", None, day(2026, Month::December, 2)),
+            None
+        );
+        let told = Date::from_calendar_date(2026, Month::December, 1).ok();
+        assert!(support_notice("1.99", told, day(2026, Month::November, 30)).is_some());
+    }
+
+    #[test]
+    fn the_list_of_support_grows_with_the_versions() {
+        assert!(STANDARD_SUPPORT_ENDS.is_sorted());
+        assert_eq!(STANDARD_SUPPORT_ENDS[0].0, VERSIONS.0);
+        assert!(
+            STANDARD_SUPPORT_ENDS
+                .iter()
+                .all(|(minor, _)| *minor <= VERSIONS.1)
+        );
+        assert_eq!(
+            (least_containerd(35), least_containerd(36)),
+            ((1, 7), (2, 0))
+        );
     }
 
     #[test]

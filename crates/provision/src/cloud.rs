@@ -10,7 +10,11 @@ use std::future::Future;
 
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
+use crate::ownership::{Tags, Thing};
 use crate::policy::Simulation;
+use crate::statuses::{
+    ChangeAction, ChangeSetStatus, DriftStatus, KeyState, Replacement, StackStatus, VersionSupport,
+};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -20,6 +24,8 @@ pub enum CloudError {
     Refused {
         /// Such as `cloudformation:CreateChangeSet`.
         action: String,
+        /// Of the HTTP answer.
+        status: u16,
         /// AWS's error code.
         code: String,
         /// AWS's words.
@@ -28,6 +34,9 @@ pub enum CloudError {
     /// There are no credentials, or they could not be loaded.
     #[error("no AWS credentials: {0}; run `aws configure` or `aws sso login`, or set AWS_PROFILE")]
     Credentials(String),
+    /// The environment or the profile asks for something that cannot be had.
+    #[error("{0}")]
+    Settings(String),
     /// AWS could not be reached.
     #[error("{action}: cannot reach {endpoint}: {reason}")]
     Unreachable {
@@ -50,6 +59,18 @@ pub enum CloudError {
     },
 }
 
+/// Parts of the codes with which services say that they are busy, whatever the status.
+const BUSY: &[&str] = &[
+    "Throttl",
+    "RequestLimitExceeded",
+    "BandwidthLimitExceeded",
+    "TooManyRequests",
+    "TransactionInProgress",
+    "SlowDown",
+    "RequestTimeout",
+    "PriorRequestNotComplete",
+];
+
 impl CloudError {
     fn code(&self) -> &str {
         match self {
@@ -66,27 +87,19 @@ impl CloudError {
         code.contains("NotFound") || code.contains("NoSuch") || message.contains("does not exist")
     }
 
-    /// Whether trying again later may help.
+    fn has_code(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.code().contains(word))
+    }
+
+    /// Whether trying again later may help: no answer, a failing server, or too many requests.
     pub fn is_temporary(&self) -> bool {
-        let temporary = [
-            "Throttl",
-            "RequestLimitExceeded",
-            "TooManyRequests",
-            "InternalFailure",
-            "InternalError",
-        ];
-        let more = [
-            "ServiceUnavailable",
-            "InternalServer",
-            "SlowDown",
-            "RequestTimeout",
-            "PriorRequestNotComplete",
-        ];
-        matches!(self, Self::Unreachable { .. })
-            || temporary
-                .iter()
-                .chain(&more)
-                .any(|word| self.code().contains(word))
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused { status, .. } => {
+                matches!(status, 429 | 500 | 502 | 503 | 504) || self.has_code(BUSY)
+            }
+            _ => false,
+        }
     }
 
     /// Whether the service is not to be found there at all.
@@ -100,32 +113,58 @@ impl CloudError {
         ) || self.code() == "UnknownOperationException"
     }
 
+    /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
+    pub fn is_about_time(&self) -> bool {
+        self.has_code(&[
+            "Skewed",
+            "RequestExpired",
+            "RequestInTheFuture",
+            "AuthFailure",
+        ]) || self.is_signature_refused()
+    }
+
+    fn is_signature_refused(&self) -> bool {
+        self.has_code(&["InvalidSignature", "SignatureDoesNotMatch"])
+    }
+
+    /// Whether the service says that the signature's time is wrong.
+    fn is_skewed(&self) -> bool {
+        let Self::Refused { message, .. } = self else {
+            return false;
+        };
+        let words = ["Signature expired", "Signature not yet current"];
+        self.has_code(&["Skewed", "RequestInTheFuture"])
+            || (self.is_signature_refused() && words.iter().any(|word| message.contains(word)))
+    }
+
     /// Whether the credentials are no longer good.
     pub fn is_expired(&self) -> bool {
-        [
+        let words = [
             "ExpiredToken",
             "RequestExpired",
             "InvalidClientTokenId",
+            "InvalidAccessKeyId",
             "UnrecognizedClient",
-            "SignatureDoesNotMatch",
-        ]
-        .iter()
-        .any(|word| self.code().contains(word))
+            "AuthFailure",
+        ];
+        self.has_code(&words) || self.is_signature_refused()
     }
 
     /// Whether a permission is missing.
     pub fn is_denied(&self) -> bool {
-        ["AccessDenied", "UnauthorizedOperation", "NotAuthorized"]
-            .iter()
-            .any(|word| self.code().contains(word))
+        self.has_code(&["AccessDenied", "UnauthorizedOperation", "NotAuthorized"])
     }
 
     /// What the user can do.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Credentials(_) => "sign in, then run this again",
+            Self::Settings(_) => "correct it, then run this again",
+            _ if self.is_skewed() => {
+                "the clock of this machine is wrong; set it, then run this again"
+            }
             _ if self.is_expired() => {
-                "the credentials have expired or are wrong; sign in again, then run this again: it goes on where it stopped"
+                "the credentials have expired or are wrong; sign in again, then run this again: it continues where it stopped"
             }
             _ if self.is_denied() => {
                 "attach what `canoe cluster policy` prints to your user or role, then run this again"
@@ -134,7 +173,7 @@ impl CloudError {
                 "check the network, AWS_ENDPOINT_URL and the region (does it have the service?), then run this again"
             }
             _ if self.is_temporary() => {
-                "AWS is busy; run this again in a minute: it goes on where it stopped"
+                "AWS is busy; run this again in a minute: it continues where it stopped"
             }
             _ => "correct what AWS names, then run this again",
         }
@@ -155,47 +194,77 @@ pub struct Caller {
 pub struct StackView {
     /// ARN, which stays valid after the stack has been deleted.
     pub id: String,
-    /// As AWS spells it.
-    pub status: String,
+    /// Its state.
+    pub status: StackStatus,
     /// Why, if AWS says.
     pub reason: String,
     /// Creation time, ISO 8601.
     pub created: String,
     /// Outputs by key.
     pub outputs: BTreeMap<String, String>,
+    /// Its tags. A stack that is only a change set so far may show none.
+    pub tags: Tags,
+    /// Deletion is refused until the protection is taken off.
+    pub protected: bool,
 }
 
 /// What a change set would do to one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// `Add`, `Modify`, `Remove`.
-    pub action: String,
+    /// What is done.
+    pub action: ChangeAction,
     /// Logical id.
     pub resource: String,
     /// Type.
     pub kind: String,
-    /// Whether the resource is replaced: `True`, `False`, `Conditional` or empty.
-    pub replacement: String,
+    /// Whether the resource is made anew; nothing for what is added or removed.
+    pub replacement: Replacement,
 }
 
 /// A change set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeSetView {
-    /// `CREATE_COMPLETE` when it can be executed.
-    pub status: String,
+    /// Whether it can be executed.
+    pub status: ChangeSetStatus,
     /// Why not.
     pub reason: String,
     /// What it would do.
     pub changes: Vec<Change>,
+    /// Tags that the stack will have.
+    pub tags: Tags,
 }
 
 impl ChangeSetView {
     /// Whether it failed only because nothing has changed.
     pub fn is_empty_change(&self) -> bool {
-        self.status == "FAILED"
+        self.status == ChangeSetStatus::Failed
             && (self.reason.contains("didn't contain changes")
                 || self.reason.contains("No updates are to be performed"))
     }
+}
+
+/// A Kubernetes version that EKS offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Such as `1.35`.
+    pub version: String,
+    /// Whether it is still supported at the usual price.
+    pub support: VersionSupport,
+    /// First day of extended support, if AWS says.
+    pub standard_ends: Option<time::Date>,
+}
+
+/// A subnet that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubnetView {
+    /// Such as `subnet-1`.
+    pub id: String,
+    /// The VPC it is in.
+    pub vpc: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its network.
+    pub cidr: String,
 }
 
 /// The template of a change set.
@@ -219,10 +288,12 @@ pub struct ChangeSetRequest {
     /// Its template.
     pub template: TemplateSource,
     /// Tags of the stack, which AWS hands on to what it makes.
-    pub tags: BTreeMap<String, String>,
+    pub tags: Tags,
+    /// Role by which CloudFormation acts; with the caller's rights when absent.
+    pub role: Option<String>,
 }
 
-type Answer<T> = Result<T, CloudError>;
+type CloudResult<T> = Result<T, CloudError>;
 
 /// The calls.
 #[allow(
@@ -230,105 +301,164 @@ type Answer<T> = Result<T, CloudError>;
     reason = "each is the AWS call of its name; the arguments say the rest"
 )]
 pub trait Cloud: Send + Sync {
-    fn caller(&self) -> impl Future<Output = Answer<Caller>> + Send;
+    fn caller(&self) -> impl Future<Output = CloudResult<Caller>> + Send;
 
-    fn stack(&self, name: &str) -> impl Future<Output = Answer<Option<StackView>>> + Send;
+    fn stack(&self, name: &str) -> impl Future<Output = CloudResult<Option<StackView>>> + Send;
     /// Oldest first.
-    fn stack_events(&self, stack: &str) -> impl Future<Output = Answer<Vec<StackEvent>>> + Send;
+    fn stack_events(
+        &self,
+        stack: &str,
+    ) -> impl Future<Output = CloudResult<Vec<StackEvent>>> + Send;
     fn create_change_set(
         &self,
         request: &ChangeSetRequest,
-    ) -> impl Future<Output = Answer<()>> + Send;
+    ) -> impl Future<Output = CloudResult<()>> + Send;
     fn change_set(
         &self,
         stack: &str,
         name: &str,
-    ) -> impl Future<Output = Answer<ChangeSetView>> + Send;
+    ) -> impl Future<Output = CloudResult<ChangeSetView>> + Send;
     fn execute_change_set(
         &self,
         stack: &str,
         name: &str,
-    ) -> impl Future<Output = Answer<()>> + Send;
-    fn delete_change_set(&self, stack: &str, name: &str)
-    -> impl Future<Output = Answer<()>> + Send;
-    fn delete_stack(&self, name: &str) -> impl Future<Output = Answer<()>> + Send;
+    ) -> impl Future<Output = CloudResult<()>> + Send;
+    fn delete_change_set(
+        &self,
+        stack: &str,
+        name: &str,
+    ) -> impl Future<Output = CloudResult<()>> + Send;
+    fn delete_stack(&self, name: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Turns protection against deletion on or off.
+    fn protect_stack(&self, name: &str, on: bool) -> impl Future<Output = CloudResult<()>> + Send;
     /// Starts drift detection; the id is for [`Cloud::drift`].
-    fn detect_drift(&self, stack: &str) -> impl Future<Output = Answer<String>> + Send;
+    fn detect_drift(&self, stack: &str) -> impl Future<Output = CloudResult<String>> + Send;
     /// `None` while it is still being looked at.
-    fn drift(&self, detection: &str) -> impl Future<Output = Answer<Option<String>>> + Send;
+    fn drift(
+        &self,
+        detection: &str,
+    ) -> impl Future<Output = CloudResult<Option<DriftStatus>>> + Send;
 
-    fn zones(&self) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    fn zones(&self) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
     /// Pairs of zone and type.
     fn offered_types(
         &self,
         types: &[String],
-    ) -> impl Future<Output = Answer<Vec<(String, String)>>> + Send;
-    fn key_pair_exists(&self, name: &str) -> impl Future<Output = Answer<bool>> + Send;
-    fn interfaces(&self, vpc: &str) -> impl Future<Output = Answer<Vec<Interface>>> + Send;
-    fn delete_interface(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
-    /// Disks that Kubernetes made for claims of this cluster.
-    fn volumes(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_volume(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
-    /// Load balancers in a VPC that carry no tag of ours: ARNs, and names of classic ones.
-    fn foreign_load_balancers(&self, vpc: &str)
-    -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_load_balancer(&self, arn: &str) -> impl Future<Output = Answer<()>> + Send;
+    ) -> impl Future<Output = CloudResult<Vec<(String, String)>>> + Send;
+    fn key_pair_exists(&self, name: &str) -> impl Future<Output = CloudResult<bool>> + Send;
+    fn interfaces(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Interface>>> + Send;
+    fn delete_interface(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Those of these subnets that exist.
+    fn subnets(&self, ids: &[String]) -> impl Future<Output = CloudResult<Vec<SubnetView>>> + Send;
+    /// Image of the self-managed controller of the cluster with this id, if there is one.
+    fn controller_image(
+        &self,
+        id: &str,
+    ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// The image that a public parameter of Systems Manager names now.
+    fn newest_image(
+        &self,
+        parameter: &str,
+    ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    fn terminate_machine(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Unused disks that Kubernetes made for claims of a cluster of this name, and the disk with etcd of the
+    /// self-managed cluster with this id, in use or not.
+    fn volumes(
+        &self,
+        cluster: &str,
+        id: &str,
+    ) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
+    fn delete_volume(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Load balancers in a VPC: ARNs, and names of classic ones.
+    fn load_balancers(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
+    fn delete_load_balancer(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
 
-    /// Security groups that Kubernetes made and left; the cluster itself must be gone.
-    fn leftover_groups(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_group(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
+    /// Security groups in a VPC.
+    fn groups(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
+    fn delete_group(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
 
-    /// Ids of the file systems that carry the cluster's tag.
-    fn file_systems(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_file_system(&self, id: &str) -> impl Future<Output = Answer<()>> + Send;
+    /// Every file system of the region that is not on its way out.
+    fn file_systems(&self) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
+    fn delete_file_system(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// How many mount targets a file system has.
-    fn mount_targets(&self, file_system: &str) -> impl Future<Output = Answer<usize>> + Send;
+    fn mount_targets(&self, file_system: &str) -> impl Future<Output = CloudResult<usize>> + Send;
 
-    /// Kubernetes versions that EKS offers, with their support status.
-    fn eks_versions(&self) -> impl Future<Output = Answer<Vec<(String, String)>>> + Send;
-    fn eks_cluster_exists(&self, name: &str) -> impl Future<Output = Answer<bool>> + Send;
-    fn role_exists(&self, name: &str) -> impl Future<Output = Answer<bool>> + Send;
+    /// Kubernetes versions that EKS offers.
+    fn eks_versions(&self) -> impl Future<Output = CloudResult<Vec<Offer>>> + Send;
+    /// Version of the EKS cluster of this name, if there is one.
+    fn eks_cluster(&self, name: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// Version of an add-on that EKS installs by default on this Kubernetes version.
+    fn addon_version(
+        &self,
+        addon: &str,
+        kubernetes: &str,
+    ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// ARN of a role, with its path.
+    fn role_arn(&self, name: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// Tags of a managed policy; `None` when there is no such policy.
+    fn policy_tags(&self, arn: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
+    /// Tags of an image repository; `None` when there is none of this name.
+    fn repository_tags(&self, name: &str)
+    -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
+    /// Makes a managed policy, which only an administrator may.
+    fn create_policy(
+        &self,
+        name: &str,
+        document: &str,
+        tags: &Tags,
+    ) -> impl Future<Output = CloudResult<()>> + Send;
+    fn delete_policy(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Name of a Route 53 zone, without the dot at its end.
-    fn hosted_zone(&self, id: &str) -> impl Future<Output = Answer<Option<String>>> + Send;
+    fn hosted_zone(&self, id: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
     /// How many VPCs and elastic addresses the region has.
-    fn network_use(&self) -> impl Future<Output = Answer<(usize, usize)>> + Send;
+    fn network_use(&self) -> impl Future<Output = CloudResult<(usize, usize)>> + Send;
 
-    fn log_groups(&self, prefix: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_log_group(&self, name: &str) -> impl Future<Output = Answer<()>> + Send;
+    fn log_groups(&self, prefix: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
+    fn delete_log_group(&self, name: &str) -> impl Future<Output = CloudResult<()>> + Send;
 
-    fn bucket_exists(&self, bucket: &str) -> impl Future<Output = Answer<bool>> + Send;
+    /// Tags of a bucket; `None` when there is no such bucket.
+    fn bucket_tags(&self, bucket: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     /// Makes a bucket that is closed to the public.
-    fn create_bucket(&self, bucket: &str) -> impl Future<Output = Answer<()>> + Send;
+    fn create_bucket(&self, bucket: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    fn tag_bucket(&self, bucket: &str, tags: &Tags)
+    -> impl Future<Output = CloudResult<()>> + Send;
     /// The URL under which CloudFormation finds the object.
     fn put_object(
         &self,
         bucket: &str,
         key: &str,
         body: &str,
-    ) -> impl Future<Output = Answer<String>> + Send;
-    fn objects(&self, bucket: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
-    fn delete_object(&self, bucket: &str, key: &str) -> impl Future<Output = Answer<()>> + Send;
-    fn delete_bucket(&self, bucket: &str) -> impl Future<Output = Answer<()>> + Send;
+    ) -> impl Future<Output = CloudResult<String>> + Send;
+    fn objects(&self, bucket: &str) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
+    fn delete_object(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> impl Future<Output = CloudResult<()>> + Send;
+    fn delete_bucket(&self, bucket: &str) -> impl Future<Output = CloudResult<()>> + Send;
 
     fn encrypt(
         &self,
         key: &str,
         context: &str,
         plain: &[u8],
-    ) -> impl Future<Output = Answer<Vec<u8>>> + Send;
-    /// State of a key, such as `PendingDeletion`.
-    fn key_state(&self, arn: &str) -> impl Future<Output = Answer<String>> + Send;
+    ) -> impl Future<Output = CloudResult<Vec<u8>>> + Send;
+    fn key_state(&self, arn: &str) -> impl Future<Output = CloudResult<KeyState>> + Send;
     /// Lets the key go in seven days.
-    fn schedule_key_deletion(&self, arn: &str) -> impl Future<Output = Answer<()>> + Send;
+    fn schedule_key_deletion(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Actions that the caller may not do, of those asked for; `context` holds for every request.
     fn denied_actions(
         &self,
         arn: &str,
         simulations: &[Simulation],
         context: &[(String, String)],
-    ) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    ) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
     /// A quota's value, if the account has it.
-    fn quota(&self, service: &str, code: &str) -> impl Future<Output = Answer<Option<f64>>> + Send;
-    /// ARNs of everything that carries the cluster's tag.
-    fn tagged(&self, cluster: &str) -> impl Future<Output = Answer<Vec<String>>> + Send;
+    fn quota(
+        &self,
+        service: &str,
+        code: &str,
+    ) -> impl Future<Output = CloudResult<Option<f64>>> + Send;
+    /// ARNs of everything that carries this cluster id.
+    fn tagged(&self, id: &str) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
 }

@@ -1,33 +1,26 @@
-//! What a cluster costs an hour, part by part.
+//! What a cluster costs per hour, part by part.
 //!
-//! List prices of a dated table ([`catalog::PRICES_AS_OF`]) times a factor for the region. An
+//! List prices of one dated table ([`crate::prices`]) times a factor for the region. An
 //! estimate, good for choosing and for a warning; what is used (storage, traffic) is named with its
-//! unit price, because nobody can know the amount beforehand.
+//! unit price, because nobody can know the amount beforehand. A test holds every resource type of the
+//! templates against [`billed`], so nothing that AWS bills is left out.
 
 use serde::Serialize;
 
 use crate::catalog;
-use crate::spec::{Capacity, ClusterSpec, Egress, Mode, Throughput};
-
-const HOURS_PER_MONTH: f64 = 730.0;
-/// EKS control plane, USD an hour; versions past standard support cost six times as much.
-const EKS: f64 = 0.10;
-const NAT_GATEWAY: f64 = 0.045;
-const PUBLIC_ADDRESS: f64 = 0.005;
-const LOAD_BALANCER: f64 = 0.0225;
-const DISK_GIB_MONTH: f64 = 0.08;
-const KEY_MONTH: f64 = 1.0;
-/// Share of the on-demand price that spot capacity is taken to cost.
-const SPOT_SHARE: f64 = 0.35;
+use crate::prices as price;
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
+use crate::template::groups::{self, MachineGroup};
+use crate::template::network;
 
 /// One line of the estimate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub struct CostItem {
     /// What is paid for.
     pub what: String,
     /// How many of it.
     pub count: u32,
-    /// USD an hour for all of them; `None` when the price is not known.
+    /// USD per hour for all of them; `None` when the price is not known.
     pub hourly: Option<f64>,
 }
 
@@ -35,7 +28,7 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// What is paid by the hour.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CostItem>,
     /// What is paid by use, in words.
     pub by_use: Vec<String>,
     /// Where the numbers are from, and what they leave out.
@@ -43,14 +36,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Sum of the known prices, USD an hour.
+    /// Sum of the known prices, USD per hour.
     pub fn hourly(&self) -> f64 {
         self.parts.iter().filter_map(|part| part.hourly).sum()
     }
 
     /// The same for a month of 730 hours.
     pub fn monthly(&self) -> f64 {
-        self.hourly() * HOURS_PER_MONTH
+        self.hourly() * price::HOURS_PER_MONTH
     }
 
     /// Whether a price is missing, so that the sum is too low.
@@ -72,7 +65,7 @@ impl Estimate {
             .collect();
         let least = if self.is_partial() { "at least " } else { "" };
         let total = format!(
-            "{least}{:.4} USD an hour, {:.0} USD a month",
+            "{least}{:.4} USD per hour, {:.0} USD per month",
             self.hourly(),
             self.monthly()
         );
@@ -83,13 +76,61 @@ impl Estimate {
     }
 }
 
+/// How AWS bills a resource type of our templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Billing {
+    /// It costs nothing by itself.
+    Free,
+    /// It has a line of [`Estimate::parts`] that contains this word.
+    Hourly(&'static str),
+    /// It has a line of [`Estimate::by_use`] that contains this word.
+    ByUse(&'static str),
+}
+
+/// How a resource type is billed; `None` for one that nobody has thought about.
+pub fn billed(kind: &str) -> Option<Billing> {
+    Some(match kind {
+        "AWS::EKS::Cluster" => Billing::Hourly("EKS control plane"),
+        "AWS::EKS::Nodegroup" | "AWS::AutoScaling::AutoScalingGroup" => Billing::Hourly("worker"),
+        "AWS::EC2::LaunchTemplate" => Billing::Hourly("worker disk"),
+        "AWS::EC2::Instance" => Billing::Hourly("controller"),
+        "AWS::EC2::Volume" => Billing::Hourly("etcd disk"),
+        "AWS::EC2::NatGateway" | "AWS::EC2::EIP" => Billing::Hourly("NAT gateway"),
+        "AWS::EC2::VPCEndpoint" => Billing::Hourly("VPC endpoint"),
+        "AWS::ElasticLoadBalancingV2::LoadBalancer" => Billing::Hourly("load balancer"),
+        "AWS::KMS::Key" => Billing::Hourly("KMS key"),
+        "AWS::EFS::FileSystem" => Billing::ByUse("EFS storage"),
+        "AWS::EFS::AccessPoint" | "AWS::EFS::MountTarget" => Billing::ByUse("EFS storage"),
+        "AWS::Logs::LogGroup" => Billing::ByUse("control-plane logs"),
+        "AWS::ECR::Repository" => Billing::ByUse("images"),
+        "AWS::EC2::VPC"
+        | "AWS::EC2::InternetGateway"
+        | "AWS::EC2::VPCGatewayAttachment"
+        | "AWS::EC2::Subnet"
+        | "AWS::EC2::Route"
+        | "AWS::EC2::RouteTable"
+        | "AWS::EC2::SubnetRouteTableAssociation"
+        | "AWS::EC2::SecurityGroup"
+        | "AWS::EKS::AccessEntry"
+        | "AWS::EKS::Addon"
+        | "AWS::EKS::PodIdentityAssociation"
+        | "AWS::ElasticLoadBalancingV2::Listener"
+        | "AWS::ElasticLoadBalancingV2::TargetGroup"
+        | "AWS::IAM::InstanceProfile"
+        | "AWS::IAM::Role"
+        | "AWS::KMS::Alias"
+        | "AWS::Route53::RecordSet" => Billing::Free,
+        _ => return None,
+    })
+}
+
 /// Estimates a cluster.
 pub fn estimate(spec: &ClusterSpec) -> Estimate {
     let factor = catalog::region_factor(&spec.region);
     let mut parts = Vec::new();
     let mut notes = vec![format!(
         "an estimate: list prices of us-east-1 as of {}, before tax and discounts",
-        catalog::PRICES_AS_OF
+        price::AS_OF
     )];
     if factor.is_none() {
         notes.push(format!(
@@ -105,14 +146,16 @@ pub fn estimate(spec: &ClusterSpec) -> Estimate {
         ));
     }
     control_plane(spec, factor, &mut parts, &mut notes);
-    workers(spec, factor, &mut parts, &mut notes);
-    network(spec, factor, &mut parts);
+    for group in groups::all(spec) {
+        workers(&group, factor, &mut parts, &mut notes);
+    }
+    network_parts(spec, factor, &mut parts);
     if spec.kms_key_arn.is_none() {
-        parts.push(Part {
-            what: "KMS key".to_owned(),
-            count: 1,
-            hourly: Some(KEY_MONTH / HOURS_PER_MONTH),
-        });
+        parts.push(part(
+            "KMS key",
+            1,
+            price::KEY_MONTH / price::HOURS_PER_MONTH,
+        ));
     }
     Estimate {
         parts,
@@ -126,125 +169,190 @@ pub fn so_far(estimate: &Estimate, hours: f64) -> f64 {
     estimate.hourly() * hours.max(0.0)
 }
 
-fn control_plane(spec: &ClusterSpec, factor: f64, parts: &mut Vec<Part>, notes: &mut Vec<String>) {
+fn part(what: &str, count: u32, each: f64) -> CostItem {
+    CostItem {
+        what: what.to_owned(),
+        count,
+        hourly: Some(each * f64::from(count)),
+    }
+}
+
+fn control_plane(
+    spec: &ClusterSpec,
+    factor: f64,
+    parts: &mut Vec<CostItem>,
+    notes: &mut Vec<String>,
+) {
     match spec.control_plane.mode {
-        Mode::Eks => {
-            parts.push(Part {
-                what: "EKS control plane".to_owned(),
-                count: 1,
-                hourly: Some(EKS),
-            });
-            notes.push(
-                "a version past its standard support makes EKS cost 0.60 USD an hour".to_owned(),
-            );
-        }
-        Mode::SelfManaged => {
-            parts.push(machines(
-                "controller",
-                &spec.control_plane.instance_type,
-                1,
-                factor,
-                notes,
+        ControlPlaneMode::Eks => {
+            parts.push(part("EKS control plane", 1, price::EKS));
+            notes.push(format!(
+                "a version past its standard support makes EKS cost {:.2} USD per hour",
+                price::EKS_EXTENDED
             ));
+        }
+        ControlPlaneMode::SelfManaged => {
+            let name = &spec.control_plane.instance_type;
+            parts.push(machines("controller", name, 1, factor, notes));
             parts.push(disks("controller disk", 1, 30, factor));
-            parts.push(Part {
-                what: "load balancer".to_owned(),
-                count: 1,
-                hourly: Some(LOAD_BALANCER * factor),
-            });
+            let etcd = crate::template::storage::ETCD_GIB;
+            parts.push(disks("etcd disk", 1, etcd, factor));
+            parts.push(part("load balancer", 1, price::LOAD_BALANCER * factor));
         }
     }
 }
 
-fn workers(spec: &ClusterSpec, factor: f64, parts: &mut Vec<Part>, notes: &mut Vec<String>) {
-    let workers = &spec.workers;
-    let Some(first) = workers.instance_types.first() else {
+fn workers(group: &MachineGroup, factor: f64, parts: &mut Vec<CostItem>, notes: &mut Vec<String>) {
+    let Some(first) = group.instance_types.first().filter(|_| group.count > 0) else {
         return;
     };
-    let mut part = machines("worker", first, workers.count, factor, notes);
-    if workers.capacity == Capacity::Spot {
-        part.what.push_str(", spot");
-        part.hourly = part.hourly.map(|usd| usd * SPOT_SHARE);
-        notes.push(format!(
+    let role = match &group.name {
+        Some(name) => format!("worker of group {name}:"),
+        None => "worker".to_owned(),
+    };
+    let mut machines = machines(&role, first, group.count, factor, notes);
+    if group.capacity == Capacity::Spot {
+        machines.what.push_str(", spot");
+        machines.hourly = machines.hourly.map(|usd| usd * price::SPOT_SHARE);
+        let note = format!(
             "spot prices move; {:.0} % of on demand is taken",
-            SPOT_SHARE * 100.0
-        ));
+            price::SPOT_SHARE * 100.0
+        );
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
-    parts.push(part);
-    parts.push(disks(
-        "worker disk",
-        workers.count,
-        workers.disk_gib,
-        factor,
-    ));
+    parts.push(machines);
+    parts.push(disks("worker disk", group.count, group.disk_gib, factor));
 }
 
-fn machines(role: &str, name: &str, count: u32, factor: f64, notes: &mut Vec<String>) -> Part {
+fn machines(role: &str, name: &str, count: u32, factor: f64, notes: &mut Vec<String>) -> CostItem {
     let known = catalog::instance_type(name);
     if known.is_none() {
         notes.push(format!(
             "the price of {name} is not in the list; the total leaves it out"
         ));
     }
-    Part {
+    CostItem {
         what: format!("{role} {name}"),
         count,
         hourly: known.map(|kind| kind.price * factor * f64::from(count)),
     }
 }
 
-fn disks(what: &str, count: u32, gib: u32, factor: f64) -> Part {
-    let hourly = f64::from(count) * f64::from(gib) * DISK_GIB_MONTH * factor / HOURS_PER_MONTH;
-    Part {
-        what: format!("{what} {gib} GiB"),
-        count,
-        hourly: Some(hourly),
-    }
+fn disks(what: &str, count: u32, gib: u32, factor: f64) -> CostItem {
+    let each = f64::from(gib) * price::DISK_GIB_MONTH * factor / price::HOURS_PER_MONTH;
+    part(&format!("{what} {gib} GiB"), count, each)
 }
 
-fn network(spec: &ClusterSpec, factor: f64, parts: &mut Vec<Part>) {
+fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
+    if spec.has_given_vpc() {
+        return; // it is there and paid for already
+    }
     let zones = u32::try_from(spec.zones.len()).expect("there are at most three zones");
     let gateways = match spec.network.egress {
         Egress::Nat => 1,
         Egress::NatPerZone => zones,
-        Egress::Public => 0,
+        Egress::Public | Egress::Endpoints => 0,
     };
     if gateways > 0 {
-        let hourly = f64::from(gateways) * (NAT_GATEWAY * factor + PUBLIC_ADDRESS);
-        parts.push(Part {
-            what: "NAT gateway with address".to_owned(),
-            count: gateways,
-            hourly: Some(hourly),
-        });
-        return;
+        let each = price::NAT_GATEWAY * factor + price::PUBLIC_ADDRESS;
+        parts.push(part("NAT gateway with address", gateways, each));
     }
-    let controllers = u32::from(spec.control_plane.mode == Mode::SelfManaged);
-    let count = spec.workers.count + controllers;
-    let hourly = f64::from(count) * PUBLIC_ADDRESS;
-    parts.push(Part {
-        what: "public IPv4 address".to_owned(),
-        count,
-        hourly: Some(hourly),
-    });
+    if spec.network.egress == Egress::Endpoints {
+        let services = u32::try_from(network::ENDPOINT_SERVICES.len()).expect("a short list");
+        parts.push(part(
+            "VPC endpoint in a zone",
+            services * zones,
+            price::ENDPOINT * factor,
+        ));
+    }
+    if spec.network.egress == Egress::Public {
+        let controllers = u32::from(spec.control_plane.mode == ControlPlaneMode::SelfManaged);
+        let count = spec.all_workers() + controllers;
+        parts.push(part("public IPv4 address", count, price::PUBLIC_ADDRESS));
+    }
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged
+        && !spec.control_plane.allowed_cidrs.is_empty()
+    {
+        parts.push(part(
+            "address of the load balancer",
+            zones,
+            price::PUBLIC_ADDRESS,
+        ));
+    }
 }
 
 fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
+    let usd = |each: f64| each * factor;
     let mut lines = vec![format!(
-        "EFS storage {:.2} USD per GiB and month",
-        0.30 * factor
+        "EFS storage {:.2} USD per GiB and month, {:.3} after 30 days without use",
+        usd(price::FILES_GIB_MONTH),
+        usd(price::FILES_COLD_GIB_MONTH)
     )];
-    if spec.storage.throughput == Throughput::Elastic {
-        lines.push(format!(
+    match spec.storage.throughput {
+        Throughput::Elastic => lines.push(format!(
             "EFS reads {:.3}, writes {:.3} USD per GiB",
-            0.03 * factor,
-            0.06 * factor
+            usd(price::FILES_READ_GIB),
+            usd(price::FILES_WRITE_GIB)
+        )),
+        Throughput::Bursting => {
+            lines.push("EFS throughput is included: 50 KiB/s per GiB stored".to_owned());
+        }
+    }
+    if spec.storage.backup {
+        lines.push(format!(
+            "EFS backups {:.3} USD per GiB and month",
+            usd(price::BACKUP_GIB_MONTH)
         ));
     }
-    if spec.network.egress != Egress::Public {
-        lines.push(format!("NAT gateway {:.3} USD per GiB", 0.045 * factor));
+    if spec.image_repository {
+        lines.push(format!(
+            "images {:.2} USD per GiB and month",
+            usd(price::IMAGES_GIB_MONTH)
+        ));
+    }
+    match spec.network.egress {
+        Egress::Nat | Egress::NatPerZone if !spec.has_given_vpc() => {
+            lines.push(format!(
+                "NAT gateway {:.3} USD per GiB",
+                usd(price::NAT_GIB)
+            ));
+        }
+        Egress::Endpoints => {
+            lines.push(format!(
+                "VPC endpoints {:.3} USD per GiB",
+                usd(price::ENDPOINT_GIB)
+            ));
+        }
+        _ => {}
     }
     if spec.zones.len() > 1 {
-        lines.push("traffic between zones 0.01 USD per GiB in each direction".to_owned());
+        lines.push(format!(
+            "traffic between zones {:.2} USD per GiB in each direction",
+            price::CROSS_ZONE_GIB
+        ));
+    }
+    lines.push(format!(
+        "traffic to the Internet {:.2} USD per GiB, after 100 GiB per month",
+        usd(price::INTERNET_GIB)
+    ));
+    match spec.control_plane.mode {
+        ControlPlaneMode::Eks => lines.push(format!(
+            "control-plane logs {:.2} USD per GiB written, {:.3} per GiB and month kept",
+            usd(price::LOGS_GIB),
+            usd(price::LOGS_GIB_MONTH)
+        )),
+        ControlPlaneMode::SelfManaged => {
+            lines.push(format!(
+                "load balancer {:.4} USD per capacity unit and hour",
+                usd(price::LOAD_BALANCER_UNIT)
+            ));
+            lines.push(format!(
+                "etcd backups in S3 {:.3} USD per GiB and month",
+                usd(price::OBJECTS_GIB_MONTH)
+            ));
+        }
     }
     lines
 }
@@ -287,7 +395,7 @@ mod tests {
     fn region_spot_and_mode_count() {
         let mut spec = ClusterSpec::new("demo", "us-west-1");
         spec.workers.capacity = Capacity::Spot;
-        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.mode = ControlPlaneMode::SelfManaged;
         spec.network.egress = Egress::Public;
         let estimate = estimate(&spec);
         let workers = estimate
@@ -303,6 +411,46 @@ mod tests {
             .unwrap();
         assert_eq!(addresses.count, 4);
         assert!(!estimate.parts.iter().any(|part| part.what.contains("EKS")));
+    }
+
+    /// Control-plane logs, load-balancer units and endpoints were missing once.
+    #[test]
+    fn nothing_that_aws_bills_is_left_out() {
+        for (name, spec) in crate::matrix::cases() {
+            let estimate = estimate(&spec);
+            let parts: Vec<&str> = estimate.parts.iter().map(|p| p.what.as_str()).collect();
+            for stack in crate::template::render(&spec, &crate::template::Render::default()) {
+                for resource in stack.body["Resources"].as_object().unwrap().values() {
+                    let kind = resource["Type"].as_str().unwrap();
+                    let found = match billed(kind) {
+                        None => panic!("{name}: nobody has thought about the price of {kind}"),
+                        Some(Billing::Free) => true,
+                        Some(Billing::Hourly("worker" | "worker disk")) => {
+                            spec.all_workers() == 0 || parts.iter().any(|p| p.contains("worker"))
+                        }
+                        Some(Billing::Hourly(word)) => parts.iter().any(|p| p.contains(word)),
+                        Some(Billing::ByUse(word)) => {
+                            estimate.by_use.iter().any(|line| line.contains(word))
+                        }
+                    };
+                    assert!(found, "{name}: {kind} has no price in {parts:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_fallback_and_no_workers_are_priced() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        spec.workers.capacity = Capacity::Spot;
+        spec.workers.on_demand = 1;
+        let lines = estimate(&spec).lines().join("\n");
+        assert!(lines.contains("2 × worker m5.large, spot"), "{lines}");
+        assert!(lines.contains("1 × worker m5.large "), "{lines}");
+        spec.workers.count = 0;
+        spec.workers.on_demand = 0;
+        let lines = estimate(&spec).lines().join("\n");
+        assert!(!lines.contains("worker"), "{lines}");
     }
 
     #[test]

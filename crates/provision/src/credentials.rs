@@ -21,8 +21,8 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
+use crate::node::controller_node;
 use crate::spec::ClusterSpec;
-use crate::user_data::controller_node;
 
 /// Days that the authority is valid.
 pub const CA_DAYS: i64 = 3650;
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Pair {
 
 /// Why the assets could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum CredentialsError {
+pub enum TlsPairError {
     /// A key or certificate could not be made.
     #[error("make the TLS pair {name}")]
     Make {
@@ -77,13 +77,13 @@ pub fn days_left(certificate: &str, now: OffsetDateTime) -> Option<i64> {
     Some((end - now).whole_days() - i64::from(end < now))
 }
 
-fn making(name: &str) -> impl FnOnce(rcgen::Error) -> CredentialsError {
+fn making(name: &str) -> impl FnOnce(rcgen::Error) -> TlsPairError {
     let name = name.to_owned();
-    move |source| CredentialsError::Make { name, source }
+    move |source| TlsPairError::Make { name, source }
 }
 
 /// Makes a new authority, valid from `now`.
-pub fn authority(spec: &ClusterSpec, now: OffsetDateTime) -> Result<Pair, CredentialsError> {
+pub fn authority(spec: &ClusterSpec, now: OffsetDateTime) -> Result<Pair, TlsPairError> {
     let mut params = subject("kube-ca", Some(&spec.name));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![
@@ -106,10 +106,10 @@ pub fn pairs(
     spec: &ClusterSpec,
     authority: &Pair,
     now: OffsetDateTime,
-) -> Result<Vec<Pair>, CredentialsError> {
-    let key = KeyPair::from_pem(&authority.key).map_err(CredentialsError::Authority)?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, key)
-        .map_err(CredentialsError::Authority)?;
+) -> Result<Vec<Pair>, TlsPairError> {
+    let key = KeyPair::from_pem(&authority.key).map_err(TlsPairError::Authority)?;
+    let issuer =
+        Issuer::from_ca_cert_pem(&authority.certificate, key).map_err(TlsPairError::Authority)?;
     PAIRS
         .iter()
         .map(|name| {
@@ -127,7 +127,7 @@ pub fn pairs(
         .collect()
 }
 
-fn request(spec: &ClusterSpec, name: &str) -> Result<CertificateParams, CredentialsError> {
+fn request(spec: &ClusterSpec, name: &str) -> Result<CertificateParams, TlsPairError> {
     let mut params = match name {
         "apiserver" => subject("kube-apiserver", None),
         "worker" => subject(
@@ -202,11 +202,11 @@ fn valid(params: &mut CertificateParams, now: OffsetDateTime, days: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Mode;
+    use crate::spec::ControlPlaneMode;
 
     fn spec() -> ClusterSpec {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
-        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.mode = ControlPlaneMode::SelfManaged;
         spec.dns.external_name = Some("paddle.example.com".to_owned());
         spec
     }
@@ -246,16 +246,16 @@ mod tests {
         ca.key = "nonsense".to_owned();
         assert!(matches!(
             pairs(&spec(), &ca, now),
-            Err(CredentialsError::Authority(_))
+            Err(TlsPairError::Authority(_))
         ));
     }
 
-    /// What KMS takes in one call, and what user data takes in all.
+    /// What KMS takes in one call.
     #[test]
     fn assets_fit_where_they_have_to_go() {
         let now = OffsetDateTime::now_utc();
         let ca = authority(&spec(), now).unwrap();
-        let mut assets = crate::user_data::Assets::default();
+        let mut assets = crate::node::Assets::default();
         for pair in pairs(&spec(), &ca, now).unwrap().iter().chain([&ca]) {
             for (name, text) in [
                 (format!("{}.pem", pair.name), &pair.certificate),
@@ -268,9 +268,5 @@ mod tests {
             }
         }
         assert!(assets.missing().is_empty());
-        assert_eq!(
-            crate::user_data::UserData::render(&spec(), &assets).oversize(),
-            None
-        );
     }
 }

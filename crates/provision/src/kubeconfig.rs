@@ -10,7 +10,7 @@ use crate::spec::ClusterSpec;
 
 /// Where and how the API server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct ApiEndpoint {
     /// Such as `https://ABC.eks.amazonaws.com`.
     pub server: String,
     /// Base64 of the CA's PEM.
@@ -18,7 +18,9 @@ pub struct Endpoint {
 }
 
 /// Kubeconfig for EKS.
-pub fn eks(spec: &ClusterSpec, endpoint: &Endpoint) -> Value {
+///
+/// `program` is this program: by its full path, since kubectl may have another search path than the shell.
+pub fn eks(spec: &ClusterSpec, endpoint: &ApiEndpoint, program: &str) -> Value {
     let cluster = json!({
         "server": endpoint.server,
         "certificate-authority-data": endpoint.certificate_authority,
@@ -26,14 +28,14 @@ pub fn eks(spec: &ClusterSpec, endpoint: &Endpoint) -> Value {
     let user = json!({
         "exec": {
             "apiVersion": "client.authentication.k8s.io/v1",
-            "command": "canoe",
+            "command": program,
             "args": ["cluster", "token", "--name", spec.name, "--region", spec.region],
             "interactiveMode": "Never",
             "provideClusterInfo": false,
-            "installHint": "canoe is not on the PATH; `aws eks get-token` does the same",
+            "installHint": "canoe has been moved; `canoe cluster kubeconfig` writes its new place, `aws eks get-token` does the same",
         },
     });
-    whole(&spec.name, cluster, user)
+    whole(spec, cluster, user)
 }
 
 /// Kubeconfig for a self-managed cluster; lies beside the `credentials` directory.
@@ -49,16 +51,26 @@ pub fn self_managed(spec: &ClusterSpec, server: &str) -> Value {
         "client-certificate": "credentials/admin.pem",
         "client-key": "credentials/admin-key.pem",
     });
-    whole(&spec.name, cluster, user)
+    whole(spec, cluster, user)
 }
 
-fn whole(name: &str, cluster: Value, user: Value) -> Value {
+/// Name of the extension in which every entry carries the cluster's id; kubectl keeps extensions.
+const EXTENSION: &str = "canoe.cluster";
+
+fn whole(spec: &ClusterSpec, mut cluster: Value, mut user: Value) -> Value {
+    let name = &spec.name;
+    let mut context = json!({"cluster": name, "user": name});
+    if let Some(id) = &spec.id {
+        for entry in [&mut cluster, &mut user, &mut context] {
+            entry["extensions"] = json!([{"name": EXTENSION, "extension": {"id": id}}]);
+        }
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "contexts": [{"name": name, "context": context}],
         "current-context": name,
     })
 }
@@ -73,51 +85,88 @@ pub(crate) fn worker(spec: &ClusterSpec) -> String {
         "client-certificate": "/etc/canoe/tls/worker.pem",
         "client-key": "/etc/canoe/tls/worker-key.pem",
     });
-    whole(&spec.name, cluster, user).to_string()
+    whole(spec, cluster, user).to_string()
 }
 
-/// Puts `ours` into `existing`: entries of the same name are replaced, everything else stays, and
-/// the current context becomes ours.
-pub fn merge(existing: Value, ours: &Value) -> Value {
+/// The lists of a kubeconfig, and the key that holds an entry's content.
+const LISTS: [(&str, &str); 3] = [
+    ("clusters", "cluster"),
+    ("users", "user"),
+    ("contexts", "context"),
+];
+
+/// Whether an entry carries this cluster id.
+fn carries(entry: &Value, key: &str, id: &str) -> bool {
+    let extensions = entry[key]["extensions"].as_array().into_iter().flatten();
+    let mut ours = extensions.filter(|extension| extension["name"] == EXTENSION);
+    ours.any(|extension| extension["extension"]["id"] == id)
+}
+
+/// Puts `ours`, whose entries carry `id`, into `existing`: entries of the same name and id are replaced,
+/// everything else stays, and the current context becomes ours.
+///
+/// `Err` names the entries of the same name that are not ours.
+pub fn merge(existing: Value, ours: &Value, id: &str) -> Result<Value, Vec<String>> {
     let mut merged = if existing.is_object() {
         existing
     } else {
         json!({"apiVersion": "v1", "kind": "Config"})
     };
-    for list in ["clusters", "users", "contexts"] {
+    let mut strangers = Vec::new();
+    for (list, key) in LISTS {
         let mut entries = merged[list].as_array().cloned().unwrap_or_default();
         for entry in ours[list].as_array().into_iter().flatten() {
             match entries.iter_mut().find(|old| old["name"] == entry["name"]) {
-                Some(old) => *old = entry.clone(),
+                Some(old) if carries(old, key, id) => *old = entry.clone(),
+                Some(old) => strangers.push(format!("{key} {}", old["name"])),
                 None => entries.push(entry.clone()),
             }
         }
         merged[list] = Value::Array(entries);
     }
+    if !strangers.is_empty() {
+        return Err(strangers);
+    }
     merged["current-context"] = ours["current-context"].clone();
-    merged
+    Ok(merged)
 }
 
-/// Takes the entries of `name` out again, for `down`.
-pub fn remove(existing: Value, name: &str) -> Value {
-    let mut left = existing;
-    for list in ["clusters", "users", "contexts"] {
-        if let Some(entries) = left[list].as_array_mut() {
-            entries.retain(|entry| entry["name"] != name);
+/// Takes the entries that carry `id` out again, for `down`. `None` when there are none.
+pub fn remove(existing: &Value, id: &str) -> Option<Value> {
+    let mut left = existing.clone();
+    let current = left["current-context"].clone();
+    let mut changed = false;
+    for (list, key) in LISTS {
+        let Some(entries) = left.get_mut(list).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        let was_current = |entry: &Value| list == "contexts" && entry["name"] == current;
+        let mut current_goes = false;
+        entries.retain(|entry| {
+            let ours = carries(entry, key, id);
+            changed |= ours;
+            current_goes |= ours && was_current(entry);
+            !ours
+        });
+        if current_goes {
+            left["current-context"] = json!("");
         }
     }
-    if left["current-context"] == name {
-        left["current-context"] = json!("");
-    }
-    left
+    changed.then_some(left)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn endpoint() -> Endpoint {
-        Endpoint {
+    fn owned(id: &str) -> ClusterSpec {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        spec.id = Some(id.to_owned());
+        spec
+    }
+
+    fn endpoint() -> ApiEndpoint {
+        ApiEndpoint {
             server: "https://x.eks.amazonaws.com".to_owned(),
             certificate_authority: "Q0E=".to_owned(),
         }
@@ -125,24 +174,61 @@ mod tests {
 
     #[test]
     fn merging_twice_is_merging_once_and_keeps_the_rest() {
-        let spec = ClusterSpec::new("demo", "us-west-2");
-        let ours = eks(&spec, &endpoint());
+        let spec = owned("a");
+        let ours = eks(&spec, &endpoint(), "/usr/bin/canoe");
         let theirs = self_managed(&ClusterSpec::new("other", "us-west-2"), "https://other");
-        let once = merge(theirs.clone(), &ours);
-        assert_eq!(merge(once.clone(), &ours), once);
+        let once = merge(theirs.clone(), &ours, "a").unwrap();
+        assert_eq!(merge(once.clone(), &ours, "a").unwrap(), once);
         assert_eq!(once["clusters"].as_array().unwrap().len(), 2);
         assert_eq!(once["current-context"], "demo");
-        let back = remove(once, "demo");
+        let back = remove(&once, "a").unwrap();
         assert_eq!(back["clusters"], theirs["clusters"]);
         assert_eq!(back["current-context"], "");
-        assert_eq!(merge(Value::Null, &ours)["users"], ours["users"]);
+        let alone = merge(Value::Null, &ours, "a").unwrap();
+        assert_eq!(alone["users"], ours["users"]);
+    }
+
+    /// `down` used to take a context with a token out of the user's file because it was called `demo`.
+    #[test]
+    fn an_entry_of_the_same_name_that_is_not_ours_is_neither_replaced_nor_removed() {
+        let theirs = json!({
+            "clusters": [{"name": "demo", "cluster": {"server": "https://theirs"}}],
+            "users": [{"name": "demo", "user": {"token": "secret"}}],
+            "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "demo"}}],
+            "current-context": "demo",
+        });
+        assert_eq!(remove(&theirs, "a"), None);
+        let refused = merge(
+            theirs,
+            &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"),
+            "a",
+        )
+        .unwrap_err();
+        assert_eq!(refused.len(), 3, "{refused:?}");
+        let colleague = eks(&owned("b"), &endpoint(), "/usr/bin/canoe");
+        assert_eq!(remove(&colleague, "a"), None);
+        assert!(
+            merge(
+                colleague,
+                &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"),
+                "a"
+            )
+            .is_err()
+        );
+    }
+
+    /// It used to write a file of nulls where there was none.
+    #[test]
+    fn nothing_is_removed_from_a_file_that_is_not_there() {
+        assert_eq!(remove(&Value::Null, "a"), None);
+        assert_eq!(remove(&json!({"users": null}), "a"), None);
     }
 
     #[test]
     fn no_secret_is_written() {
         let spec = ClusterSpec::new("demo", "us-west-2");
-        let text =
-            eks(&spec, &endpoint()).to_string() + &self_managed(&spec, "https://a").to_string();
+        let text = eks(&spec, &endpoint(), "/usr/bin/canoe").to_string()
+            + &self_managed(&spec, "https://a").to_string();
         assert!(
             !text.contains("token\":") && !text.contains("-key-data") && !text.contains("password")
         );

@@ -7,18 +7,19 @@
 //! # Map, in reading order
 //!
 //! - [`spec`]: the cluster file; its keys, how it is read, checked and written.
-//! - [`template`], [`user_data`], [`kubeconfig`], [`manifests`]: what is rendered from it. Pure.
-//! - [`policy`], [`cost`], [`rules`]: what it needs, what it costs, what is wrong with it. Pure.
+//! - [`template`], [`user_data`], [`node`], [`kubeconfig`], [`manifests`]: what is rendered from it. Pure.
+//! - [`policy`], [`cost`] (from [`prices`]), [`rules`]: what it needs, what it costs, what is wrong with it. Pure.
 //! - [`credentials`], [`assets`]: TLS pairs of a self-managed cluster; the folder on disk.
 //! - [`lifecycle`]: every decision of `up`, `down`, `status`, `upgrade`. Pure.
 //! - [`cloud`]: the calls of AWS that are needed, as a trait; [`aws`]: the real ones; [`command`]: the commands over it.
-//! - [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
+//! - [`ownership`], [`partition`], [`statuses`], [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
 //!
 //! # Invariants
 //!
 //! 1. Two renders of one file are equal byte for byte.
 //! 2. Every command can be interrupted anywhere and run again.
-//! 3. No private key leaves the disk unencrypted, and none is ever printed.
+//! 3. Nothing is changed or deleted that does not carry the cluster's id ([`ownership`]).
+//! 4. No private key leaves the disk unencrypted, and none is ever printed.
 
 pub mod assets;
 pub mod aws;
@@ -35,9 +36,14 @@ pub mod lifecycle;
 pub mod manifests;
 pub mod matrix;
 pub mod names;
+pub mod node;
+pub mod ownership;
+pub mod partition;
 pub mod policy;
+pub mod prices;
 pub mod rules;
 pub mod spec;
+pub mod statuses;
 pub mod template;
 pub mod user_data;
 pub mod yaml;

@@ -5,10 +5,32 @@
 
 use serde_json::{Value, json};
 
-use crate::spec::{ClusterSpec, Mode};
+use crate::partition::Partition;
+use crate::spec::{ClusterSpec, ControlPlaneMode};
 
 /// Name of the claim that `canoe job submit` mounts.
 pub const CLAIM: &str = "canoe-files";
+
+/// Service account of pods that may use the buckets of the cluster file.
+pub const S3_ACCOUNT: &str = "canoe-s3";
+
+/// The service account itself, if there are buckets.
+pub fn bucket_account(spec: &ClusterSpec, namespace: &str) -> Option<Value> {
+    let labels = json!({"app.kubernetes.io/managed-by": "canoe", "canoe.cluster": spec.name});
+    let account = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": S3_ACCOUNT, "namespace": namespace, "labels": labels},
+        "automountServiceAccountToken": false,
+    });
+    (!spec.storage.buckets.is_empty()).then_some(account)
+}
+
+/// Name by which machines in the VPC reach a file system.
+pub(crate) fn files_host(spec: &ClusterSpec, file_system: &str) -> String {
+    let suffix = Partition::of(&spec.region).suffix;
+    format!("{file_system}.efs.{}.{suffix}", spec.region)
+}
 
 /// Volume and claim, for `kubectl apply -f`.
 pub fn volume(
@@ -33,10 +55,10 @@ pub fn volume(
         },
     });
     match spec.control_plane.mode {
-        Mode::Eks => {
+        ControlPlaneMode::Eks => {
             volume["spec"]["csi"] = json!({"driver": "efs.csi.aws.com", "volumeHandle": format!("{file_system}::{access_point}")});
         }
-        Mode::SelfManaged => {
+        ControlPlaneMode::SelfManaged => {
             volume["spec"]["mountOptions"] = json!([
                 "nfsvers=4.1",
                 "hard",
@@ -45,7 +67,7 @@ pub fn volume(
                 "noresvport"
             ]);
             volume["spec"]["nfs"] = json!({
-                "server": format!("{file_system}.efs.{}.amazonaws.com", spec.region),
+                "server": files_host(spec, file_system),
                 "path": spec.storage.directory,
             });
         }
@@ -75,7 +97,7 @@ mod tests {
 
     #[test]
     fn claim_and_volume_name_each_other() {
-        for mode in [Mode::Eks, Mode::SelfManaged] {
+        for mode in [ControlPlaneMode::Eks, ControlPlaneMode::SelfManaged] {
             let mut spec = ClusterSpec::new("Demo", "us-west-2");
             spec.control_plane.mode = mode;
             let objects = volume(&spec, "fs-1", "fsap-2", "default");
@@ -94,7 +116,7 @@ mod tests {
             assert_eq!(volume["spec"]["accessModes"], claim["spec"]["accessModes"]);
             assert_eq!(
                 volume["spec"]["csi"]["volumeHandle"].as_str(),
-                (mode == Mode::Eks).then_some("fs-1::fsap-2")
+                (mode == ControlPlaneMode::Eks).then_some("fs-1::fsap-2")
             );
             assert_eq!(
                 volume["metadata"]["name"], "canoe-demo-files",

@@ -1,12 +1,12 @@
 //! Every combination of the options that change a template, for tests and linters.
 
-use crate::spec::{Capacity, ClusterSpec, Egress, Mode};
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, Egress, WorkerGroup};
 
 /// Name and spec of each case: mode × capacity × key × name × zones (48 cases), and a few more that
-/// differ in the way out, the add-ons or the reach of the API.
+/// differ in the network, the groups of machines, the add-ons or who may use the cluster.
 pub fn cases() -> Vec<(String, ClusterSpec)> {
     let mut cases = Vec::new();
-    for mode in [Mode::Eks, Mode::SelfManaged] {
+    for mode in [ControlPlaneMode::Eks, ControlPlaneMode::SelfManaged] {
         for capacity in [Capacity::OnDemand, Capacity::Spot] {
             for own_key in [false, true] {
                 for named in [false, true] {
@@ -17,14 +17,14 @@ pub fn cases() -> Vec<(String, ClusterSpec)> {
             }
         }
     }
-    for mode in [Mode::Eks, Mode::SelfManaged] {
+    for mode in [ControlPlaneMode::Eks, ControlPlaneMode::SelfManaged] {
         cases.extend(variants(mode));
     }
     cases
 }
 
 fn case(
-    mode: Mode,
+    mode: ControlPlaneMode,
     capacity: Capacity,
     own_key: bool,
     named: bool,
@@ -64,21 +64,22 @@ fn case(
     (format!("{}-{zones}", words.join("-")), spec)
 }
 
-fn plain(mode: Mode) -> ClusterSpec {
+fn plain(mode: ControlPlaneMode) -> ClusterSpec {
     let mut spec = ClusterSpec::new("demo", "us-west-2");
+    spec.id = Some("6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11".to_owned());
     spec.control_plane.mode = mode;
     spec.control_plane.allowed_cidrs = vec!["203.0.113.7/32".to_owned()];
     spec
 }
 
-fn mode_name(mode: Mode) -> &'static str {
+fn mode_name(mode: ControlPlaneMode) -> &'static str {
     match mode {
-        Mode::Eks => "eks",
-        Mode::SelfManaged => "self-managed",
+        ControlPlaneMode::Eks => "eks",
+        ControlPlaneMode::SelfManaged => "self-managed",
     }
 }
 
-fn variants(mode: Mode) -> Vec<(String, ClusterSpec)> {
+fn variants(mode: ControlPlaneMode) -> Vec<(String, ClusterSpec)> {
     let name = |words: &str| format!("{}-{words}", mode_name(mode));
     let mut public = plain(mode);
     public.network.egress = Egress::Public;
@@ -90,17 +91,79 @@ fn variants(mode: Mode) -> Vec<(String, ClusterSpec)> {
     inside.control_plane.allowed_cidrs.clear();
     inside.ssh_key_name = Some("my-key".to_owned());
     inside.tags.insert("team".to_owned(), "ads".to_owned());
+    if mode == ControlPlaneMode::Eks {
+        inside.addons.push("aws-ebs-csi-driver".to_owned());
+    }
     let (_, mut kept) = case(mode, Capacity::OnDemand, true, false, 2);
     kept.storage.file_system_id = Some("fs-0123456789abcdef0".to_owned());
     let mut arm = plain(mode);
     arm.workers.instance_types = vec!["m7g.large".to_owned()];
     arm.control_plane.instance_type = "t4g.medium".to_owned();
-    vec![
+    let (_, mut groups) = case(mode, Capacity::Spot, false, false, 2);
+    groups.workers.on_demand = 1;
+    groups.workers.groups = vec![WorkerGroup {
+        name: "very-large".to_owned(),
+        count: 1,
+        max: Some(4),
+        instance_types: vec!["m5.4xlarge".to_owned()],
+        capacity: Capacity::OnDemand,
+        disk_gib: 100,
+    }];
+    let mut empty = plain(mode);
+    empty.workers.count = 0;
+    let mut all = match mode {
+        ControlPlaneMode::Eks => eks_variants(),
+        ControlPlaneMode::SelfManaged => Vec::new(),
+    };
+    all.extend([
         (name("public"), public),
         (name("nat-per-zone"), per_zone),
         (name("inside-only"), inside),
         (name("own-key-kept-files"), kept),
         (name("arm"), arm),
+        (name("groups"), groups),
+        (name("no-workers"), empty),
+    ]);
+    all
+}
+
+/// Options that only EKS has.
+fn eks_variants() -> Vec<(String, ClusterSpec)> {
+    let name = |words: &str| format!("eks-{words}");
+    let mut private = plain(ControlPlaneMode::Eks);
+    private.network.egress = Egress::Endpoints;
+    private.control_plane.allowed_cidrs.clear();
+    private.image_repository = true;
+    let mut images = plain(ControlPlaneMode::Eks);
+    images.image_repository = true;
+    images.kms_key_arn = Some(
+        "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab".to_owned(),
+    );
+    let mut given = plain(ControlPlaneMode::Eks);
+    given.network.vpc_id = Some("vpc-0123456789abcdef0".to_owned());
+    given.network.private_subnet_ids = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+        .map(str::to_owned)
+        .to_vec();
+    given.network.public_subnet_ids = ["subnet-0123456789abcdef2", "subnet-0123456789abcdef3"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut shared = plain(ControlPlaneMode::Eks);
+    let colleagues = [
+        ("role/team", "edit"),
+        ("user/boss", "view"),
+        ("role/ops", "admin"),
+    ];
+    shared.control_plane.access = colleagues
+        .map(|(who, level)| (format!("arn:aws:iam::123456789012:{who}"), level.to_owned()))
+        .into();
+    shared.service_role = true;
+    shared.storage.buckets = vec!["my-data".to_owned(), "my-models".to_owned()];
+    shared.addon_versions = [("vpc-cni".to_owned(), "v1.20.4-eksbuild.2".to_owned())].into();
+    vec![
+        (name("endpoints"), private),
+        (name("images-own-key"), images),
+        (name("given-vpc"), given),
+        (name("shared"), shared),
     ]
 }
 
@@ -129,6 +192,6 @@ mod tests {
         }
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 58);
+        assert_eq!(names.len(), 66);
     }
 }

@@ -1,5 +1,7 @@
 //! Names as AWS will judge them, so that a bad one is found before anything is made.
 
+use crate::partition::Partition;
+
 /// A rule that a name must meet.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRule {
@@ -63,6 +65,33 @@ pub const BUCKET: NameRule = NameRule {
     },
 };
 
+/// Groups of workers.
+pub const GROUP: NameRule = NameRule {
+    what: "group name",
+    length: (1, 20),
+    form: "a lower-case letter, then lower-case letters, digits and hyphens",
+    accepts: |name| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && !name.ends_with('-')
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    },
+};
+
+/// Whether a text is an id of EC2 of this kind: `vpc-` and eight or seventeen hexadecimal digits.
+pub fn is_ec2_id(kind: &str, text: &str) -> bool {
+    let digits = text
+        .strip_prefix(kind)
+        .and_then(|rest| rest.strip_prefix('-'));
+    digits.is_some_and(|digits| {
+        [8, 17].contains(&digits.len())
+            && digits
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    })
+}
+
 /// DNS names of at least two labels.
 pub const DNS: NameRule = NameRule {
     what: "DNS name",
@@ -81,6 +110,19 @@ pub const HOSTED_ZONE: NameRule = NameRule {
             && name
                 .bytes()
                 .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+    },
+};
+
+/// Ids of clusters.
+pub const CLUSTER_ID: NameRule = NameRule {
+    what: "cluster id",
+    length: (36, 36),
+    form: "a UUID in small letters, as `canoe cluster init` writes it",
+    accepts: |id| {
+        id.bytes().enumerate().all(|(place, byte)| match place {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+        })
     },
 };
 
@@ -159,7 +201,7 @@ pub fn kms_key_region(arn: &str) -> Option<&str> {
     };
     let id = resource.strip_prefix("key/")?;
     let good = start == "arn"
-        && ["aws", "aws-cn", "aws-us-gov"].contains(&partition)
+        && Partition::of(region).name == partition
         && service == "kms"
         && !region.is_empty()
         && account.len() == 12
@@ -314,6 +356,7 @@ mod tests {
             "arn:aws:kms:us-west-1:12:key/1",
             "arn:aws:kms:us-west-1:123456789012:alias/x",
             "1234-abcd",
+            "arn:aws:kms:cn-north-1:123456789012:key/1234-abcd",
         ] {
             assert_eq!(kms_key_region(bad), None, "{bad}");
         }

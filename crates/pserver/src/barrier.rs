@@ -1,12 +1,13 @@
-//! Decides when gradients may be applied and when a step or a pass is over, for one service.
+//! Decides when gradients may be applied and when a step or a pass is complete, for one service.
 //!
-//! The barrier is a value, not a task: it is told what arrived and answers what to do. Sockets, timeouts and locks
+//! The barrier is a value, not a task: it is told what arrived and returns what to do. Sockets, timeouts and locks
 //! belong to the caller, so every order of arrival can be tested and simulated.
 //!
 //! Synchronous: a table is applied when every trainer has pushed it, has finished its batch without it, or has no
-//! more data in this pass; a step is over when all tables are applied and every trainer has finished. The sum is
-//! taken in trainer order by the caller. Asynchronous: a push is applied at once, and a trainer that is more than
-//! the allowed number of batches ahead of the slowest one waits.
+//! more data in this pass; a step is complete when all tables are applied and every trainer has finished. The caller
+//! sums in the order of trainer ids. A pass is over when no trainer has more data, and ends when trainer 0, which tests
+//! and saves in between, says so; until then a recovery returns to it. Asynchronous: a push is applied immediately, and
+//! a trainer that is more than the allowed number of batches ahead of the slowest one waits.
 
 use wire::Mode;
 use wire::recovery::Boundary;
@@ -15,7 +16,7 @@ use wire::{Step, TrainerId};
 /// What the caller must do with a table now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apply {
-    /// The table.
+    /// Index of the table.
     pub table: usize,
     /// Samples of the step, over all trainers.
     pub samples: u64,
@@ -25,29 +26,29 @@ pub struct Apply {
 
 /// What became complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum BarrierEvent {
     /// Nothing.
     None,
-    /// That many steps are applied now.
+    /// This many steps are applied now.
     Step(u64),
     /// All trainers have finished the pass; the next one has this number.
     Pass(u64),
 }
 
-/// Why a message has no place.
+/// Why a message is not allowed now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BarrierError {
-    /// For a step that is over or too far away.
+    /// For a step that is complete or too far ahead.
     #[error("trainer {trainer} sent step {got}, the open step is {open}")]
     WrongStep {
         /// The sender.
         trainer: usize,
-        /// Its step.
+        /// The step of the message.
         got: u64,
-        /// The open one.
+        /// The step that is open.
         open: u64,
     },
-    /// The same push twice.
+    /// A second push of the same table in the same step.
     #[error("trainer {trainer} pushed table {table} twice in step {step}")]
     Twice {
         /// The sender.
@@ -57,6 +58,14 @@ pub enum BarrierError {
         /// The step.
         step: u64,
     },
+    /// The end of a pass in which a trainer still has data.
+    #[error("trainer {trainer} ends pass {pass}, which is not over")]
+    NotOver {
+        /// The sender.
+        trainer: usize,
+        /// The pass.
+        pass: u64,
+    },
     /// A push or finish of a trainer that has finished the batch or pass.
     #[error("trainer {trainer} sent more after it had finished")]
     Finished {
@@ -65,14 +74,14 @@ pub enum BarrierError {
     },
 }
 
-/// Whether a message may be taken.
+/// Whether a message may be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// Take it.
+    /// Accept it.
     Now,
-    /// Its step opens when the others have finished the present one: ask again then.
+    /// Its step opens when the others have finished the present one: try again then.
     Later,
-    /// It is wrong.
+    /// It violates the protocol.
     Refused(BarrierError),
 }
 
@@ -108,10 +117,12 @@ pub struct Barrier {
     turns: Vec<Turn>,
     pushes: Vec<Push>,
     applied: Vec<Applied>,
+    /// Trainer 0 has finished its work at the end of the pass.
+    paid: bool,
 }
 
 impl Barrier {
-    /// A barrier that goes on at `boundary`; its list of batches has an entry for each trainer.
+    /// A barrier that continues at `boundary`, whose list of batches has one entry per trainer.
     pub fn new(mode: Mode, tables: usize, boundary: &Boundary) -> Self {
         let trainers = boundary.batches.len();
         Self {
@@ -123,6 +134,7 @@ impl Barrier {
             turns: vec![Turn::Working { samples: 0 }; trainers],
             pushes: vec![Push::None; trainers * tables],
             applied: vec![Applied::No; tables],
+            paid: false,
         }
     }
 
@@ -131,12 +143,20 @@ impl Barrier {
         self.step
     }
 
+    /// The number of steps that may be applied once a trainer's batch of `step` is finished.
+    pub fn step_after(&self, step: u64) -> u64 {
+        match self.mode {
+            Mode::Sync => step.saturating_add(1),
+            Mode::Async { .. } => (self.finished + 1) / self.turns.len() as u64,
+        }
+    }
+
     /// Passes finished.
     pub fn pass(&self) -> u64 {
         self.pass
     }
 
-    /// Where it stands, if nothing is half applied.
+    /// The present boundary; `None` while something is half applied.
     pub fn boundary(&self) -> Option<Boundary> {
         let whole = self.applied.iter().all(|a| *a == Applied::No);
         whole.then(|| Boundary {
@@ -146,7 +166,23 @@ impl Barrier {
         })
     }
 
-    /// May `trainer` push `table` in `step`? If so the push is under way until [`Barrier::stored`].
+    /// No trainer has more data in this pass.
+    pub fn over(&self) -> bool {
+        self.turns.iter().all(|turn| *turn == Turn::Idle)
+    }
+
+    /// Where a job would continue from what is saved now: if the pass is over, at the beginning of the next one.
+    pub fn saved_boundary(&self) -> Boundary {
+        let over = self.over();
+        let batches = self.batches.iter().map(|b| if over { 0 } else { *b });
+        Boundary {
+            step: Step(self.step),
+            pass: self.pass + u64::from(over),
+            batches: batches.collect(),
+        }
+    }
+
+    /// May `trainer` push `table` in `step`? If so, the push is in progress until [`Barrier::stored`].
     pub fn push(&mut self, trainer: usize, step: u64, table: usize, samples: u64) -> Admission {
         match self.admit(trainer, step) {
             Admission::Now => {}
@@ -165,9 +201,9 @@ impl Barrier {
         Admission::Now
     }
 
-    /// If the push that is under way is the last one that its table waits for, its table may be applied while the
+    /// If the push in progress is the last one that its table waits for, the table may be applied while the
     /// push still arrives. The caller must then call [`Barrier::applied`] instead of [`Barrier::stored`]; if the push
-    /// never arrives, the table is half applied and the service at no boundary.
+    /// never arrives, the table is half applied and the service is at no boundary.
     pub fn last(&mut self, trainer: usize, table: usize) -> Option<Apply> {
         if self.mode != Mode::Sync {
             return None;
@@ -220,11 +256,11 @@ impl Barrier {
             .iter()
             .zip(&self.batches)
             .filter(|(turn, _)| **turn != Turn::Idle);
-        let slowest = busy.map(|(_, batches)| *batches).min().unwrap_or(0);
-        self.batches[trainer].saturating_sub(slowest)
+        let slowest = busy.map(|(_, batches)| *batches).min();
+        slowest.map_or(0, |slowest| self.batches[trainer].saturating_sub(slowest))
     }
 
-    /// The push has arrived whole. Answers what can be applied now.
+    /// The whole push has arrived. Returns what can be applied now.
     pub fn stored(&mut self, trainer: usize, table: usize) -> Vec<Apply> {
         let slot = trainer * self.applied.len() + table;
         if self.mode != Mode::Sync {
@@ -277,6 +313,16 @@ impl Barrier {
             .collect())
     }
 
+    /// The trainer has finished its work at the end of a pass. The others wait only for trainer 0.
+    pub fn end_pass(&mut self, trainer: usize) -> Result<(), BarrierError> {
+        if !self.over() {
+            let pass = self.pass;
+            return Err(BarrierError::NotOver { trainer, pass });
+        }
+        self.paid |= trainer == 0;
+        Ok(())
+    }
+
     fn samples_of(&self, trainer: usize) -> u64 {
         match self.turns[trainer] {
             Turn::Working { samples } | Turn::Finished { samples } => samples,
@@ -312,28 +358,41 @@ impl Barrier {
         }
     }
 
-    /// Moves on if a step or pass is complete. Call it after every message.
-    pub fn advance(&mut self) -> Event {
-        if self.turns.iter().all(|turn| *turn == Turn::Idle) {
+    /// Whether all tables of the open step have been applied.
+    pub fn all_applied(&self) -> bool {
+        self.applied.iter().all(|applied| *applied == Applied::Yes)
+    }
+
+    /// Whether trainers take every step together.
+    pub fn is_sync(&self) -> bool {
+        self.mode == Mode::Sync
+    }
+
+    /// Opens the next step or pass if one is complete. Call it after every message.
+    pub fn advance(&mut self) -> BarrierEvent {
+        if self.over() {
+            if !std::mem::take(&mut self.paid) {
+                return BarrierEvent::None;
+            }
             self.pass += 1;
             self.batches.fill(0);
             self.turns.fill(Turn::Working { samples: 0 });
-            return Event::Pass(self.pass);
+            return BarrierEvent::Pass(self.pass);
         }
         if self.mode != Mode::Sync {
             let step = self.finished / self.turns.len() as u64;
             if step > self.step {
                 self.step = step;
-                return Event::Step(step);
+                return BarrierEvent::Step(step);
             }
-            return Event::None;
+            return BarrierEvent::None;
         }
         let working = self
             .turns
             .iter()
             .any(|turn| matches!(turn, Turn::Working { .. }));
         if working || self.applied.iter().any(|a| *a != Applied::Yes) {
-            return Event::None;
+            return BarrierEvent::None;
         }
         for (turn, batches) in self.turns.iter_mut().zip(&mut self.batches) {
             if matches!(turn, Turn::Finished { .. }) {
@@ -344,7 +403,7 @@ impl Barrier {
         self.pushes.fill(Push::None);
         self.applied.fill(Applied::No);
         self.step += 1;
-        Event::Step(self.step)
+        BarrierEvent::Step(self.step)
     }
 
     /// Whether `trainer` may read `table` with `step` steps applied.
@@ -366,6 +425,7 @@ impl Barrier {
                 .collect()
         };
         match self.mode {
+            _ if self.over() => list(&|t| t == 0),
             Mode::Sync
                 if self
                     .turns
@@ -417,12 +477,12 @@ mod tests {
         assert_eq!(b.stored(0, 0), vec![apply]);
         assert_eq!(b.boundary(), None);
         b.applied(0);
-        assert_eq!(b.advance(), Event::None);
+        assert_eq!(b.advance(), BarrierEvent::None);
         assert!(b.readable(0, 0, 1) && !b.readable(0, 0, 2));
         assert_eq!(b.finish(0, 0, 3), Ok(vec![]));
         assert_eq!(b.push(0, 1, 0, 3), Admission::Later);
         assert_eq!(b.finish(1, 0, 5), Ok(vec![]));
-        assert_eq!(b.advance(), Event::Step(1));
+        assert_eq!(b.advance(), BarrierEvent::Step(1));
         assert_eq!(b.push(0, 1, 0, 3), Admission::Now);
     }
 
@@ -457,10 +517,44 @@ mod tests {
         assert_eq!(b.idle(1, 0), Ok(vec![apply]));
         b.applied(0);
         assert_eq!(b.finish(0, 0, 4), Ok(vec![]));
-        assert_eq!(b.advance(), Event::Step(1));
+        assert_eq!(b.advance(), BarrierEvent::Step(1));
         assert_eq!(b.idle(0, 1), Ok(vec![]));
-        assert_eq!(b.advance(), Event::Pass(1));
+        assert_eq!(b.end_pass(0), Ok(()));
+        assert_eq!(b.advance(), BarrierEvent::Pass(1));
         assert_eq!(b.boundary().unwrap().batches, vec![0, 0]);
+    }
+
+    #[test]
+    fn a_pass_that_is_over_stands_until_trainer_0_has_ended_it() {
+        for mode in [Mode::Sync, Mode::Async { staleness: 0 }] {
+            let mut b = barrier(mode, 2, 0);
+            let inside = b.end_pass(0);
+            let (trainer, pass) = (0, 0);
+            assert_eq!(inside, Err(BarrierError::NotOver { trainer, pass }));
+            assert_eq!(b.finish(1, 0, 4), Ok(vec![]));
+            assert_eq!(b.idle(0, 0), Ok(vec![]));
+            b.advance();
+            let step = b.step();
+            assert_eq!(b.idle(1, step), Ok(vec![]));
+            for trainer in [1, 1] {
+                assert_eq!(b.advance(), BarrierEvent::None);
+                assert_eq!(b.end_pass(trainer), Ok(()));
+            }
+            assert!(b.over() && b.readable(1, 0, step), "it can be read");
+            assert_eq!(b.waits_for(), vec![TrainerId(0)]);
+            let boundary = b.boundary().unwrap();
+            assert_eq!((boundary.pass, boundary.batches), (0, vec![0, 1]));
+            let saved = b.saved_boundary();
+            assert_eq!((saved.pass, &saved.batches), (1, &vec![0, 0]));
+            assert_eq!(b.end_pass(0), Ok(()));
+            assert_eq!(b.advance(), BarrierEvent::Pass(1));
+            assert_eq!(
+                b.advance(),
+                BarrierEvent::None,
+                "the next pass is not ended"
+            );
+            assert_eq!(b.boundary(), Some(saved));
+        }
     }
 
     #[test]
@@ -522,7 +616,7 @@ mod tests {
             assert_eq!(b.push(0, batch, 0, 1), Admission::Now);
             assert_eq!(b.stored(0, 0).len(), 1);
             assert_eq!(b.finish(0, batch, 1), Ok(vec![]));
-            assert_eq!(b.advance(), Event::Step(batch + 1));
+            assert_eq!(b.advance(), BarrierEvent::Step(batch + 1));
         }
     }
 }

@@ -1,21 +1,32 @@
-//! A connection of a trainer, from its first byte to its last; runs on a thread of its own.
+//! A connection of a trainer, from its first byte to its last; each has its own thread, but for those of heartbeats
+//! ([`crate::pulses`]).
 
 use crate::data;
-use crate::host::{Host, chain};
+use crate::host::{Connection, DataConnection, Host, chain};
+use crate::pulses::PulseConnection;
 use crate::saving;
 use crate::server::Level;
 use crate::service::invalid;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use wire::channel::{Channel, ChannelError};
-use wire::frame::{FrameError, Kind};
-use wire::handshake::{challenge, refuse, welcome};
-use wire::message::{Code, Command, Heartbeat, Hello, Refusal, Role};
-use wire::stream::{Stopper, Stream};
-use wire::{Epoch, TrainerId};
+use wire::data::Request;
+use wire::frame::{FrameKind, Head};
+use wire::handshake::{refuse, welcome};
+use wire::message::{Code, Command, ConnectionRole, Heartbeat, Hello, Refusal};
+use wire::recovery::ServerReport;
+use wire::stranger::Greeted;
+use wire::{Generation, TrainerId};
 
-/// Serves a connection on port number `port` (0..) of the server until it ends.
-pub(crate) fn serve(host: &Arc<Host>, port: usize, stream: Stream) {
-    let peer = stream.peer();
+/// Serves a member's connection on port index `port` (from 0) of the server until it ends.
+pub(crate) fn serve(host: &Arc<Host>, port: usize, member: Greeted) {
+    let Greeted {
+        mut channel,
+        nonce,
+        hello,
+    } = member;
+    let peer = channel.peer().to_owned();
+    let stream = channel.stream();
     let Ok(stopper) = stream.stopper() else {
         return;
     };
@@ -26,12 +37,42 @@ pub(crate) fn serve(host: &Arc<Host>, port: usize, stream: Stream) {
         return;
     }
     host.say(Level::Info, &format!("worker started, peer = {peer}"));
-    let mut channel = Channel::new(stream);
     let number = host.connection_number();
-    host.register(number, stopper, false);
-    let ended = greet(host, port, number, &mut channel);
+    host.register(number, Connection::new(stopper));
+    if host.stopping.load(Ordering::Acquire) {
+        // The server has cut all connections that it knew, and this was not yet one of them.
+        host.unregister(number);
+        return;
+    }
+    let done = match admit(host, (port, number), (&nonce, &hello), &mut channel) {
+        Ok(Admitted::Ended) => Ok(()),
+        Err(error) => Err(error),
+        Ok(Admitted::Pulse) => {
+            let trainer = hello.trainer;
+            let pulse = PulseConnection {
+                trainer,
+                number,
+                channel,
+            };
+            let kept = match trainer {
+                TrainerId(0) => Some(pulse),
+                _ => host.pulses.add(pulse),
+            };
+            let Some(mut pulse) = kept else {
+                return;
+            };
+            let done = pulse_alone(host, &mut pulse);
+            end_pulse(host, trainer, number);
+            done
+        }
+    };
+    ended(host, number, &peer, done);
+}
+
+/// A connection has ended.
+pub(crate) fn ended(host: &Host, number: u64, peer: &str, done: Result<(), ChannelError>) {
     host.unregister(number);
-    match ended {
+    match done {
         Ok(()) | Err(ChannelError::Closed { .. }) => {}
         Err(error @ (ChannelError::Frame { .. } | ChannelError::Refused { .. })) => {
             host.metrics.refused.add(1);
@@ -45,34 +86,27 @@ pub(crate) fn serve(host: &Arc<Host>, port: usize, stream: Stream) {
     );
 }
 
-fn greet(
+/// What becomes of a connection that was admitted.
+enum Admitted {
+    /// It has been served, and has ended.
+    Ended,
+    /// Its heartbeats are to be heard.
+    Pulse,
+}
+
+fn admit(
     host: &Arc<Host>,
-    port: usize,
-    number: u64,
+    (port, number): (usize, u64),
+    (nonce, hello): (&str, &Hello),
     channel: &mut Channel,
-) -> Result<(), ChannelError> {
-    let (nonce, hello) = match challenge(channel, &host.config.token) {
-        Ok(greeting) => greeting,
-        Err(error) => {
-            if let ChannelError::Frame { source, .. } = &error {
-                refuse(
-                    channel,
-                    &Refusal {
-                        code: Code::Invalid,
-                        text: source.to_string(),
-                    },
-                );
-            }
-            return Err(error);
-        }
-    };
+) -> Result<Admitted, ChannelError> {
     channel.name_peer(format!("trainer {} at {}", hello.trainer, channel.peer()));
     let admitted = match hello.role {
-        Role::Pulse => join(host, &hello, number),
-        Role::Command => check_ports(host, &hello)
-            .and_then(|()| host.members().command(&hello))
+        ConnectionRole::Pulse => join(host, hello, number),
+        ConnectionRole::Command => check_ports(host, hello)
+            .and_then(|()| host.members().command(hello))
             .map(|()| None),
-        Role::Data => attach(host, &hello, number, channel).map(Some),
+        ConnectionRole::Data => attach(host, hello, (port, number), channel).map(Some),
     };
     let run = match admitted {
         Ok(run) => run,
@@ -84,22 +118,22 @@ fn greet(
             });
         }
     };
-    welcome(channel, &host.config.token, &nonce, &hello, host.report())?;
-    // Liveness is the business of heartbeats from here on.
+    welcome(channel, &host.config.token, nonce, hello, host.report())?;
+    // The trainer begins to count when it has this, too.
+    channel.stream().meter().reset();
+    // From here on, heartbeats detect a lost peer.
     channel
         .stream()
         .set_read_timeout(None)
         .map_err(|source| io(channel, source))?;
     match (hello.role, run) {
-        (Role::Data, Some(run)) => data::serve(host, &run, port, hello.trainer.index(), channel),
-        (Role::Command, _) => commands(host, &hello, channel),
-        _ => {
-            let ended = pulse(host, hello.trainer, number, channel);
-            let effect = host.members().lost(hello.trainer, number);
-            host.after(effect);
-            ended
+        (ConnectionRole::Data, Some(run)) => {
+            data::serve(host, &run, port, hello.trainer.index(), channel)?
         }
+        (ConnectionRole::Command, _) => commands(host, hello, channel)?,
+        _ => return Ok(Admitted::Pulse),
     }
+    Ok(Admitted::Ended)
 }
 
 fn io(channel: &Channel, source: std::io::Error) -> ChannelError {
@@ -109,9 +143,12 @@ fn io(channel: &Channel, source: std::io::Error) -> ChannelError {
     }
 }
 
+/// A trainer may know fewer sparse ports than the server has: v1's scripts for one machine start the server with one and
+/// the trainer with none. The services are those of the trainers, so the other ports stay idle.
 fn check_ports(host: &Host, hello: &Hello) -> Result<(), Refusal> {
     let (ours, theirs) = (&host.config, &hello.topology);
-    if (ours.ports, ours.sparse_ports) == (theirs.ports, theirs.sparse_ports)
+    if ours.ports == theirs.ports
+        && theirs.sparse_ports <= ours.sparse_ports
         && hello.server < theirs.servers
     {
         return Ok(());
@@ -119,13 +156,17 @@ fn check_ports(host: &Host, hello: &Hello) -> Result<(), Refusal> {
     Err(Refusal {
         code: Code::Mismatch,
         text: format!(
-            "trainer {} has ports_num={} and ports_num_for_sparse={}, this server {} and {}",
+            "trainer {} has ports_num={} and ports_num_for_sparse={}, this server {} and {}; start it with the same ports_num and at most as many ports_num_for_sparse",
             hello.trainer, theirs.ports, theirs.sparse_ports, ours.ports, ours.sparse_ports
         ),
     })
 }
 
-fn join(host: &Host, hello: &Hello, number: u64) -> Result<Option<Arc<crate::run::Run>>, Refusal> {
+fn join(
+    host: &Host,
+    hello: &Hello,
+    number: u64,
+) -> Result<Option<Arc<crate::run::GenerationRun>>, Refusal> {
     check_ports(host, hello)?;
     let effect = host.members().join(hello, number, host.now())?;
     host.after(effect);
@@ -135,57 +176,81 @@ fn join(host: &Host, hello: &Hello, number: u64) -> Result<Option<Arc<crate::run
 fn attach(
     host: &Host,
     hello: &Hello,
-    number: u64,
+    (port, number): (usize, u64),
     channel: &Channel,
-) -> Result<Arc<crate::run::Run>, Refusal> {
+) -> Result<Arc<crate::run::GenerationRun>, Refusal> {
     check_ports(host, hello)?;
-    let stopper: Stopper = channel.stream().stopper().map_err(|cause| Refusal {
+    let stopper = channel.stream().stopper().map_err(|cause| Refusal {
         code: Code::Interrupted,
         text: cause.to_string(),
     })?;
-    host.attach(hello, number, stopper)
+    let line = Connection {
+        stopper,
+        line: Some(DataConnection {
+            trainer: hello.trainer,
+            port,
+            meter: channel.stream().meter().clone(),
+        }),
+    };
+    host.attach(hello, number, line)
 }
 
-fn pulse(
+/// Hears the heartbeats of one trainer.
+fn pulse_alone(host: &Host, pulse: &mut PulseConnection) -> Result<(), ChannelError> {
+    while beat(host, pulse.trainer, pulse.number, &mut pulse.channel)? {}
+    Ok(())
+}
+
+/// A pulse connection has ended: the trainer is lost.
+pub(crate) fn end_pulse(host: &Host, trainer: TrainerId, number: u64) {
+    let effect = host.members().lost(trainer, number);
+    host.after(effect);
+}
+
+/// Receives a heartbeat and replies with a report. Returns whether the trainer is still welcome.
+pub(crate) fn beat(
     host: &Host,
     trainer: TrainerId,
     number: u64,
     channel: &mut Channel,
-) -> Result<(), ChannelError> {
-    loop {
-        let beat: Heartbeat = channel.expect(Kind::Heartbeat)?;
-        let heard = host.members().beat(trainer, number, beat.at, host.now());
-        let effect = match heard {
-            Ok(effect) => effect,
-            Err(refusal) => {
-                refuse(channel, &refusal);
-                return Ok(());
-            }
-        };
-        host.after(effect);
-        host.set_status(trainer, beat.status);
-        if trainer == TrainerId(0) && beat.at != Epoch(0) {
-            host.set_stable(beat.stable);
+) -> Result<bool, ChannelError> {
+    let beat: Heartbeat = channel.expect(FrameKind::Heartbeat)?;
+    let heard = host.members().beat(trainer, number, beat.at, host.now());
+    let effect = match heard {
+        Ok(effect) => effect,
+        Err(refusal) => {
+            refuse(channel, &refusal);
+            return Ok(false);
         }
-        channel.send(Kind::Report, &host.report())?;
+    };
+    host.after(effect);
+    if trainer == TrainerId(0) && beat.at != Generation(0) {
+        host.confirm(beat.stable, &beat.dead);
     }
+    let report = ServerReport {
+        lines: host.lines(trainer),
+        ..host.report()
+    };
+    channel.send(FrameKind::Report, &report)?;
+    Ok(true)
 }
 
 fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<(), ChannelError> {
     loop {
-        let command: Command = channel.expect(Kind::Command)?;
+        let command: Command = channel.expect(FrameKind::Command)?;
         let done = match command {
             Command::Open {
                 epoch,
                 spec,
                 start,
                 initial,
+                saved,
             } => {
-                let fill = |run: &crate::run::Run| receive_initial(channel, run, &initial);
-                host.open(hello.trainer, (epoch, start), *spec, fill)
+                let fill =
+                    |run: &crate::run::GenerationRun| receive_initial(channel, run, &initial);
+                host.open(hello.trainer, (epoch, start, saved), *spec, fill)
             }
             Command::Save { directory, what } => saving::save(host, directory.as_ref(), what),
-            Command::Load { directory } => saving::load(host, directory.as_ref()),
             Command::Fail { reason } => {
                 let effect = host
                     .members()
@@ -196,7 +261,7 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
             Command::Leave => host.leave(hello.trainer, hello.epoch),
         };
         match done {
-            Ok(()) => channel.send(Kind::Report, &host.report())?,
+            Ok(()) => channel.send(FrameKind::Report, &host.report())?,
             Err(refusal) => {
                 refuse(channel, &refusal);
                 return Err(ChannelError::Refused {
@@ -211,10 +276,38 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
 /// Rows that one frame of initial values may have.
 const INITIAL_ROWS: u32 = 1 << 20;
 
-/// Receives the values that trainer 0 brings: one frame for each port of an announced dense table, or rows.
+/// The head of a frame of initial values.
+struct Initial {
+    head: Head,
+    table: wire::TableId,
+    rows: u32,
+    port: u32,
+}
+
+impl Initial {
+    fn receive(channel: &mut Channel) -> Result<Self, Refusal> {
+        let head = channel.receive().map_err(|error| invalid(chain(&error)))?;
+        let request = channel.request(&head);
+        match request.map(|request| request.message) {
+            Ok(Request::Initial { table, rows, port }) => Ok(Self {
+                head,
+                table,
+                rows,
+                port,
+            }),
+            Ok(_) => {
+                let error = channel.unexpected(&head, "initial values");
+                Err(invalid(chain(&error)))
+            }
+            Err(error) => Err(invalid(error.to_string())),
+        }
+    }
+}
+
+/// Receives the values that trainer 0 sends: one frame per port of an announced dense table, or rows.
 fn receive_initial(
     channel: &mut Channel,
-    run: &crate::run::Run,
+    run: &crate::run::GenerationRun,
     tables: &[wire::TableId],
 ) -> Result<(), Refusal> {
     let mut values = Vec::new();
@@ -225,15 +318,14 @@ fn receive_initial(
             continue;
         }
         for port in 0..run.place.topology.ports as usize {
-            let (head, hot) = channel
-                .expect_hot(Kind::Initial)
-                .map_err(|error| invalid(chain(&error)))?;
+            let initial = Initial::receive(channel)?;
             let piece = run.services[port].pieces().get(table.index());
             let len = match piece {
-                Some(crate::service::Piece::Dense(piece)) => piece.len(),
+                Some(crate::service::TablePiece::Dense(piece)) => piece.len(),
                 _ => return Err(invalid(format!("table {table} takes no initial values"))),
             };
-            if hot.table != *table || head.payload != (len * head.encoding.bytes()) as u64 {
+            let head = initial.head;
+            if initial.table != *table || head.payload != (len * head.encoding.bytes()) as u64 {
                 return Err(invalid(format!(
                     "initial values of table {table} do not fit"
                 )));
@@ -248,10 +340,10 @@ fn receive_initial(
     Ok(())
 }
 
-/// Receives the rows of a sparse table that trainer 0 brings, until a frame without rows.
+/// Receives the rows of a sparse table that trainer 0 sends, until a frame without rows.
 fn receive_initial_rows(
     channel: &mut Channel,
-    run: &crate::run::Run,
+    run: &crate::run::GenerationRun,
     table: wire::TableId,
 ) -> Result<(), Refusal> {
     let broken = |error: ChannelError| invalid(chain(&error));
@@ -259,18 +351,20 @@ fn receive_initial_rows(
     let cols = run.tables[table.index()].cols();
     let (mut ids, mut values) = (Vec::new(), Vec::new());
     loop {
-        let (head, hot) = channel.expect_hot(Kind::Initial).map_err(broken)?;
-        let count = hot.count as usize;
+        let initial = Initial::receive(channel)?;
+        let (head, count) = (initial.head, initial.rows as usize);
         let bytes = 4 + cols * head.encoding.bytes();
-        if hot.table != table || head.payload != (count * bytes) as u64 || hot.count > INITIAL_ROWS
-        {
+        let fits = initial.table == table && initial.rows <= INITIAL_ROWS;
+        if !fits || head.payload != (count * bytes) as u64 {
             return Err(unfit());
         }
         if count == 0 {
             return Ok(());
         }
-        let service = run.services.get(hot.value as usize).ok_or_else(unfit)?;
-        let Some(crate::service::Piece::Sparse(piece)) = service.pieces().get(table.index()) else {
+        let service = run.services.get(initial.port as usize);
+        let service = service.ok_or_else(unfit)?;
+        let Some(crate::service::TablePiece::Sparse(piece)) = service.pieces().get(table.index())
+        else {
             return Err(unfit());
         };
         ids.resize(count, 0_u32);
@@ -285,12 +379,4 @@ fn receive_initial_rows(
             .set_values(&run.tables[table.index()], &ids, &values)
             .map_err(invalid)?;
     }
-}
-
-/// The error for a frame that a data connection must not carry.
-pub(crate) fn unexpected(channel: &Channel, got: Kind) -> ChannelError {
-    channel.violation(FrameError::Unexpected {
-        got,
-        wanted: "a push, pull, finish or reduce",
-    })
 }

@@ -1,16 +1,17 @@
 //! The blocks of a dense table that one service holds: values, optimizer state, and the sum of a step.
 //!
-//! All blocks lie one after another. The state of a block is `slots` runs as long as the block, at `slots` times
-//! the block's offset; so a block is updated and saved by itself.
+//! All blocks are stored one after another. The state of a block is `slots` runs as long as the block, at `slots` times
+//! the block's offset; so each block is updated and saved by itself.
 
-use crate::gradient::{Held, Receive, Source};
+use crate::gradient::{GradientSource, Held, Receive};
 use crate::table::Table;
-use optim::{Progress, Step};
+use optim::{ParameterProgress, UpdateStep};
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use wire::shard::Block;
-use wire::shared::Part;
+use wire::shared::PublishedValues;
 
 /// One service's part of a dense table.
 #[derive(Debug)]
@@ -22,27 +23,27 @@ pub struct DensePiece {
     captured: Mutex<Option<DenseData>>,
 }
 
-/// The numbers of a piece.
+/// Values, state and scalars of a piece.
 #[derive(Debug, Clone)]
 pub struct DenseData {
     /// Values of all blocks.
-    pub values: Numbers,
+    pub values: BlockValues,
     /// State of all blocks.
     pub state: Vec<f32>,
     /// The scalars of the table.
-    pub progress: Progress,
+    pub progress: ParameterProgress,
 }
 
 /// Values, in memory of this process or in memory that trainers on this host can read.
 #[derive(Debug)]
-pub enum Numbers {
-    /// Nobody else sees them.
+pub enum BlockValues {
+    /// No other process sees them.
     Own(Vec<f32>),
-    /// Shared.
-    Shared(Part),
+    /// Trainers on this host can read them.
+    Shared(PublishedValues),
 }
 
-impl std::ops::Deref for Numbers {
+impl std::ops::Deref for BlockValues {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -53,7 +54,7 @@ impl std::ops::Deref for Numbers {
     }
 }
 
-impl std::ops::DerefMut for Numbers {
+impl std::ops::DerefMut for BlockValues {
     fn deref_mut(&mut self) -> &mut [f32] {
         match self {
             Self::Own(values) => values,
@@ -62,15 +63,15 @@ impl std::ops::DerefMut for Numbers {
     }
 }
 
-impl Clone for Numbers {
+impl Clone for BlockValues {
     fn clone(&self) -> Self {
         Self::Own(self.to_vec())
     }
 }
 
 impl DensePiece {
-    /// A piece with the table's initial values, in memory that is as long as its blocks together.
-    pub fn new(table: &Table, blocks: Vec<Block>, mut values: Numbers) -> Self {
+    /// A piece with the table's initial values. `values` is as long as its blocks together.
+    pub fn new(table: &Table, blocks: Vec<Block>, mut values: BlockValues) -> Self {
         let len = values.len();
         let mut row = RowCache {
             at: None,
@@ -85,7 +86,7 @@ impl DensePiece {
         let data = DenseData {
             values,
             state: vec![0.0; len * table.slots],
-            progress: Progress::default(),
+            progress: ParameterProgress::default(),
         };
         Self {
             blocks,
@@ -96,7 +97,7 @@ impl DensePiece {
         }
     }
 
-    /// Number of values.
+    /// Length in `f32` values.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -111,12 +112,35 @@ impl DensePiece {
         &self.blocks
     }
 
-    /// The numbers, for reading.
+    /// Whether the values can be read now, without waiting for an update.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.data.try_read(), Err(TryLockError::WouldBlock))
+    }
+
+    /// The data, for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, DenseData> {
         self.data.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the numbers from outside of training: a restore, values from trainer 0, a new pass.
+    /// Appends those values of a range of the table that are in these blocks.
+    pub fn gather(&self, data: &DenseData, range: Range<usize>, out: &mut Vec<f32>) {
+        let Some(first) = self.blocks.first() else {
+            return;
+        };
+        // All blocks of a table are equally long, but for its last one, which is behind all others here, too.
+        let len = first.len;
+        let mut at = self
+            .blocks
+            .partition_point(|block| block.start + block.len <= range.start);
+        while let Some(block) = self.blocks.get(at).filter(|block| block.start < range.end) {
+            let from = range.start.max(block.start) - block.start;
+            let to = range.end.min(block.start + block.len) - block.start;
+            out.extend_from_slice(&data.values[at * len + from..at * len + to]);
+            at += 1;
+        }
+    }
+
+    /// Changes the data outside of training: a restore, values from trainer 0, a new pass.
     pub fn change(&self, with: impl FnOnce(&mut DenseData)) {
         with(&mut self.data.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -128,8 +152,8 @@ impl DensePiece {
         });
     }
 
-    /// Sums and applies block by block while the last gradient arrives; `before` of the others come before it. If it
-    /// breaks off, the piece is half changed and of no more use.
+    /// Sums and applies block by block while the last gradient arrives; `before` of the others precede it in the sum.
+    /// If it breaks off, the piece is half changed and must not be used any more.
     pub fn apply_arriving<E>(
         &self,
         table: &Table,
@@ -137,20 +161,22 @@ impl DensePiece {
         (gradients, before): (&[Held], usize),
         arriving: Receive<'_, E>,
     ) -> Result<(), E> {
-        let held = gradients.iter().map(|held| Source::after(held, &[]));
-        let mut sources: Vec<Source<'_, E>> = held.collect();
-        sources.insert(before, Source::Arriving(arriving));
+        let held = gradients
+            .iter()
+            .map(|held| GradientSource::after(held, &[]));
+        let mut sources: Vec<GradientSource<'_, E>> = held.collect();
+        sources.insert(before, GradientSource::Arriving(arriving));
         self.update(table, samples, |stretch, step| {
             stretch.apply(table, step, &mut sources)
         })
     }
 
-    /// Begins a step and has `change` make it.
+    /// Begins a step and calls `change` to apply it.
     fn update<T>(
         &self,
         table: &Table,
         samples: u64,
-        change: impl FnOnce(Stretch<'_>, &Step) -> T,
+        change: impl FnOnce(Stretch<'_>, &UpdateStep) -> T,
     ) -> T {
         let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
         if self.wanted.swap(false, Ordering::AcqRel) {
@@ -166,13 +192,13 @@ impl DensePiece {
         change(all, &step)
     }
 
-    /// Asks for a copy of the numbers as they are now; whoever comes first makes it: [`DensePiece::capture`] or
+    /// Requests a copy of the data as they are now. It is made by whichever comes first: [`DensePiece::capture`] or
     /// the next change.
     pub fn want(&self) {
         self.wanted.store(true, Ordering::Release);
     }
 
-    /// The copy that was asked for.
+    /// The copy that was requested; `None` if none was.
     pub fn capture(&self) -> Option<DenseData> {
         let data = self.read();
         if self.wanted.swap(false, Ordering::AcqRel) {
@@ -190,7 +216,7 @@ impl DensePiece {
     }
 }
 
-/// Values that one thread updates before others are worth waking.
+/// Values that one thread updates before it is worth waking others.
 const LONG: usize = 1 << 17;
 
 /// Cores that this process may use.
@@ -199,7 +225,7 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Neighbouring blocks of a piece, with what belongs to them.
+/// Neighbouring blocks of a piece, with their values and state.
 struct Stretch<'a> {
     blocks: &'a [Block],
     values: &'a mut [f32],
@@ -207,34 +233,55 @@ struct Stretch<'a> {
 }
 
 impl Stretch<'_> {
-    /// Applies gradients in several threads; the result is the same for any number. A trainer's last push sets all
-    /// services to work, and the cores of trainers that wait are free; a new thread finds them.
-    fn share(self, table: &Table, step: &Step, gradients: &[Held]) {
+    /// Applies gradients in several threads; the result is the same for any number of threads. A trainer's last push
+    /// makes all services work, and the cores of waiting trainers are free; a new thread finds them.
+    fn share(self, table: &Table, step: &UpdateStep, gradients: &[Held]) {
         let threads = (self.values.len() / LONG).clamp(1, cores());
         let (all, each) = (self.blocks, self.blocks.len().div_ceil(threads).max(1));
-        std::thread::scope(|scope| {
-            let (mut rest, mut at) = (self, 0);
-            while rest.blocks.len() > each {
-                let (first, later) = rest.split(each, table.slots);
-                let before = &all[..at];
-                scope.spawn(move || first.apply_held(table, step, before, gradients));
-                (rest, at) = (later, at + each);
+        if all.len() <= each {
+            return self.apply_held(table, step, &[], gradients);
+        }
+        let mut parts = Vec::with_capacity(threads);
+        let (mut rest, mut at) = (self, 0);
+        while rest.blocks.len() > each {
+            let (first, later) = rest.split(each, table.slots);
+            parts.push((first, at));
+            (rest, at) = (later, at + each);
+        }
+        parts.push((rest, at));
+        let helpers = parts.len() - 1;
+        let parts = Mutex::new(parts);
+        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || {
+            while let Some((part, at)) = next() {
+                part.apply_held(table, step, &all[..at], gradients);
             }
-            rest.apply_held(table, step, &all[..at], gradients);
+        };
+        std::thread::scope(|scope| {
+            // Without room for a thread in the system, this one does all the work.
+            let spawn = |_| {
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .is_ok()
+            };
+            let _ = (0..helpers).all(spawn);
+            work();
         });
     }
 
-    fn apply_held(self, table: &Table, step: &Step, before: &[Block], gradients: &[Held]) {
-        let sources = gradients.iter().map(|held| Source::after(held, before));
-        let mut sources: Vec<Source<'_, Infallible>> = sources.collect();
+    fn apply_held(self, table: &Table, step: &UpdateStep, before: &[Block], gradients: &[Held]) {
+        let sources = gradients
+            .iter()
+            .map(|held| GradientSource::after(held, before));
+        let mut sources: Vec<GradientSource<'_, Infallible>> = sources.collect();
         let Ok(()) = self.apply(table, step, &mut sources);
     }
 
     fn apply<E>(
         self,
         table: &Table,
-        step: &Step,
-        gradients: &mut [Source<'_, E>],
+        step: &UpdateStep,
+        gradients: &mut [GradientSource<'_, E>],
     ) -> Result<(), E> {
         let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
         let (mut sum, mut scratch) = (vec![0.0; longest], Vec::new());
@@ -276,7 +323,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Initial values come by row; blocks cut rows anywhere, so the last row is kept.
+/// Initial values are generated by row; blocks begin anywhere in a row, so the last row is kept.
 struct RowCache {
     at: Option<u64>,
     values: Vec<f32>,
@@ -338,7 +385,7 @@ mod tests {
         let len = blocks.iter().map(|block| block.len).sum::<usize>();
         assert!(len > 3 * LONG);
         let gradient = |by: usize| (0..len).map(|i| (i % by) as f32 - 3.0).collect();
-        let piece = DensePiece::new(&table, blocks, Numbers::Own(vec![0.0; len]));
+        let piece = DensePiece::new(&table, blocks, BlockValues::Own(vec![0.0; len]));
         (table, piece, [gradient(7), gradient(11)])
     }
 

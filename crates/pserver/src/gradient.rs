@@ -1,40 +1,40 @@
-//! Gradients of a dense piece as they wait for their step: received whole, or left where a trainer on this host laid
-//! them down. Either way they are read block by block, in the cache, when the step is applied.
+//! Gradients of a dense piece that wait for their step: received whole, or still in the outbox of a trainer on this
+//! host. Either way they are read block by block, in the cache, when the step is applied.
 
 use std::sync::Arc;
 use wire::gaps;
 use wire::shard::Block;
-use wire::shared::Region;
+use wire::shared::SharedRegion;
 
-/// A gradient that waits for the others.
+/// A gradient that waits for those of the other trainers.
 #[derive(Debug)]
 pub enum Held {
     /// The values of all blocks, one after another.
     Whole(Vec<f32>),
     /// In the outbox of a trainer on this host.
-    Placed(Placed),
+    Placed(OutboxGradient),
 }
 
 /// A gradient in an outbox.
 #[derive(Debug, Clone)]
-pub struct Placed {
-    /// The memory.
-    pub outbox: Arc<Region>,
-    /// Where the gradient begins.
+pub struct OutboxGradient {
+    /// The shared memory that it is in.
+    pub outbox: Arc<SharedRegion>,
+    /// Offset of its first value.
     pub at: usize,
-    /// Which parts of each block are there, if the gradient has gaps.
+    /// Which parts of each block are present, if the gradient has gaps.
     pub masks: Option<Vec<u64>>,
 }
 
-/// Gives the next block of a gradient that arrives.
+/// Reads the next block of a gradient that is arriving.
 pub type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a>;
 
 /// Reads one gradient, block after block.
-pub enum Source<'a, E> {
-    /// Out of memory.
+pub enum GradientSource<'a, E> {
+    /// From memory of this process.
     Held(&'a [f32]),
-    /// Out of an outbox.
-    Placed(&'a Placed, Cursor),
+    /// From an outbox.
+    Placed(&'a OutboxGradient, Cursor),
     /// From a connection, as it arrives.
     Arriving(Receive<'a, E>),
 }
@@ -46,8 +46,8 @@ pub struct Cursor {
     blocks: usize,
 }
 
-impl<'a, E> Source<'a, E> {
-    /// From the block on that comes after `before`.
+impl<'a, E> GradientSource<'a, E> {
+    /// Starts at the block after `before`.
     pub fn after(held: &'a Held, before: &[Block]) -> Self {
         let passed = || before.iter().map(|block| block.len).sum();
         match held {
@@ -66,7 +66,7 @@ impl<'a, E> Source<'a, E> {
         }
     }
 
-    /// Puts the next block into `sum`; answers which of its parts (see [`gaps`]) may differ from zero.
+    /// Writes the next block to `sum`; returns which of its parts (see [`gaps`]) may differ from zero.
     pub fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
             Self::Held(values) => sum.copy_from_slice(take(values, sum.len())),
@@ -83,7 +83,8 @@ impl<'a, E> Source<'a, E> {
         Ok(u64::MAX)
     }
 
-    /// Adds the next block to `sum`, of which the parts `filled` may differ from zero; answers which may then.
+    /// Adds the next block to `sum`, of which the parts `filled` may differ from zero; returns those that may
+    /// afterwards.
     pub fn add(&mut self, sum: &mut [f32], filled: u64, scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
             Self::Held(values) => add(sum, take(values, sum.len())),
@@ -103,8 +104,8 @@ impl<'a, E> Source<'a, E> {
     }
 }
 
-impl Placed {
-    /// Copies what there is of the next block of `len` values, and answers its mask if it has gaps.
+impl OutboxGradient {
+    /// Copies what is present of the next block of `len` values, and returns its mask if it has gaps.
     fn next(&self, cursor: &mut Cursor, len: usize, out: &mut Vec<f32>) -> Option<u64> {
         let mask = self.masks.as_ref().map(|masks| masks[cursor.blocks]);
         let count = mask.map_or(len, |mask| count(mask, len));
@@ -116,7 +117,7 @@ impl Placed {
     }
 }
 
-/// Takes the next values.
+/// Splits off the next `len` values.
 fn take<'a>(values: &mut &'a [f32], len: usize) -> &'a [f32] {
     let (own, rest) = values.split_at(len);
     *values = rest;
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    /// The values from block number `from` on.
+    /// The values from block `from` on.
     fn read(held: &Held, lens: &[usize], from: usize) -> Vec<f32> {
         let block = |len: &usize| Block {
             index: 0,
@@ -147,7 +148,7 @@ mod tests {
             len: *len,
         };
         let before: Vec<Block> = lens[..from].iter().map(block).collect();
-        let mut source = Source::<Infallible>::after(held, &before);
+        let mut source = GradientSource::<Infallible>::after(held, &before);
         let mut all = Vec::new();
         for len in &lens[from..] {
             let mut block = vec![9.0; *len];
@@ -163,9 +164,9 @@ mod tests {
         let lens = [64, 64, 3];
         let mut values = vec![0.0; 131];
         (values[5], values[70], values[130]) = (1.5, -2.0, 3.0);
-        let outbox = Arc::new(Region::create(200).unwrap());
+        let outbox = Arc::new(SharedRegion::create(200).unwrap());
         outbox.write(16, &values);
-        let whole = Placed {
+        let whole = OutboxGradient {
             outbox: outbox.clone(),
             at: 16,
             masks: None,
@@ -178,7 +179,7 @@ mod tests {
             at += len;
         }
         outbox.write(160, &packed);
-        let gaps = Placed {
+        let gaps = OutboxGradient {
             outbox,
             at: 160,
             masks: Some(masks),
@@ -192,7 +193,7 @@ mod tests {
             assert_eq!(read(&held, &lens, 1), values[64..]);
             assert!(read(&held, &lens, 3).is_empty());
             let mut sum = vec![1.0; 64];
-            let mut source = Source::<Infallible>::after(&held, &[]);
+            let mut source = GradientSource::<Infallible>::after(&held, &[]);
             let Ok(_) = source.add(&mut sum, u64::MAX, &mut Vec::new());
             assert_eq!(sum[5], 2.5);
             assert_eq!(sum.iter().filter(|value| **value == 1.0).count(), 63);

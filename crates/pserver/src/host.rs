@@ -1,60 +1,102 @@
 //! What all connections of a server share: members, the present run, snapshots, metrics, the log.
 
 use crate::members::{Effect, Members, Millis};
-use crate::metrics::{Gauges, Heat, Metrics, TableSize};
-use crate::run::Run;
-use crate::server::{Config, Level, Log};
-use crate::service::{Listener, Piece};
-use crate::snapshot::writer::{Outcome, Snapshotter, Tell};
-use crate::snapshot::{Store, Wanted};
-use optim::Progress;
+use crate::metrics::{Gauges, Heat, ServerMetrics, TableMetrics};
+use crate::pulses::PulseQueue;
+use crate::run::GenerationRun;
+use crate::server::{Level, ServerConfig, ServerLog};
+use crate::service::{Listener, Service, TablePiece};
+use crate::snapshot::plan::{due, overdue};
+use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
+use crate::snapshot::{SnapshotOwner, SnapshotStore};
+use optim::ParameterProgress;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wire::lines::Traffic;
 use wire::message::{Code, Hello, Refusal};
-use wire::recovery::{Boundary, Phase, Report};
-use wire::stream::Stopper;
-use wire::{Epoch, Status, Step, TrainerId};
+use wire::recovery::{Boundary, Disk, ServerReport};
+use wire::stream::{ByteMeter, Stopper};
+use wire::{Generation, PeerStatus, Step, TrainerId};
+use words::status::Phase;
 
 /// The shared state of a server.
 pub(crate) struct Host {
-    pub(crate) config: Config,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Log,
+    pub(crate) config: ServerConfig,
+    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) log: ServerLog,
     started: Instant,
     members: Mutex<Members>,
     changed: Condvar,
     pub(crate) fewer: Condvar,
-    pub(crate) run: Mutex<Option<Arc<Run>>>,
+    pub(crate) run: Mutex<Option<Arc<GenerationRun>>>,
     connections: Mutex<HashMap<u64, Connection>>,
     next_connection: AtomicU64,
     pub(crate) stopping: AtomicBool,
     pub(crate) snapshots: Option<Snapshotter>,
-    listed: Mutex<Option<Wanted>>,
-    statuses: Mutex<Vec<Status>>,
+    listed: Mutex<Option<SnapshotOwner>>,
+    disk: Mutex<Disk>,
     /// The step at or after which this server wants a snapshot on all servers; 0: it wants none.
     wish: AtomicU64,
+    /// The log already has a line that says that the disk is too slow.
+    told_slow: AtomicBool,
+    /// The connections of heartbeats.
+    pub(crate) pulses: PulseQueue,
+    /// When the thread that accepts connections last looked around, in milliseconds of the server's clock.
+    pub(crate) gate: AtomicU64,
+    /// When a step was last applied or a generation began, in milliseconds of the server's clock.
+    stepped: AtomicU64,
 }
 
-/// A connection, seen from outside of its thread.
+/// A gate that has not looked around for so long is dead or hangs.
+const GATE_SILENCE: Duration = Duration::from_secs(5);
+
+/// No step for so long, while a generation runs, needs a person: even a long test at the end of a pass is shorter.
+const NO_STEP: Duration = Duration::from_secs(1800);
+
+/// A wait for the disk that is worth a log line.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// A connection, as other threads see it.
 pub(crate) struct Connection {
     pub(crate) stopper: Stopper,
-    pub(crate) data: bool,
+    /// Of a data connection.
+    pub(crate) line: Option<DataConnection>,
+}
+
+/// Whose data connection it is, and what has passed over it.
+pub(crate) struct DataConnection {
+    pub(crate) trainer: TrainerId,
+    pub(crate) port: usize,
+    pub(crate) meter: Arc<ByteMeter>,
+}
+
+impl Connection {
+    pub(crate) fn new(stopper: Stopper) -> Self {
+        Self {
+            stopper,
+            line: None,
+        }
+    }
+
+    pub(crate) fn is_data(&self) -> bool {
+        self.line.is_some()
+    }
 }
 
 impl Host {
-    pub(crate) fn new(config: Config, log: Log) -> Arc<Self> {
-        let metrics = Arc::new(Metrics::default());
+    pub(crate) fn new(config: ServerConfig, log: ServerLog) -> std::io::Result<Arc<Self>> {
+        let metrics = Arc::new(ServerMetrics::default());
         let started = Instant::now();
         let snapshots = config.snapshots.clone().map(|directory| {
             let tell = teller(metrics.clone(), log.clone(), started);
-            Snapshotter::start(Store::new(directory), tell)
+            Snapshotter::start(SnapshotStore::on(directory, config.flush.clone()), tell)
         });
+        let snapshots = snapshots.transpose()?;
         let silence = config.silence.as_millis() as Millis;
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             members: Mutex::new(Members::new(config.trainers, silence)),
-            statuses: Mutex::new(vec![Status::default(); config.trainers as usize]),
             config,
             metrics,
             log,
@@ -67,8 +109,13 @@ impl Host {
             stopping: AtomicBool::new(false),
             snapshots,
             listed: Mutex::new(None),
+            disk: Mutex::default(),
             wish: AtomicU64::new(0),
-        })
+            told_slow: AtomicBool::new(false),
+            pulses: PulseQueue::new()?,
+            gate: AtomicU64::new(0),
+            stepped: AtomicU64::new(0),
+        }))
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -83,7 +130,7 @@ impl Host {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn run(&self) -> Option<Arc<Run>> {
+    pub(crate) fn run(&self) -> Option<Arc<GenerationRun>> {
         self.run
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -100,9 +147,28 @@ impl Host {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn register(&self, number: u64, stopper: Stopper, data: bool) {
-        self.connections()
-            .insert(number, Connection { stopper, data });
+    pub(crate) fn register(&self, number: u64, connection: Connection) {
+        self.connections().insert(number, connection);
+    }
+
+    /// What has passed over the data connections of a trainer, by port; empty unless it has one to every port.
+    pub(crate) fn lines(&self, trainer: TrainerId) -> Vec<Traffic> {
+        let connections = self.connections();
+        let own = connections.values().filter_map(|c| c.line.as_ref());
+        let own: Vec<&DataConnection> = own.filter(|line| line.trainer == trainer).collect();
+        let ports = (self.config.ports + self.config.sparse_ports) as usize;
+        let of_port = |port| {
+            let line = own.iter().find(|line| line.port == port)?;
+            Some(line.meter.traffic())
+        };
+        // More connections than ports: those of an earlier generation are about to end.
+        if own.len() != ports {
+            return Vec::new();
+        }
+        (0..ports)
+            .map(of_port)
+            .collect::<Option<_>>()
+            .unwrap_or_default()
     }
 
     pub(crate) fn unregister(&self, number: u64) {
@@ -122,7 +188,7 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// Tells everybody in the epoch that it is over.
+    /// If a call ended the generation: ends every request that waits in it, and its connections.
     pub(crate) fn after(&self, effect: Effect) {
         if effect == Effect::None {
             return;
@@ -132,20 +198,23 @@ impl Host {
             (members.epoch(), members.reason().to_owned())
         };
         self.metrics.losses.add(1);
-        self.say(Level::Warning, &format!("epoch {epoch} is over: {reason}"));
+        self.say(
+            Level::Warning,
+            &format!("generation {epoch} is over: {reason}"),
+        );
         if let Some(run) = self.run() {
             run.end(&reason);
         }
         let connections = self.connections();
         connections
             .values()
-            .filter(|c| c.data)
+            .filter(|c| c.is_data())
             .for_each(|c| c.stopper.stop_reading());
         drop(connections);
         self.changed.notify_all();
     }
 
-    /// Notices silent trainers.
+    /// Detects silent trainers.
     pub(crate) fn tick(&self) {
         let (effect, cut) = self.members().tick(self.now());
         for number in cut {
@@ -154,28 +223,61 @@ impl Host {
             }
         }
         self.after(effect);
+        self.warn_of_age();
     }
 
-    /// What this server tells about itself.
-    pub(crate) fn report(&self) -> Report {
+    /// A step was applied, or a generation began.
+    pub(crate) fn steps(&self) {
+        self.stepped.store(self.now(), Ordering::Release);
+    }
+
+    /// What is wrong with this server, if anything is.
+    pub(crate) fn health(&self) -> Result<(), String> {
+        let quiet = |since: &AtomicU64| {
+            let ago = self.now().saturating_sub(since.load(Ordering::Acquire));
+            Duration::from_millis(ago)
+        };
+        let gate = quiet(&self.gate);
+        if gate > GATE_SILENCE {
+            let seconds = gate.as_secs();
+            return Err(format!(
+                "no connection was accepted or looked at for {seconds} s"
+            ));
+        }
+        let still = quiet(&self.stepped);
+        let members = self.members();
+        match members.phase() {
+            Phase::Failed => Err(format!("the job has failed: {}", members.reason())),
+            Phase::Running if still > NO_STEP => {
+                let run = self.run().map(|run| run.waits_for()).unwrap_or_default();
+                Err(format!("no step for {} s: {run}", still.as_secs()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// This server's report to trainers.
+    pub(crate) fn report(&self) -> ServerReport {
         let run = self.run();
         let members = self.members();
         let wanted = members.wanted();
-        let snapshots = self.snapshot_list(wanted.as_ref());
+        let (snapshots, settled) = self.snapshot_list(wanted.as_ref());
+        let mut disk = self.disk().clone();
+        disk.confirmed = disk.confirmed.max(self.stable());
         let phase = members.phase();
         let (step, pass, _) = run
             .as_ref()
             .and_then(|run| run.services.first())
             .map_or((0, 0, vec![]), |s| s.look());
         let waits_for = match (phase, &run) {
-            (Phase::Running, Some(run)) => run.waits_for(),
+            (Phase::Running, Some(run)) => self.slow_snapshot().unwrap_or_else(|| run.waits_for()),
             (Phase::Lobby, _) if !members.missing().is_empty() => {
                 let list: Vec<String> = members.missing().iter().map(ToString::to_string).collect();
                 format!("waits for trainer {} to connect", list.join(", "))
             }
             _ => String::new(),
         };
-        Report {
+        ServerReport {
             epoch: members.epoch(),
             phase,
             reason: members.reason().to_owned(),
@@ -183,61 +285,141 @@ impl Host {
             missing: members.missing(),
             boundary: run.and_then(|run| run.boundary()),
             snapshots,
+            settled,
+            disk,
             wanted: self.wish(),
-            status: Status {
+            lines: Vec::new(),
+            status: PeerStatus {
                 role: "pserver".to_owned(),
                 id: wanted.map_or(0, |wanted| wanted.server),
                 pass,
                 step,
                 waits_for,
-                ..Status::default()
+                ..PeerStatus::default()
             },
         }
     }
 
-    fn snapshot_list(&self, wanted: Option<&Wanted>) -> Vec<Step> {
-        let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
+    /// The trainers that the present step waits for; none while trainer 0 works at the end of a pass.
+    pub(crate) fn waits_on(&self) -> Vec<u32> {
+        if self.members().phase() != Phase::Running || self.slow_snapshot().is_some() {
             return Vec::new();
+        }
+        let run = self.run();
+        let services = run.iter().flat_map(|run| &run.services);
+        let waits = services.filter(|service| !service.is_over());
+        let mut on: Vec<u32> = waits.flat_map(|s| s.look().2).map(|id| id.0).collect();
+        on.sort_unstable();
+        on.dedup();
+        on
+    }
+
+    /// Whether a service of the present run has work of its own in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        let run = self.run();
+        run.is_some_and(|run| run.services.iter().any(Service::is_busy))
+    }
+
+    /// If training waits for a snapshot: which, as a sentence.
+    fn slow_snapshot(&self) -> Option<String> {
+        let step = self.snapshots.as_ref()?.waited_for()?;
+        Some(format!(
+            "waits until the snapshot of step {step} is written"
+        ))
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the disk, and says what is there and cannot be used. False if it cannot be read now.
+    pub(crate) fn look_for_snapshots(
+        &self,
+        snapshots: &Snapshotter,
+        wanted: &SnapshotOwner,
+    ) -> bool {
+        let mut disk = self.disk();
+        disk.folder = snapshots.store().folder().display().to_string();
+        match snapshots.refresh(wanted) {
+            Ok(listing) => {
+                disk.confirmed = listing.confirmed;
+                disk.unreadable = listing.damage().map(|error| chain(error));
+                for (step, error) in &listing.unusable {
+                    let text = format!(
+                        "snapshot of step {step} is damaged or of another job or model; it is not used: {}",
+                        chain(error)
+                    );
+                    self.say(Level::Warning, &text);
+                }
+            }
+            Err(error) => {
+                let text = chain(&error);
+                // It is tried again with every report.
+                if disk.unreadable.as_ref() != Some(&text) {
+                    self.say(Level::Error, &text);
+                }
+                disk.unreadable = Some(text);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn snapshot_list(&self, wanted: Option<&SnapshotOwner>) -> (Vec<Step>, Option<Step>) {
+        let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
+            return (Vec::new(), None);
         };
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if listed.as_ref() != Some(wanted) {
-            snapshots.refresh(wanted);
-            for step in snapshots.store().unusable(wanted) {
-                let text = format!(
-                    "snapshot of step {step} is damaged or of another job or model; it is not used"
-                );
-                self.say(Level::Warning, &text);
-            }
+        if listed.as_ref() != Some(wanted) && self.look_for_snapshots(snapshots, wanted) {
             *listed = Some(wanted.clone());
         }
         snapshots.have()
     }
 
-    pub(crate) fn set_status(&self, trainer: TrainerId, status: Status) {
-        if let Some(place) = self
-            .statuses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(trainer.index())
-        {
-            *place = status;
+    /// Trainer 0 has reported which snapshot all servers have and which will never be on all.
+    pub(crate) fn confirm(&self, stable: Option<Step>, dead: &[Step]) {
+        let wanted = self.members().wanted();
+        let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
+            return;
+        };
+        let before = snapshots.stable();
+        snapshots.confirm(stable, dead, wanted);
+        if snapshots.stable() != before {
+            self.metrics.confirmed_at.set(self.now());
+            self.metrics.overdue.set(0);
         }
     }
 
-    pub(crate) fn statuses(&self) -> Vec<Status> {
-        self.statuses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(crate) fn set_stable(&self, stable: Option<Step>) {
-        if let Some(snapshots) = &self.snapshots {
-            snapshots.set_stable(stable);
+    /// Steps since the newest snapshot that all servers have, or since this generation began; `None` while nothing runs
+    /// or no snapshots are taken.
+    pub(crate) fn snapshot_age(&self) -> Option<u64> {
+        let (snapshots, run) = (self.snapshots.as_ref()?, self.run()?);
+        if run.spec.snapshot_every == 0 || self.members().phase() != Phase::Running {
+            return None;
         }
+        let since = snapshots.stable().unwrap_or(run.begun).max(run.begun);
+        Some(self.metrics.step.get().saturating_sub(since.0))
     }
 
-    /// Wants a snapshot of what is applied from now on.
+    /// Warns when the newest common snapshot is too old; once, until it is recent again.
+    fn warn_of_age(&self) {
+        let (Some(age), Some(run)) = (self.snapshot_age(), self.run()) else {
+            return;
+        };
+        let every = run.spec.snapshot_every;
+        let unconfirmed = self.now().saturating_sub(self.metrics.confirmed_at.get());
+        if !overdue(age, every, unconfirmed) || self.metrics.overdue.get() > 0 {
+            return;
+        }
+        self.metrics.overdue.set(1);
+        let text = format!(
+            "the newest snapshot that all servers have is {age} batches old, more than three periods of {every}: a loss \
+             would cost that much work; look for servers whose snapshots fail or whose disk is slow"
+        );
+        self.say(Level::Warning, &text);
+    }
+
+    /// Requests a snapshot of what is applied from now on.
     pub(crate) fn want_snapshot(&self) {
         let step = self
             .run()
@@ -245,47 +427,50 @@ impl Host {
         let running = self.members().phase() == Phase::Running;
         if let (Some(Some(step)), true, Some(_)) = (step, running, &self.snapshots) {
             self.wish.store(step + 1, Ordering::Release);
-            self.say(Level::Info, "a snapshot is wanted: this server is to end");
+            self.say(
+                Level::Info,
+                "requesting a snapshot, because this server is about to end",
+            );
         }
     }
 
-    /// Which snapshot is wanted.
+    /// The step at or after which a snapshot is wanted, if one is.
     pub(crate) fn wish(&self) -> Option<Step> {
         let step = self.wish.load(Ordering::Acquire);
         (step > 0).then_some(Step(step))
     }
 
-    /// A wish ends with its epoch: what it wanted to keep is lost or saved.
+    /// The request ends with its generation: what it wanted to keep is lost or saved.
     pub(crate) fn forget_wish(&self) {
         self.wish.store(0, Ordering::Release);
     }
 
-    /// The newest snapshot that all servers have, as trainer 0 told.
+    /// The newest snapshot that all servers have, as trainer 0 reported it.
     pub(crate) fn stable(&self) -> Option<Step> {
         self.snapshots.as_ref().and_then(Snapshotter::stable)
     }
 
-    /// Lets a data connection into the present epoch.
+    /// Admits a data connection to the present generation.
     pub(crate) fn attach(
         &self,
         hello: &Hello,
         number: u64,
-        stopper: Stopper,
-    ) -> Result<Arc<Run>, Refusal> {
-        // Under the members' lock, so that an epoch that ends now also ends this connection.
+        connection: Connection,
+    ) -> Result<Arc<GenerationRun>, Refusal> {
+        // Under the members' lock, so that a generation that ends now also ends this connection.
         let mut members = self.members();
         members.attach(hello)?;
         let run = self.run().filter(|run| run.epoch == hello.epoch);
         let run = run.ok_or_else(|| Refusal {
             code: Code::Interrupted,
-            text: "the epoch has ended".to_owned(),
+            text: "the generation has ended".to_owned(),
         })?;
-        self.register(number, stopper, true);
+        self.register(number, connection);
         Ok(run)
     }
 
-    /// Waits until the job is over for this trainer's departure.
-    pub(crate) fn leave(&self, trainer: TrainerId, epoch: Epoch) -> Result<(), Refusal> {
+    /// A trainer leaves: waits until all have.
+    pub(crate) fn leave(&self, trainer: TrainerId, epoch: Generation) -> Result<(), Refusal> {
         let mut members = self.members();
         if members.epoch() == epoch {
             members.leave(trainer);
@@ -323,6 +508,8 @@ impl Host {
         let mut gauges = Gauges {
             now: self.now(),
             members: members as u64,
+            common_snapshot: self.stable().map(|step| step.0),
+            common_age: self.snapshot_age(),
             ..Gauges::default()
         };
         let Some(run) = self.run() else {
@@ -330,7 +517,7 @@ impl Host {
         };
         for (at, table) in run.tables.iter().enumerate() {
             let mut heat = Vec::new();
-            let mut size = TableSize {
+            let mut size = TableMetrics {
                 name: table.spec.name.clone(),
                 rows: 0,
                 bytes: 0,
@@ -338,17 +525,17 @@ impl Host {
             };
             for service in &run.services {
                 match &service.pieces()[at] {
-                    Piece::Dense(piece) => {
+                    TablePiece::Dense(piece) => {
                         size.rows += piece.len() as u64;
                         size.bytes += (piece.len() * (1 + table.slots) * 4) as u64;
                     }
-                    Piece::Sparse(piece) => {
+                    TablePiece::Sparse(piece) => {
                         let (rows, bytes) = piece.size();
                         size.rows += rows;
                         size.bytes += bytes;
                         heat.extend(piece.heat());
                     }
-                    Piece::Absent => {}
+                    TablePiece::Absent => {}
                 }
             }
             gauges.heat.extend(Heat::of(&size.name, heat));
@@ -357,7 +544,7 @@ impl Host {
         gauges
     }
 
-    /// Waits for a change of anything, at most this long.
+    /// Waits for a change of any shared state, at most this long.
     pub(crate) fn wait_change(&self, limit: Duration) {
         let members = self.members();
         let _unused = self
@@ -373,31 +560,54 @@ impl Host {
     }
 }
 
-/// Hears of steps and passes on behalf of one run.
+/// Receives the steps and passes of the services of one run.
 pub(crate) struct RunListener<'a> {
     pub(crate) host: &'a Host,
-    pub(crate) run: &'a Arc<Run>,
+    pub(crate) run: &'a Arc<GenerationRun>,
+}
+
+impl RunListener<'_> {
+    /// The snapshots, if one of this step is due.
+    fn due(&self, step: u64, ordered: bool) -> Option<&Snapshotter> {
+        let every = self.run.spec.snapshot_every;
+        let snapshots = self.host.snapshots.as_ref();
+        snapshots.filter(|_| due(Step(step), every, ordered))
+    }
 }
 
 impl Listener for RunListener<'_> {
     fn step(&self, port: usize, step: u64, ordered: bool) -> bool {
         if port == 0 {
             self.host.metrics.step.set(step);
+            self.host.steps();
             if self.host.config.log_period > 0 && step.is_multiple_of(self.host.config.log_period) {
                 self.host
                     .say(Level::Info, &format!("======== Batch={step}======="));
             }
         }
-        let every = self.run.spec.snapshot_every;
-        match &self.host.snapshots {
-            Some(snapshots) if ordered || (every > 0 && step.is_multiple_of(every)) => {
-                snapshots.decide(Step(step), self.run.services.len())
-            }
-            _ => false,
+        self.due(step, ordered)
+            .is_some_and(|snapshots| snapshots.take(Step(step), self.run.services.len()))
+    }
+
+    fn must_wait(&self, step: u64, ordered: bool) -> bool {
+        self.due(step, ordered)
+            .is_some_and(|snapshots| snapshots.must_wait(Step(step)))
+    }
+
+    fn waited(&self, step: u64, time: Duration) {
+        self.host.metrics.snapshot_wait.add_time(time);
+        if time > SLOW && !self.host.told_slow.swap(true, Ordering::AcqRel) {
+            let text = format!(
+                "batch {step} waited {:.1} s until the snapshot before was written: the disk is too slow for \
+                 --snapshot_period={}; a larger period costs less time, and more work after a loss",
+                time.as_secs_f64(),
+                self.run.spec.snapshot_every
+            );
+            self.host.say(Level::Warning, &text);
         }
     }
 
-    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>) {
+    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<ParameterProgress>>) {
         if let Some(snapshots) = &self.host.snapshots {
             snapshots.submit(self.run.clone(), port, boundary, progress);
         }
@@ -414,21 +624,21 @@ impl Listener for RunListener<'_> {
     }
 }
 
-fn teller(metrics: Arc<Metrics>, log: Log, started: Instant) -> Tell {
+fn teller(metrics: Arc<ServerMetrics>, log: ServerLog, started: Instant) -> Tell {
     Box::new(move |outcome| match outcome {
-        Outcome::Written(step) => {
+        SnapshotOutcome::Written(step) => {
             metrics.snapshots.add(1);
             metrics.snapshot_step.set(step.0);
             metrics
                 .snapshot_at
                 .set(started.elapsed().as_millis() as u64);
         }
-        Outcome::Failed(step, error) => {
+        SnapshotOutcome::Failed(step, error) => {
             metrics.snapshot_failures.add(1);
             log(
                 Level::Error,
                 &format!(
-                    "snapshot of step {step} is not written, the job goes on: {}",
+                    "snapshot of step {step} could not be written; the job continues: {}",
                     chain(&error)
                 ),
             );

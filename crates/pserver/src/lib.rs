@@ -1,39 +1,41 @@
-//! The parameter server: tables of numbers that many trainers read and update.
+//! The parameter server: tables of values that many trainers read and update.
 //!
 //! A server holds some shards of every table. Trainers pull values and push gradients; the server applies the
-//! optimizer and answers. Nothing here knows what a layer, a Python file or a Kubernetes pod is: a table is
+//! optimizer and replies. Nothing here knows what a layer, a Python file or a Kubernetes pod is: a table is
 //! created by a message with its shape and update rule.
 //!
 //! # Map, in reading order
 //!
 //! - [`barrier`]: when a step is complete. Pure; no clock, no socket.
-//! - [`members`]: who takes part, when an epoch ends and the next may begin. Pure.
-//! - [`table`], [`dense`], [`sparse`]: rules and numbers. [`gradient`]: where a push waits.
+//! - [`members`]: who takes part, when a generation ends and the next may begin. Pure.
+//! - [`table`], [`dense`], [`sparse`]: rules and values. [`gradient`]: a push until its step is applied.
 //! - [`service`]: barrier and pieces of one port; where values change.
-//! - [`run`]: the job in one epoch.
+//! - [`run`]: the job in one generation.
 //! - [`snapshot`], `saving`: tables to disk and back.
-//! - `host`, `opening`, `connection`, `data`: what connections share and say.
+//! - `gate`: who is let in. `host`, `opening`, `connection`, `data`: what connections share, and how each is served.
 //! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
 //! - [`mod@bench`]: how fast it is.
 //!
 //! # Invariants
 //!
 //! 1. A gradient is applied at most once per (trainer, step, table).
-//! 2. The sum over trainers is taken in their order, whatever the order of arrival.
+//! 2. Gradients are summed in the order of trainer ids, whatever the order of arrival.
 //! 3. A snapshot that has a manifest is complete; one without is garbage.
-//! 4. A request never waits for a disk.
+//! 4. A request waits for a disk only when a snapshot is due and the one before is not written yet.
 
 pub mod barrier;
 pub mod bench;
 mod connection;
 mod data;
 pub mod dense;
+mod gate;
 pub mod gradient;
 mod host;
 pub mod members;
 pub mod metrics;
 pub mod nics;
 mod opening;
+mod pulses;
 pub mod run;
 mod saving;
 pub mod server;
@@ -42,4 +44,4 @@ pub mod snapshot;
 pub mod sparse;
 pub mod table;
 
-pub use server::{Config, Level, Log, Outcome, ServeError, Server};
+pub use server::{Level, Server, ServerConfig, ServerError, ServerLog, ServerOutcome};

@@ -1,14 +1,14 @@
-//! Who takes part: decides who may join, when an epoch ends and when the next may begin. Pure; time is given.
+//! Who takes part: decides who may join, when a generation ends and when the next may begin. Pure; time is a parameter.
 //!
-//! Each trainer has a seat. A seat waits (its trainer wants to be let in) or is in an epoch. Losing anybody while
-//! an epoch runs ends the epoch: everybody comes back to wait, and trainer 0 opens the next one.
+//! Each trainer has a seat. A seat waits (its trainer wants to be admitted) or is in a generation. The loss of any
+//! trainer while a generation runs ends it: all trainers return to waiting, and trainer 0 opens the next one.
 
-use crate::snapshot::Wanted;
+use crate::snapshot::SnapshotOwner;
 use wire::message::{Code, Hello, Refusal};
-use wire::recovery::Phase;
-use wire::{Epoch, Topology, TrainerId};
+use wire::{Generation, Topology, TrainerId};
+use words::status::Phase;
 
-/// Milliseconds on the server's clock.
+/// Milliseconds of the server's clock.
 pub type Millis = u64;
 
 /// What all trainers of a job must agree on.
@@ -28,16 +28,16 @@ struct Seat {
     instance: u64,
     connection: u64,
     heard: Millis,
-    /// The epoch that its heartbeats name.
-    at: Epoch,
-    /// It has data connections in the present epoch. Kept apart from `at`: a heartbeat from before it entered may
+    /// The generation that its heartbeats name.
+    at: Generation,
+    /// It has data connections in the present generation. Kept apart from `at`: a heartbeat from before it joined may
     /// arrive after them.
     attached: bool,
 }
 
 impl Seat {
     fn waits(self) -> bool {
-        self.at == Epoch(0) && !self.attached
+        self.at == Generation(0) && !self.attached
     }
 }
 
@@ -48,53 +48,53 @@ pub struct Members {
     seats: Vec<Option<Seat>>,
     left: Vec<bool>,
     terms: Option<Terms>,
-    epoch: Epoch,
+    epoch: Generation,
     phase: Phase,
     reason: String,
 }
 
-/// Whether a call ended the epoch that was running.
+/// Whether a call ended the generation that was running.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing of note.
+    /// It did not.
     None,
-    /// The epoch is over; everything that waits in it must be told.
+    /// The generation is over; every request that waits in it must get an error.
     Broken,
 }
 
 impl Members {
-    /// Nobody has come yet. `silence`: how long a trainer may say nothing.
+    /// No trainer has joined yet. `silence`: how long a trainer may send nothing.
     pub fn new(trainers: u32, silence: Millis) -> Self {
         Self {
             silence,
             seats: vec![None; trainers as usize],
             left: vec![false; trainers as usize],
             terms: None,
-            epoch: Epoch(0),
+            epoch: Generation(0),
             phase: Phase::Lobby,
             reason: String::new(),
         }
     }
 
-    /// What the server does.
+    /// What the server is doing.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The newest epoch.
-    pub fn epoch(&self) -> Epoch {
+    /// The newest generation.
+    pub fn epoch(&self) -> Generation {
         self.epoch
     }
 
-    /// Why nothing runs.
+    /// Why no generation runs; empty while one does.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Whose snapshots may be restored and where this server stands, once a trainer has told it.
-    pub fn wanted(&self) -> Option<Wanted> {
-        self.terms.as_ref().map(|terms| Wanted {
+    /// Which snapshots may be restored and which server this is, once a trainer has said so.
+    pub fn wanted(&self) -> Option<SnapshotOwner> {
+        self.terms.as_ref().map(|terms| SnapshotOwner {
             job: terms.job.clone(),
             shapes: terms.shapes,
             topology: terms.topology,
@@ -102,12 +102,12 @@ impl Members {
         })
     }
 
-    /// Trainers that wait to be let in.
+    /// Trainers that wait to be admitted.
     pub fn waiting(&self) -> Vec<TrainerId> {
         self.list(|seat| seat.is_some_and(Seat::waits))
     }
 
-    /// Trainers that are not here.
+    /// Trainers that are not connected.
     pub fn missing(&self) -> Vec<TrainerId> {
         self.list(|seat| seat.is_none())
     }
@@ -120,12 +120,12 @@ impl Members {
             .collect()
     }
 
-    /// Checks what every connection must satisfy, whatever it is for.
+    /// Checks what every connection must satisfy, whatever its purpose.
     pub fn check(&mut self, hello: &Hello) -> Result<(), Refusal> {
         let trainers = self.seats.len() as u32;
         if hello.trainers != trainers {
             return Err(mismatch(format!(
-                "trainer {} believes in {} trainers, this server in {trainers}; check --num_gradient_servers",
+                "trainer {} was started for {} trainers, this server for {trainers}; check --num_gradient_servers",
                 hello.trainer, hello.trainers
             )));
         }
@@ -156,7 +156,9 @@ impl Members {
             first: hello.trainer,
         };
         let known = match &self.terms {
-            Some(known) if self.epoch != Epoch(0) || self.seats.iter().any(Option::is_some) => {
+            Some(known)
+                if self.epoch != Generation(0) || self.seats.iter().any(Option::is_some) =>
+            {
                 known
             }
             _ => {
@@ -168,18 +170,18 @@ impl Members {
         let same_place = known.servers_hash == terms.servers_hash && known.server == terms.server;
         if !same_place || known.topology != terms.topology {
             return Err(mismatch(format!(
-                "trainer {me} has another list of servers or ports than trainer {first}; give all the same --pservers, --ports_num and --ports_num_for_sparse"
+                "trainer {me} has a different list of servers or ports than trainer {first}; start all with the same --pservers, --ports_num and --ports_num_for_sparse"
             )));
         }
         if known.job_hash != terms.job_hash {
             return Err(mismatch(format!(
-                "trainer {me} trains another model or with other settings than trainer {first}; give all the same configuration"
+                "trainer {me} trains a different model or uses different settings than trainer {first}; start all with the same configuration"
             )));
         }
         Ok(())
     }
 
-    /// A trainer's pulse connection begins: it takes its seat and waits.
+    /// A trainer's pulse connection opens: it takes its seat and waits.
     pub fn join(&mut self, hello: &Hello, connection: u64, now: Millis) -> Result<Effect, Refusal> {
         self.check(hello)?;
         let seat = &mut self.seats[hello.trainer.index()];
@@ -190,7 +192,7 @@ impl Members {
             return Err(Refusal {
                 code: Code::InUse,
                 text: format!(
-                    "trainer id {} is taken by a process that was heard {} ms ago",
+                    "trainer id {} is in use by a process that was heard from {} ms ago",
                     hello.trainer,
                     now - old.heard
                 ),
@@ -200,12 +202,12 @@ impl Members {
             instance: hello.instance,
             connection,
             heard: now,
-            at: Epoch(0),
+            at: Generation(0),
             attached: false,
         });
         self.left[hello.trainer.index()] = false;
-        // A server and trainer 0 that were both replaced would count epochs from 1 again, and a trainer that has seen
-        // a later one would never enter.
+        // A server and trainer 0 that were both replaced would count generations from 1 again, and a trainer that has
+        // seen a later one would never join.
         if self.phase != Phase::Running {
             self.epoch = self.epoch.max(hello.epoch);
         }
@@ -215,17 +217,17 @@ impl Members {
         Ok(Effect::None)
     }
 
-    /// A heartbeat. A trainer that was in the epoch and says that it waits has left it. Refused if the seat is no
+    /// A heartbeat. A trainer that was in the generation and says that it waits has left it. Refused if the seat is no
     /// longer this connection's: its trainer must join again.
     pub fn beat(
         &mut self,
         trainer: TrainerId,
         connection: u64,
-        at: Epoch,
+        at: Generation,
         now: Millis,
     ) -> Result<Effect, Refusal> {
         let Some(seat) = self.own(trainer, connection) else {
-            let text = format!("trainer {trainer} has lost its seat");
+            let text = format!("another process has taken over the id of trainer {trainer}");
             return Err(Refusal {
                 code: Code::Interrupted,
                 text,
@@ -234,14 +236,14 @@ impl Members {
         let before = seat.at;
         seat.heard = now;
         seat.at = at;
-        if before != Epoch(0) && at != before {
+        if before != Generation(0) && at != before {
             return Ok(self.end(format!("trainer {trainer} left")));
         }
         Ok(Effect::None)
     }
 
-    /// A command connection begins: only a trainer that has its seat may command, so that a process with an id that
-    /// is not its own cannot end the job of the others.
+    /// A command connection opens: only a trainer that has its seat may send commands, so that a process with an id
+    /// that is not its own cannot end the job of the others.
     pub fn command(&mut self, hello: &Hello) -> Result<(), Refusal> {
         self.check(hello)?;
         let seat = self.seats[hello.trainer.index()];
@@ -254,7 +256,7 @@ impl Members {
         })
     }
 
-    /// A data connection begins: only members that run in the present epoch may have one.
+    /// A data connection opens: only members that run in the present generation may have one.
     pub fn attach(&mut self, hello: &Hello) -> Result<(), Refusal> {
         self.check(hello)?;
         let (epoch, running) = (self.epoch, self.phase == Phase::Running);
@@ -271,7 +273,7 @@ impl Members {
         }
     }
 
-    /// A pulse connection has ended.
+    /// A pulse connection has closed.
     pub fn lost(&mut self, trainer: TrainerId, connection: u64) -> Effect {
         if self.own(trainer, connection).is_none() {
             return Effect::None;
@@ -283,7 +285,7 @@ impl Members {
         self.end(format!("trainer {trainer} is lost: its connection closed"))
     }
 
-    /// Looks for trainers that have been silent for too long; answers their connections, to be cut.
+    /// Finds trainers that have been silent for too long; returns their connections, to be cut.
     pub fn tick(&mut self, now: Millis) -> (Effect, Vec<u64>) {
         let mut cut = Vec::new();
         let mut effect = Effect::None;
@@ -306,8 +308,8 @@ impl Members {
         (effect, cut)
     }
 
-    /// May this epoch begin? All trainers must be here and wait.
-    pub fn may_open(&self, trainer: TrainerId, epoch: Epoch) -> Result<(), Refusal> {
+    /// May this generation begin? All trainers must be connected and waiting.
+    pub fn may_open(&self, trainer: TrainerId, epoch: Generation) -> Result<(), Refusal> {
         let interrupted = |text: String| {
             Err(Refusal {
                 code: Code::Interrupted,
@@ -315,7 +317,7 @@ impl Members {
             })
         };
         if trainer != TrainerId(0) {
-            let text = format!("only trainer 0 opens epochs, not trainer {trainer}");
+            let text = format!("only trainer 0 may open a generation, not trainer {trainer}");
             return Err(Refusal {
                 code: Code::Invalid,
                 text,
@@ -325,13 +327,13 @@ impl Members {
             return interrupted(format!("epoch {epoch} is not newer than {}", self.epoch));
         }
         if self.waiting().len() != self.seats.len() {
-            return interrupted("not all trainers wait to be let in".to_owned());
+            return interrupted("not all trainers have joined".to_owned());
         }
         Ok(())
     }
 
-    /// The epoch begins.
-    pub fn opened(&mut self, epoch: Epoch) {
+    /// The generation begins.
+    pub fn opened(&mut self, epoch: Generation) {
         self.epoch = epoch;
         self.phase = Phase::Running;
         self.reason.clear();
@@ -342,7 +344,7 @@ impl Members {
             .for_each(|seat| seat.attached = false);
     }
 
-    /// A trainer is done. True when all are.
+    /// A trainer has finished. Returns true when all have.
     pub fn leave(&mut self, trainer: TrainerId) -> bool {
         self.left[trainer.index()] = true;
         if self.left.iter().all(|left| *left) && self.phase == Phase::Running {
@@ -351,7 +353,12 @@ impl Members {
         self.phase == Phase::Finished
     }
 
-    /// The job cannot go on. The first reason stays.
+    /// The job has finished before this process began, so every trainer is told that it is over.
+    pub fn finish(&mut self) {
+        self.phase = Phase::Finished;
+    }
+
+    /// The job cannot continue. Only the first reason is kept.
     pub fn fail(&mut self, reason: &str) -> Effect {
         if matches!(self.phase, Phase::Failed | Phase::Finished) {
             return Effect::None;
@@ -387,13 +394,13 @@ fn mismatch(text: String) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::message::Role;
+    use wire::message::ConnectionRole;
 
     fn hello(trainer: u32, instance: u64) -> Hello {
         Hello {
             nonce: String::new(),
             proof: String::new(),
-            role: Role::Pulse,
+            role: ConnectionRole::Pulse,
             trainer: TrainerId(trainer),
             instance,
             trainers: 2,
@@ -407,20 +414,20 @@ mod tests {
             job_hash: 1,
             job: "j".to_owned(),
             shapes: 1,
-            epoch: Epoch(1),
+            epoch: Generation(1),
         }
     }
 
     fn running() -> Members {
         let mut m = Members::new(2, 1000);
         let new = |trainer, instance| Hello {
-            epoch: Epoch(0),
+            epoch: Generation(0),
             ..hello(trainer, instance)
         };
         assert_eq!(m.join(&new(0, 10), 1, 0), Ok(Effect::None));
         assert_eq!(m.join(&new(1, 11), 2, 0), Ok(Effect::None));
-        assert_eq!(m.may_open(TrainerId(0), Epoch(1)), Ok(()));
-        m.opened(Epoch(1));
+        assert_eq!(m.may_open(TrainerId(0), Generation(1)), Ok(()));
+        m.opened(Generation(1));
         assert_eq!(m.attach(&hello(0, 10)), Ok(()));
         assert_eq!(m.attach(&hello(1, 11)), Ok(()));
         m
@@ -465,7 +472,7 @@ mod tests {
                     job_hash: 2,
                     ..hello(0, 10)
                 },
-                "another model",
+                "a different model",
             ),
         ];
         for (hello, words) in cases {
@@ -500,28 +507,31 @@ mod tests {
     fn a_connection_without_its_seat_is_told_so() {
         let mut m = running();
         assert_eq!(m.join(&hello(1, 11), 5, 0), Ok(Effect::Broken));
-        assert!(m.beat(TrainerId(1), 2, Epoch(1), 1).is_err());
-        assert_eq!(m.beat(TrainerId(1), 5, Epoch(0), 1), Ok(Effect::None));
+        assert!(m.beat(TrainerId(1), 2, Generation(1), 1).is_err());
+        assert_eq!(m.beat(TrainerId(1), 5, Generation(0), 1), Ok(Effect::None));
     }
 
     #[test]
     fn epochs_go_on_from_the_newest_that_any_trainer_has_seen() {
         let mut m = Members::new(2, 1000);
         let from = |trainer, epoch| Hello {
-            epoch: Epoch(epoch),
+            epoch: Generation(epoch),
             ..hello(trainer, 10)
         };
         assert_eq!(m.join(&from(0, 0), 1, 0), Ok(Effect::None));
         assert_eq!(m.join(&from(1, 7), 2, 0), Ok(Effect::None));
-        assert_eq!(m.epoch(), Epoch(7));
-        assert!(m.may_open(TrainerId(0), Epoch(7)).is_err());
-        assert_eq!(m.may_open(TrainerId(0), Epoch(8)), Ok(()));
+        assert_eq!(m.epoch(), Generation(7));
+        assert!(m.may_open(TrainerId(0), Generation(7)).is_err());
+        assert_eq!(m.may_open(TrainerId(0), Generation(8)), Ok(()));
     }
 
     #[test]
     fn silence_is_a_loss() {
         let mut m = running();
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 900), Ok(Effect::None));
+        assert_eq!(
+            m.beat(TrainerId(0), 1, Generation(1), 900),
+            Ok(Effect::None)
+        );
         assert_eq!(m.tick(1100), (Effect::Broken, vec![2]));
         assert!(m.reason().contains("trainer 1"), "{}", m.reason());
     }
@@ -532,22 +542,31 @@ mod tests {
         assert_eq!(m.lost(TrainerId(1), 2), Effect::Broken);
         assert_eq!(m.join(&hello(1, 12), 5, 10), Ok(Effect::None));
         assert!(
-            m.may_open(TrainerId(0), Epoch(2)).is_err(),
+            m.may_open(TrainerId(0), Generation(2)).is_err(),
             "trainer 0 is still in the old epoch"
         );
         assert_eq!(m.join(&hello(0, 10), 6, 20), Ok(Effect::None));
-        assert!(m.may_open(TrainerId(0), Epoch(1)).is_err(), "an old number");
-        assert!(m.may_open(TrainerId(1), Epoch(2)).is_err(), "not trainer 0");
-        assert_eq!(m.may_open(TrainerId(0), Epoch(2)), Ok(()));
+        assert!(
+            m.may_open(TrainerId(0), Generation(1)).is_err(),
+            "an old number"
+        );
+        assert!(
+            m.may_open(TrainerId(1), Generation(2)).is_err(),
+            "not trainer 0"
+        );
+        assert_eq!(m.may_open(TrainerId(0), Generation(2)), Ok(()));
     }
 
     #[test]
     fn a_heartbeat_from_before_entering_is_no_departure() {
         let mut m = running();
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 5), Ok(Effect::None));
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(1), 6), Ok(Effect::None));
+        assert_eq!(m.beat(TrainerId(0), 1, Generation(0), 5), Ok(Effect::None));
+        assert_eq!(m.beat(TrainerId(0), 1, Generation(1), 6), Ok(Effect::None));
         assert_eq!(m.phase(), Phase::Running);
-        assert_eq!(m.beat(TrainerId(0), 1, Epoch(0), 7), Ok(Effect::Broken));
+        assert_eq!(
+            m.beat(TrainerId(0), 1, Generation(0), 7),
+            Ok(Effect::Broken)
+        );
     }
 
     #[test]

@@ -14,12 +14,12 @@ impl Counter {
         self.0.fetch_add(amount, Relaxed);
     }
 
-    /// Sets it, for numbers that also shrink.
+    /// Sets it, for values that can also fall.
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Raises it to at least this.
+    /// Raises it to at least `value`.
     pub fn raise(&self, value: u64) {
         self.0.fetch_max(value, Relaxed);
     }
@@ -37,10 +37,10 @@ impl Counter {
 
 /// What a server counts. Times are in microseconds.
 #[derive(Debug, Default)]
-pub struct Metrics {
-    /// Pushes taken.
+pub struct ServerMetrics {
+    /// Pushes accepted.
     pub pushes: Counter,
-    /// Pulls answered.
+    /// Pulls that were replied to.
     pub pulls: Counter,
     /// Payload bytes received.
     pub bytes_in: Counter,
@@ -58,40 +58,49 @@ pub struct Metrics {
     pub step: Counter,
     /// Passes finished.
     pub pass: Counter,
-    /// The present epoch.
+    /// The present generation.
     pub epoch: Counter,
-    /// Epochs that ended with a loss.
+    /// 1 if that generation began with a restored snapshot.
+    pub restored: Counter,
+    /// Generations that ended with a loss.
     pub losses: Counter,
-    /// Batches that the fastest trainer was ahead when a push was applied, at most.
+    /// The largest number of batches that the fastest trainer was ahead when a push was applied.
     pub staleness: Counter,
     /// Connections refused: strangers, wrong tokens, garbage.
     pub refused: Counter,
     /// Snapshots written.
     pub snapshots: Counter,
-    /// Snapshots that could not be written.
+    /// Snapshots whose writing failed.
     pub snapshot_failures: Counter,
     /// Step of the newest snapshot.
     pub snapshot_step: Counter,
-    /// When the newest snapshot was written: milliseconds on the server's clock.
+    /// When the newest snapshot was written: milliseconds of the server's clock.
     pub snapshot_at: Counter,
+    /// Time that batches waited until the previous snapshot was written.
+    pub snapshot_wait: Counter,
+    /// When trainer 0 last confirmed a newer common snapshot, or the generation began: milliseconds of the server's
+    /// clock.
+    pub confirmed_at: Counter,
+    /// 1 while the newest common snapshot is older than three periods.
+    pub overdue: Counter,
 }
 
 /// The size of a table, for the metrics.
 #[derive(Debug, Clone)]
-pub struct TableSize {
+pub struct TableMetrics {
     /// Its name.
     pub name: String,
     /// Rows or values held.
     pub rows: u64,
     /// Bytes held.
     pub bytes: u64,
-    /// Whether rows come into being when they are touched.
+    /// Whether rows are created on first use.
     pub sparse: bool,
 }
 
-/// What a server has done so far, as numbers; times are in seconds.
+/// What a server has done so far; times are in seconds.
 #[derive(Debug, Clone, Default)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Payload bytes received.
     pub received_bytes: u64,
     /// Payload bytes sent.
@@ -100,23 +109,29 @@ pub struct Counts {
     pub barrier_wait: f64,
     /// Steps applied.
     pub step: u64,
-    /// The present epoch.
+    /// The present generation.
     pub epoch: u64,
+    /// Whether that generation began with a restored snapshot.
+    pub restored: bool,
     /// Step of the newest snapshot, if any was written.
     pub snapshot_step: Option<u64>,
     /// Tables.
-    pub tables: Vec<TableSize>,
+    pub tables: Vec<TableMetrics>,
 }
 
-/// What is not counted but looked up when somebody asks.
+/// What is not counted but looked up for each scrape.
 #[derive(Debug, Default)]
 pub struct Gauges {
-    /// Milliseconds on the server's clock.
+    /// Milliseconds of the server's clock.
     pub now: u64,
     /// Trainers connected.
     pub members: u64,
+    /// Step of the newest snapshot that all servers have.
+    pub common_snapshot: Option<u64>,
+    /// Steps since that snapshot.
+    pub common_age: Option<u64>,
     /// Tables.
-    pub tables: Vec<TableSize>,
+    pub tables: Vec<TableMetrics>,
     /// How evenly the rows of sparse tables are used.
     pub heat: Vec<Heat>,
 }
@@ -129,14 +144,14 @@ const HOTTEST: usize = 16;
 pub struct Heat {
     /// The table.
     pub table: String,
-    /// Rows touched, mean over this server's shards.
+    /// Rows pulled and pushed, mean over this server's shards.
     pub mean: f64,
-    /// The busiest logical shards: (shard, rows touched).
+    /// The busiest logical shards: (shard, rows pulled and pushed).
     pub hottest: Vec<(u32, u64)>,
 }
 
 impl Heat {
-    /// From rows touched of each shard; none for a table without shards here.
+    /// From the rows pulled and pushed per shard; `None` for a table without shards here.
     pub fn of(table: &str, mut shards: Vec<(u32, u64)>) -> Option<Self> {
         if shards.is_empty() {
             return None;
@@ -153,7 +168,7 @@ impl Heat {
     }
 }
 
-impl Metrics {
+impl ServerMetrics {
     /// The metrics as text.
     pub fn encode(&self, gauges: &Gauges) -> String {
         let mut out = String::new();
@@ -162,7 +177,7 @@ impl Metrics {
             (
                 "pushes_total",
                 "counter",
-                "Pushes taken",
+                "Pushes accepted",
                 self.pushes.get() as f64,
             ),
             (
@@ -212,19 +227,19 @@ impl Metrics {
             (
                 "epoch",
                 "gauge",
-                "Life of the job, grows with every recovery",
+                "Generation of the job; grows with every recovery",
                 self.epoch.get() as f64,
             ),
             (
                 "losses_total",
                 "counter",
-                "Epochs that ended with a loss",
+                "Generations that ended with a loss",
                 self.losses.get() as f64,
             ),
             (
                 "staleness_batches_max",
                 "gauge",
-                "Largest lead of a trainer over the slowest at a push",
+                "Largest lead of a trainer over the slowest one at a push, in batches",
                 self.staleness.get() as f64,
             ),
             (
@@ -260,8 +275,32 @@ impl Metrics {
             (
                 "snapshot_age_seconds",
                 "gauge",
-                "Age of the newest snapshot, -1 without one",
+                "Age of the newest snapshot; -1 if there is none",
                 self.snapshot_age(gauges.now),
+            ),
+            (
+                "common_snapshot_step",
+                "gauge",
+                "Step of the newest snapshot that all servers have, -1 without one",
+                gauges.common_snapshot.map_or(-1.0, |step| step as f64),
+            ),
+            (
+                "common_snapshot_age_steps",
+                "gauge",
+                "Steps since the newest snapshot that all servers have or the start of the epoch, -1 while none are taken",
+                gauges.common_age.map_or(-1.0, |age| age as f64),
+            ),
+            (
+                "common_snapshot_overdue",
+                "gauge",
+                "1 while the newest common snapshot is older than three periods",
+                self.overdue.get() as f64,
+            ),
+            (
+                "snapshot_wait_seconds_total",
+                "counter",
+                "Time batches waited until the snapshot before was written",
+                seconds(&self.snapshot_wait),
             ),
         ];
         for (name, kind, help, value) in counters {
@@ -272,7 +311,7 @@ impl Metrics {
             &mut out,
             "table_rows",
             "gauge",
-            "Touched rows of a sparse table, values of a dense one",
+            "Rows of a sparse table that exist, or values of a dense table",
         );
         for table in &gauges.tables {
             line(
@@ -282,7 +321,7 @@ impl Metrics {
                 table.rows as f64,
             );
         }
-        head(&mut out, "table_bytes", "gauge", "Bytes held for a table");
+        head(&mut out, "table_bytes", "gauge", "Memory used for a table");
         for table in &gauges.tables {
             line(
                 &mut out,
@@ -296,13 +335,14 @@ impl Metrics {
     }
 
     /// What was counted so far.
-    pub fn counts(&self, tables: Vec<TableSize>) -> Counts {
-        Counts {
+    pub fn counts(&self, tables: Vec<TableMetrics>) -> ServerCounts {
+        ServerCounts {
             received_bytes: self.bytes_in.get(),
             sent_bytes: self.bytes_out.get(),
             barrier_wait: self.barrier_wait.get() as f64 / 1e6,
             step: self.step.get(),
             epoch: self.epoch.get(),
+            restored: self.restored.get() > 0,
             snapshot_step: (self.snapshots.get() > 0).then(|| self.snapshot_step.get()),
             tables,
         }
@@ -318,12 +358,12 @@ impl Metrics {
 
 fn encode_heat(out: &mut String, heat: &[Heat]) {
     let (mean, total) = ("shard_touched_rows_mean", "shard_touched_rows_total");
-    let text = "Rows touched, mean over the logical shards of a table";
+    let text = "Rows accessed, mean over the logical shards of a table";
     head(out, mean, "gauge", text);
     for heat in heat {
         line(out, mean, &label("table", &heat.table), heat.mean);
     }
-    let text = "Rows touched, of the busiest logical shards of a table";
+    let text = "Rows accessed in the busiest logical shards of a table";
     head(out, total, "counter", text);
     for heat in heat {
         for (shard, count) in &heat.hottest {
@@ -367,9 +407,9 @@ mod tests {
 
     #[test]
     fn every_metric_has_help_type_and_value() {
-        let metrics = Metrics::default();
+        let metrics = ServerMetrics::default();
         metrics.pushes.add(3);
-        let table = TableSize {
+        let table = TableMetrics {
             name: "a\"b".to_owned(),
             rows: 2,
             bytes: 9,
@@ -388,7 +428,7 @@ mod tests {
         let shard = "canoe_pserver_shard_touched_rows_total{table=\"a\\\"b\",shard=\"5\"} 7\n";
         assert!(text.contains(shard), "{text}");
         assert!(text.contains("canoe_pserver_shard_touched_rows_mean{table=\"c\"} 4\n"));
-        // Two tables have shards of the same numbers: still every line stands for one thing.
+        // Two tables have shards of the same numbers: still no line occurs twice.
         let names = text
             .lines()
             .filter_map(|line| Some(line.rsplit_once(' ')?.0));

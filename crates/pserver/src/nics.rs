@@ -12,10 +12,10 @@ pub enum NicError {
     Unknown {
         /// The name.
         name: String,
-        /// What exists.
+        /// The interfaces that exist.
         present: String,
     },
-    /// The system does not list its interfaces.
+    /// The system call that lists interfaces failed.
     #[error("the network interfaces cannot be listed")]
     List,
 }

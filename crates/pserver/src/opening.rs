@@ -1,14 +1,17 @@
 //! Opening an epoch on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
 use crate::host::{Host, chain};
-use crate::run::{OpenError, Place, Run};
+use crate::run::{GenerationRun, OpenError, ServerIndex};
 use crate::saving;
 use crate::server::Level;
-use crate::service::Piece;
+use crate::service::{TablePiece, invalid};
+use crate::snapshot::StoreError;
+use crate::snapshot::writer::Snapshotter;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use wire::message::{Code, Refusal, Start};
-use wire::{Epoch, JobSpec, TrainerId};
+use wire::message::{Code, GenerationStart, Refusal};
+use wire::spec::Origin;
+use wire::{Generation, JobSpec, TrainerId};
 
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
@@ -17,37 +20,78 @@ impl Host {
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
-        (epoch, start): (Epoch, Start),
+        (epoch, start, saved): (Generation, GenerationStart, Option<String>),
         spec: JobSpec,
-        fill: impl FnOnce(&Run) -> Result<(), Refusal>,
+        fill: impl FnOnce(&GenerationRun) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.members().may_open(trainer, epoch)?;
         self.await_data_connections()?;
-        let run = self.make_run(epoch, start, spec)?;
+        let run = self.make_run(epoch, (start, saved), spec)?;
         fill(&run)?;
-        if let (Some(snapshots), Some(server)) = (&self.snapshots, Some(run.place.server)) {
+        if let Some(snapshots) = &self.snapshots {
             match start {
-                Start::Fresh => snapshots.rewind(None, server),
-                Start::Restore(step) => snapshots.rewind(Some(step), server),
-                Start::Continue { .. } => {}
+                GenerationStart::Fresh => self.put_aside(snapshots, &run)?,
+                GenerationStart::Restore(step) => snapshots.rewind(step, run.place.server),
+                // Newer snapshots than the state are of a past in which one of them was lost: they are kept, out of the
+                // way.
+                GenerationStart::Saved { step, .. } if snapshots.have().0.last() > Some(&step) => {
+                    self.put_aside(snapshots, &run)?;
+                }
+                GenerationStart::Saved { step, .. } => snapshots.rewind(step, run.place.server),
+                GenerationStart::Continue { .. } => {}
             }
         }
         self.forget_wish();
         let mut members = self.members();
         members.may_open(trainer, epoch)?;
         self.log_tables(&run);
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(run));
+        let run = Arc::new(run);
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.attend(&run);
+        }
+        self.metrics.step.set(run.begun.0);
+        self.metrics.confirmed_at.set(self.now());
+        self.metrics.overdue.set(0);
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
         members.opened(epoch);
+        self.steps();
+        let restored = matches!(
+            start,
+            GenerationStart::Restore(_) | GenerationStart::Saved { .. }
+        );
+        self.metrics.restored.set(u64::from(restored));
         self.metrics.epoch.set(epoch.0);
         drop(members);
         self.say(
             Level::Info,
-            &format!("epoch {epoch} begins: {}", describe(start)),
+            &format!("generation {epoch} starts: {}", describe(start)),
         );
         Ok(())
     }
 
-    fn make_run(&self, epoch: Epoch, start: Start, spec: JobSpec) -> Result<Run, Refusal> {
+    /// Keeps the snapshots of a job that begins again, out of its way.
+    fn put_aside(&self, snapshots: &Snapshotter, run: &GenerationRun) -> Result<(), Refusal> {
+        let done = snapshots.begin(&run.wanted());
+        self.look_for_snapshots(snapshots, &run.wanted());
+        match done {
+            // A job whose snapshots cannot be written goes on without them, as ever.
+            Err(error @ StoreError::Disk { action: "list", .. }) => {
+                self.say(Level::Warning, &chain(&error));
+                Ok(())
+            }
+            done => done.map_err(|error| Refusal {
+                code: Code::Unable,
+                text: chain(&error),
+            }),
+        }
+    }
+
+    fn make_run(
+        &self,
+        epoch: Generation,
+        (start, saved): (GenerationStart, Option<String>),
+        spec: JobSpec,
+    ) -> Result<GenerationRun, Refusal> {
         let unable = |text: String| Refusal {
             code: Code::Interrupted,
             text,
@@ -55,18 +99,36 @@ impl Host {
         let wanted = self
             .members()
             .wanted()
-            .ok_or_else(|| unable("nobody has said hello".to_owned()))?;
-        let place = Place {
+            .ok_or_else(|| unable("no trainer has connected".to_owned()))?;
+        let place = ServerIndex {
             server: wanted.server,
             topology: wanted.topology,
             trainers: self.config.trainers,
         };
-        if let (Start::Fresh, Some(origin)) = (start, spec.origin.clone()) {
+        if let (GenerationStart::Fresh, Some(origin)) = (start, spec.origin.clone()) {
             return saving::open(epoch, spec, place, &origin);
         }
+        let saved_at = |step, pass| {
+            let directory = saved.ok_or_else(|| invalid("no directory is named".to_owned()))?;
+            let run = saving::open(
+                epoch,
+                spec.clone(),
+                place,
+                &Origin::State(directory.clone()),
+            )?;
+            let is = run
+                .boundary()
+                .map(|boundary| (boundary.step, boundary.pass));
+            if is != Some((step, pass)) {
+                let text = format!("{directory} is not of step {step} and pass {pass}");
+                return Err(invalid(text));
+            }
+            Ok(run)
+        };
         let made = match start {
-            Start::Fresh => Run::fresh(epoch, spec, place),
-            Start::Continue { step, pass } => {
+            GenerationStart::Saved { step, pass } => return saved_at(step, pass),
+            GenerationStart::Fresh => GenerationRun::fresh(epoch, spec, place),
+            GenerationStart::Continue { step, pass } => {
                 let old = self
                     .run()
                     .ok_or_else(|| unable("there is nothing to continue".to_owned()))?;
@@ -74,18 +136,18 @@ impl Host {
                     .boundary()
                     .filter(|boundary| boundary.step == step && boundary.pass == pass)
                     .ok_or_else(|| unable(format!("not at the end of step {step}")))?;
-                Run::resumed(epoch, &old, spec, &boundary)
+                GenerationRun::resumed(epoch, &old, spec, &boundary)
             }
-            Start::Restore(step) => {
+            GenerationStart::Restore(step) => {
                 let snapshots = self
                     .snapshots
                     .as_ref()
                     .ok_or_else(|| unable("no snapshot directory".to_owned()))?;
-                let made = Run::restored(epoch, spec, place, snapshots.store(), step);
+                let made = GenerationRun::restored(epoch, spec, place, snapshots.store(), step);
                 if let Err(error @ OpenError::Restore { .. }) = &made {
                     self.say(Level::Error, &chain(error));
                     snapshots.store().condemn(step, wanted.server);
-                    snapshots.refresh(&wanted);
+                    self.look_for_snapshots(snapshots, &wanted);
                 }
                 made
             }
@@ -104,15 +166,15 @@ impl Host {
         let begun = Instant::now();
         let limit = POLITE + self.config.silence;
         let mut connections = self.connections();
-        while connections.values().any(|connection| connection.data) {
+        while connections.values().any(|connection| connection.is_data()) {
             if begun.elapsed() > POLITE {
                 connections
                     .values()
-                    .filter(|c| c.data)
+                    .filter(|c| c.is_data())
                     .for_each(|c| c.stopper.stop());
             }
             if begun.elapsed() > limit {
-                let text = "connections of the old epoch do not end".to_owned();
+                let text = "connections of the previous generation do not close".to_owned();
                 return Err(Refusal {
                     code: Code::Interrupted,
                     text,
@@ -126,14 +188,14 @@ impl Host {
         Ok(())
     }
 
-    fn log_tables(&self, run: &Run) {
+    fn log_tables(&self, run: &GenerationRun) {
         for service in &run.services {
             let mut size = 0;
             for piece in service.pieces() {
                 size += match piece {
-                    Piece::Dense(piece) => piece.len(),
-                    Piece::Sparse(_) => 1,
-                    Piece::Absent => 0,
+                    TablePiece::Dense(piece) => piece.len(),
+                    TablePiece::Sparse(_) => 1,
+                    TablePiece::Absent => 0,
                 };
             }
             if size == 0 {
@@ -145,10 +207,16 @@ impl Host {
     }
 }
 
-fn describe(start: Start) -> String {
+fn describe(start: GenerationStart) -> String {
     match start {
-        Start::Fresh => "from the start".to_owned(),
-        Start::Continue { .. } => "from where it stood".to_owned(),
-        Start::Restore(step) => format!("from the snapshot of step {step}"),
+        GenerationStart::Fresh => "from the start".to_owned(),
+        GenerationStart::Continue { .. } => "from the current values".to_owned(),
+        GenerationStart::Restore(step) => format!("from the snapshot of step {step}"),
+        GenerationStart::Saved { step, pass } => {
+            format!(
+                "from what was saved at the end of pass {}, step {step}",
+                pass.saturating_sub(1)
+            )
+        }
     }
 }

@@ -1,51 +1,56 @@
-//! The job in one epoch: its tables and services. Made by opening an epoch, replaced by the next one.
+//! The job in one generation: its tables and services. Created when a generation opens, replaced by the next one.
 
 use crate::barrier::Barrier;
-use crate::dense::{DensePiece, Numbers};
-use crate::service::{Piece, Pieces, Service};
-use crate::snapshot::format::{FormatError, Header, PartReader, Section, TableHeader};
-use crate::snapshot::{Store, StoreError, Wanted};
+use crate::dense::{BlockValues, DensePiece};
+use crate::service::{Service, TablePiece, TablePieces};
+use crate::snapshot::format::{
+    FormatError, Section, SnapshotHeader, SnapshotPartReader, SnapshotTableHeader,
+};
+use crate::snapshot::{SnapshotOwner, SnapshotStore, StoreError};
 use crate::sparse::SparsePiece;
 use crate::table::{Table, TableError};
-use optim::Progress;
+use optim::ParameterProgress;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use wire::binding::Binding;
 use wire::recovery::Boundary;
 use wire::shard::{Block, blocks_of};
-use wire::shared::{Region, layout};
-use wire::{Epoch, JobSpec, Mode, Step, TableId, Topology};
+use wire::shared::{SharedRegion, layout};
+use wire::{Generation, JobSpec, Mode, Step, TableId, Topology};
 
-/// Which server of which cluster this is.
+/// Which server of which topology this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Its number.
+pub struct ServerIndex {
+    /// Index of the server, from 0.
     pub server: u32,
-    /// The cluster.
+    /// Servers and ports of the job.
     pub topology: Topology,
     /// Trainers of the job.
     pub trainers: u32,
 }
 
-/// The job in one epoch.
+/// The job in one generation.
 #[derive(Debug)]
-pub struct Run {
-    /// The epoch.
-    pub epoch: Epoch,
-    /// As trainer 0 told it.
+pub struct GenerationRun {
+    /// Number of the generation.
+    pub epoch: Generation,
+    /// As trainer 0 sent it.
     pub spec: JobSpec,
-    /// The tables, understood.
+    /// The tables, with their rules parsed.
     pub tables: Vec<Table>,
-    /// Where this server stands.
-    pub place: Place,
-    /// One a port.
+    /// Which of the servers this is.
+    pub place: ServerIndex,
+    /// The step at which this generation began.
+    pub begun: Step,
+    /// One per port.
     pub services: Vec<Service>,
 }
 
-/// Why an epoch cannot begin.
+/// Why a generation cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A table cannot be made.
+    /// A table's description is not valid.
     #[error("create tables")]
     Table(#[source] TableError),
     /// The snapshot cannot be restored.
@@ -57,14 +62,14 @@ pub enum OpenError {
         #[source]
         source: StoreError,
     },
-    /// The job's description is impossible.
+    /// The job's description is not valid.
     #[error("{0}")]
     Spec(String),
 }
 
-impl Run {
+impl GenerationRun {
     /// A run from the initial values.
-    pub fn fresh(epoch: Epoch, spec: JobSpec, place: Place) -> Result<Self, OpenError> {
+    pub fn fresh(epoch: Generation, spec: JobSpec, place: ServerIndex) -> Result<Self, OpenError> {
         let boundary = Boundary {
             step: Step(0),
             pass: spec.first_pass,
@@ -82,10 +87,10 @@ impl Run {
         Ok(run)
     }
 
-    /// A run that goes on with the pieces of the last one, which stood at `boundary`.
+    /// A run that continues with the pieces of the last one, which was at `boundary`.
     pub fn resumed(
-        epoch: Epoch,
-        old: &Run,
+        epoch: Generation,
+        old: &GenerationRun,
         spec: JobSpec,
         boundary: &Boundary,
     ) -> Result<Self, OpenError> {
@@ -96,21 +101,21 @@ impl Run {
 
     /// A run from a snapshot.
     pub fn restored(
-        epoch: Epoch,
+        epoch: Generation,
         spec: JobSpec,
-        place: Place,
-        store: &Store,
+        place: ServerIndex,
+        store: &SnapshotStore,
         step: Step,
     ) -> Result<Self, OpenError> {
         let fresh = Self::fresh(epoch, spec.clone(), place)?;
         let failed = |source| OpenError::Restore { step, source };
-        let mut take = |reader: &mut PartReader<_>| fresh.take_part(reader);
+        let mut take = |reader: &mut SnapshotPartReader<_>| fresh.take_part(reader);
         let boundary = store
             .restore(step, &fresh.wanted(), &mut take)
             .map_err(failed)?;
         if boundary.batches.len() != place.trainers as usize {
             let text = format!(
-                "the snapshot is of {} trainers, the job has {}",
+                "the snapshot was taken with {} trainers, the job has {}",
                 boundary.batches.len(),
                 place.trainers
             );
@@ -120,11 +125,11 @@ impl Run {
     }
 
     fn build(
-        epoch: Epoch,
+        epoch: Generation,
         spec: JobSpec,
-        place: Place,
+        place: ServerIndex,
         boundary: &Boundary,
-        pieces: impl Fn(&[Table], u32) -> Pieces,
+        pieces: impl Fn(&[Table], u32) -> TablePieces,
     ) -> Result<Self, OpenError> {
         spec.check().map_err(OpenError::Spec)?;
         let tables: Vec<Table> = spec
@@ -140,6 +145,7 @@ impl Run {
         });
         Ok(Self {
             epoch,
+            begun: boundary.step,
             services: services.collect(),
             spec,
             tables,
@@ -147,7 +153,7 @@ impl Run {
         })
     }
 
-    /// Where the server stands: only if all its services stand at the same boundary.
+    /// The boundary of the server: only if all its services are at the same one.
     pub fn boundary(&self) -> Option<Boundary> {
         let first = self.services.first()?.boundary()?;
         let same = self
@@ -157,9 +163,9 @@ impl Run {
         same.then_some(first)
     }
 
-    /// Whose snapshots this run can use.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    /// Which snapshots this run can use.
+    pub fn wanted(&self) -> SnapshotOwner {
+        SnapshotOwner {
             job: self.spec.job.clone(),
             shapes: self.spec.shapes() >> 11,
             topology: self.place.topology,
@@ -167,28 +173,39 @@ impl Run {
         }
     }
 
-    /// The header of a part of a snapshot.
-    pub fn header(&self, boundary: Boundary, progress: Vec<Option<Progress>>) -> Header {
-        let tables = self
-            .tables
-            .iter()
-            .zip(progress)
-            .map(|(table, progress)| TableHeader {
-                name: table.spec.name.clone(),
-                cols: table.spec.cols,
-                slots: table.slots as u32,
-                progress,
-            });
+    /// The header of the part of a port.
+    pub fn header(
+        &self,
+        boundary: Boundary,
+        port: usize,
+        progress: Vec<Option<ParameterProgress>>,
+    ) -> SnapshotHeader {
+        let tables =
+            self.tables
+                .iter()
+                .zip(progress)
+                .map(|(table, progress)| SnapshotTableHeader {
+                    name: table.spec.name.clone(),
+                    cols: table.spec.cols,
+                    slots: table.slots as u32,
+                    progress,
+                });
         let wanted = self.wanted();
-        Header {
-            job: wanted.job,
-            shapes: wanted.shapes,
-            boundary,
+        SnapshotHeader {
+            binding: Binding {
+                job: wanted.job,
+                shapes: wanted.shapes,
+                epoch: self.epoch,
+                boundary,
+                topology: wanted.topology,
+                server: wanted.server,
+                port: port as u32,
+            },
             tables: tables.collect(),
         }
     }
 
-    /// Whom the server waits for, as a sentence; empty for nobody.
+    /// Whom the server waits for, as a sentence; empty if it waits for nobody.
     pub fn waits_for(&self) -> String {
         for service in &self.services {
             let (step, _, trainers) = service.look();
@@ -200,19 +217,19 @@ impl Run {
         String::new()
     }
 
-    /// Ends everything that waits.
+    /// Wakes every waiting request with an error.
     pub fn end(&self, reason: &str) {
         self.services.iter().for_each(|service| service.end(reason));
     }
 
-    /// Values that trainer 0 brought for the blocks of a dense table on a port.
+    /// Sets the values that trainer 0 sent for the blocks of a dense table on a port.
     pub fn set_initial(&self, table: TableId, port: usize, values: &[f32]) -> Result<(), String> {
         match self
             .services
             .get(port)
             .and_then(|service| service.pieces().get(table.index()))
         {
-            Some(Piece::Dense(piece)) if piece.len() == values.len() => {
+            Some(TablePiece::Dense(piece)) if piece.len() == values.len() => {
                 piece.change(|data| data.values.copy_from_slice(values));
                 Ok(())
             }
@@ -220,10 +237,13 @@ impl Run {
         }
     }
 
-    /// Takes what belongs to this server out of a part of a snapshot.
-    pub fn take_part<R: Read>(&self, reader: &mut PartReader<R>) -> Result<(), FormatError> {
+    /// Copies what belongs to this server from a part of a snapshot.
+    pub fn take_part<R: Read>(
+        &self,
+        reader: &mut SnapshotPartReader<R>,
+    ) -> Result<(), FormatError> {
         self.check_header(reader.header())?;
-        let progress: Vec<Option<Progress>> = reader
+        let progress: Vec<Option<ParameterProgress>> = reader
             .header()
             .tables
             .iter()
@@ -261,8 +281,8 @@ impl Run {
         Ok(())
     }
 
-    /// Refuses a file of another model.
-    pub fn check_header(&self, header: &Header) -> Result<(), FormatError> {
+    /// Rejects a file of another model.
+    pub fn check_header(&self, header: &SnapshotHeader) -> Result<(), FormatError> {
         let same = header.tables.len() == self.tables.len()
             && header
                 .tables
@@ -286,7 +306,7 @@ impl Run {
         self.services
             .iter()
             .filter_map(move |service| match service.pieces().get(table) {
-                Some(Piece::Sparse(piece)) => Some(piece),
+                Some(TablePiece::Sparse(piece)) => Some(piece),
                 _ => None,
             })
     }
@@ -300,7 +320,7 @@ impl Run {
     ) -> Result<(), FormatError> {
         let slots = self.tables[table].slots;
         for service in &self.services {
-            let Piece::Dense(piece) = &service.pieces()[table] else {
+            let TablePiece::Dense(piece) = &service.pieces()[table] else {
                 continue;
             };
             let Ok(place) = piece
@@ -329,9 +349,9 @@ impl Run {
     }
 }
 
-/// The pieces of a port, with initial values. Values of dense tables lie in memory that trainers on this host can read,
-/// if nothing speaks against it.
-fn new_pieces(tables: &[Table], place: &Place, port: u32, shared: bool) -> Pieces {
+/// The pieces of a port, with initial values. Values of dense tables are in memory that trainers on this host can
+/// read, if `shared` and the system allow it.
+fn new_pieces(tables: &[Table], place: &ServerIndex, port: u32, shared: bool) -> TablePieces {
     let blocks: Vec<Option<Vec<Block>>> = tables
         .iter()
         .map(|table| dense_blocks(table, place, port))
@@ -345,28 +365,33 @@ fn new_pieces(tables: &[Table], place: &Place, port: u32, shared: bool) -> Piece
     };
     let parts = tables.iter().zip(blocks).zip(numbers);
     let all = parts.map(|((table, blocks), numbers)| match blocks {
-        Some(blocks) => Piece::Dense(Arc::new(DensePiece::new(table, blocks, numbers))),
+        Some(blocks) => TablePiece::Dense(Arc::new(DensePiece::new(table, blocks, numbers))),
         None => sparse_piece(table, place, port),
     });
-    Pieces {
+    TablePieces {
         all: all.collect(),
         values,
     }
 }
 
-fn own_numbers(len: usize) -> Numbers {
-    Numbers::Own(vec![0.0; len])
+fn own_numbers(len: usize) -> BlockValues {
+    BlockValues::Own(vec![0.0; len])
 }
 
-/// Memory for all dense pieces of a port; none where the system does not give any.
-fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<Numbers>)> {
+/// Memory for all dense pieces of a port; `None` where the system does not provide it.
+fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<BlockValues>)> {
     let (_, len) = layout(lens.iter().copied());
-    let (descriptor, parts) = Region::create(len).and_then(|r| r.divide(lens)).ok()?;
-    Some((descriptor, parts.into_iter().map(Numbers::Shared).collect()))
+    let (descriptor, parts) = SharedRegion::create(len)
+        .and_then(|r| r.divide(lens))
+        .ok()?;
+    Some((
+        descriptor,
+        parts.into_iter().map(BlockValues::Shared).collect(),
+    ))
 }
 
-/// The blocks of a dense table that a port holds; none of a sparse table, nor on a port for sparse tables.
-fn dense_blocks(table: &Table, place: &Place, port: u32) -> Option<Vec<Block>> {
+/// The blocks of a dense table that a port holds; `None` for a sparse table and on a port for sparse tables.
+fn dense_blocks(table: &Table, place: &ServerIndex, port: u32) -> Option<Vec<Block>> {
     let topology = &place.topology;
     let service = topology.dense_service_at(place.server, port);
     let service = service.filter(|_| !table.spec.sparse)?;
@@ -374,15 +399,15 @@ fn dense_blocks(table: &Table, place: &Place, port: u32) -> Option<Vec<Block>> {
     Some(blocks_of(hash, len, service, topology.dense_services()).collect())
 }
 
-fn sparse_piece(table: &Table, place: &Place, port: u32) -> Piece {
+fn sparse_piece(table: &Table, place: &ServerIndex, port: u32) -> TablePiece {
     let topology = &place.topology;
     let service = topology.sparse_service_at(place.server, port);
     match service.filter(|_| table.spec.sparse) {
-        Some(service) => Piece::Sparse(Arc::new(SparsePiece::new(
+        Some(service) => TablePiece::Sparse(Arc::new(SparsePiece::new(
             table,
             service,
             topology.sparse_services(),
         ))),
-        None => Piece::Absent,
+        None => TablePiece::Absent,
     }
 }

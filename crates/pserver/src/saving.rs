@@ -1,33 +1,35 @@
-//! Saves and loads on request of trainer 0, beside the model that it writes.
+//! Saves and loads at the request of trainer 0, in addition to the model that trainer 0 writes.
 //!
-//! - Rows: sparse tables that no trainer could hold (`--loadsave_parameters_in_pserver`). A file `pserver.NNNN` for
-//!   each service, NNNN its number. As in v1 only values count: optimizer state starts anew after a load.
-//! - State: everything, to go on exactly in another job. A snapshot of its own in the directory that is named.
+//! - Rows: sparse tables that do not fit into a trainer (`--loadsave_parameters_in_pserver`). One file `pserver.NNNN`
+//!   per service, NNNN is its number. As in v1 only values are kept: optimizer state starts from zero after a load.
+//! - State: everything, so that another job continues exactly. A snapshot of its own in the directory that is named.
 //!
-//! The format is that of snapshots, so that another number of servers can load what was saved.
+//! The format is that of snapshots, so that a different number of servers can load what was saved.
 
 use crate::host::{Host, chain};
-use crate::run::{OpenError, Place, Run};
-use crate::service::Piece;
-use crate::snapshot::format::{FormatError, PartReader, Section};
-use crate::snapshot::store::{Manifest, StoreError, read_file, write_file};
+use crate::run::{GenerationRun, OpenError, ServerIndex};
+use crate::service::TablePiece;
+use crate::snapshot::file::{StoreError, open_file, read_file, write_file};
+use crate::snapshot::format::{FormatError, Section, SnapshotHeader, SnapshotPartReader};
+use crate::snapshot::manifest::{FORMAT, SnapshotManifest};
 use crate::snapshot::writer::write_blocks;
-use crate::snapshot::{Store, Wanted};
+use crate::snapshot::{Flush, SnapshotOwner, SnapshotStore};
+use optim::ParameterProgress;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::message::{Code, Refusal, Saved};
 use wire::recovery::Boundary;
 use wire::spec::Origin;
-use wire::{Epoch, JobSpec};
+use wire::{Generation, JobSpec};
 
-/// The name of the job in saved state: any job with the same tables may go on from it.
+/// The name of the job in saved state: any job with the same tables may continue from it.
 const ANY_JOB: &str = "saved";
 
 /// Writes this server's part into a directory that exists.
 pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Refusal> {
     let run = present(host)?;
-    // Made here it would be another directory than the trainer's, on another machine.
+    // If it were created here, it would be a different directory from the trainer's, on another machine.
     if !directory.is_dir() {
         return Err(refused(format!(
             "there is no directory {}; trainers and servers must share it",
@@ -41,30 +43,32 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
 }
 
 /// Writes values, state and scalars of all tables. The tables must not change meanwhile.
-fn save_state(run: &Run, directory: &Path) -> Result<(), StoreError> {
-    let store = Store::new(directory.to_owned());
-    let (step, pass, _) = run
-        .services
-        .first()
-        .map_or((0, 0, Vec::new()), crate::service::Service::look);
+fn save_state(run: &GenerationRun, directory: &Path) -> Result<(), StoreError> {
+    let store = SnapshotStore::new(directory.to_owned());
+    let first = run.services.first();
+    let (step, pass) = first.map_or((wire::Step(0), 0), |service| {
+        let (boundary, _) = service.saved(&run.tables);
+        (boundary.step, boundary.pass)
+    });
+    // Another job may have another number of trainers.
     let boundary = Boundary {
-        step: wire::Step(step),
+        step,
         pass,
         batches: Vec::new(),
     };
     let mut files = Vec::new();
     for (port, service) in run.services.iter().enumerate() {
-        let progress = service.pieces().iter().map(Piece::progress).collect();
-        let header = run.header(boundary.clone(), progress);
+        let (_, progress) = service.saved(&run.tables);
+        let header = saved_header(run, boundary.clone(), port, progress);
         let name = (run.place.server, port);
         let part = store.write_part(boundary.step, name, &header, |writer| {
             for (table, piece) in service.pieces().iter().enumerate() {
                 match piece {
-                    Piece::Absent => {}
-                    Piece::Dense(piece) => {
+                    TablePiece::Absent => {}
+                    TablePiece::Dense(piece) => {
                         write_blocks(writer, table, piece.blocks(), &piece.read())?;
                     }
-                    Piece::Sparse(piece) => piece.dump(|shard, ids, rows| {
+                    TablePiece::Sparse(piece) => piece.dump(|shard, ids, rows| {
                         writer.section(&Section::Rows {
                             table,
                             shard,
@@ -79,9 +83,11 @@ fn save_state(run: &Run, directory: &Path) -> Result<(), StoreError> {
         files.push(part);
     }
     let wanted = run.wanted();
-    store.write_manifest(&Manifest {
+    store.write_manifest(&SnapshotManifest {
+        format: FORMAT,
         job: ANY_JOB.to_owned(),
         shapes: wanted.shapes,
+        epoch: Generation(0),
         boundary,
         topology: wanted.topology,
         server: wanted.server,
@@ -89,18 +95,32 @@ fn save_state(run: &Run, directory: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Opens a job from what another one saved.
+/// The header of a part in a pass directory. The name of the run, and how many recoveries it had, would make the files
+/// of two equal runs differ.
+fn saved_header(
+    run: &GenerationRun,
+    boundary: Boundary,
+    port: usize,
+    progress: Vec<Option<ParameterProgress>>,
+) -> SnapshotHeader {
+    let mut header = run.header(boundary, port, progress);
+    header.binding.job = ANY_JOB.to_owned();
+    header.binding.epoch = Generation(0);
+    header
+}
+
+/// Opens a job from what another job saved.
 pub(crate) fn open(
-    epoch: Epoch,
+    epoch: Generation,
     spec: JobSpec,
-    place: Place,
+    place: ServerIndex,
     origin: &Origin,
-) -> Result<Run, Refusal> {
+) -> Result<GenerationRun, Refusal> {
     let failed = |error: OpenError| Refusal {
         code: Code::Invalid,
         text: chain(&error),
     };
-    let run = Run::fresh(epoch, spec.clone(), place).map_err(failed)?;
+    let run = GenerationRun::fresh(epoch, spec.clone(), place).map_err(failed)?;
     let directory = match origin {
         Origin::Rows(directory) => {
             load_rows(&run, directory.as_ref())?;
@@ -108,32 +128,30 @@ pub(crate) fn open(
         }
         Origin::State(directory) => Path::new(directory),
     };
-    let store = Store::new(directory.to_owned());
-    let wanted = Wanted {
+    let store = SnapshotStore::new(directory.to_owned());
+    let wanted = SnapshotOwner {
         job: ANY_JOB.to_owned(),
         ..run.wanted()
     };
-    let Some(step) = store.list(&wanted).pop() else {
+    let listing = store.list(&wanted).map_err(unable)?;
+    let Some(step) = listing.usable.last().copied() else {
+        let why = listing.unusable.last().map(|(_, error)| chain(error));
         return Err(refused(format!(
-            "{} has no complete state of this model's tables",
-            directory.display()
+            "{} has no complete state of this model's tables{}",
+            directory.display(),
+            why.map(|why| format!(": {why}")).unwrap_or_default()
         )));
     };
-    let mut take = |reader: &mut PartReader<_>| run.take_part(reader);
+    let mut take = |reader: &mut SnapshotPartReader<_>| run.take_part(reader);
     let boundary = store.restore(step, &wanted, &mut take).map_err(unable)?;
     let boundary = Boundary {
         batches: vec![0; place.trainers as usize],
         ..boundary
     };
-    Run::resumed(epoch, &run, spec, &boundary).map_err(failed)
+    GenerationRun::resumed(epoch, &run, spec, &boundary).map_err(failed)
 }
 
-fn save_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
-    let boundary = run.boundary().unwrap_or(Boundary {
-        step: wire::Step(0),
-        pass: 0,
-        batches: Vec::new(),
-    });
+fn save_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
     for (port, service) in run.services.iter().enumerate() {
         let Some(number) = run
             .place
@@ -142,12 +160,12 @@ fn save_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
         else {
             continue;
         };
-        let progress = service.pieces().iter().map(Piece::progress).collect();
-        let header = run.header(boundary.clone(), progress);
+        let (boundary, progress) = service.saved(&run.tables);
+        let header = saved_header(run, boundary, port, progress);
         let path = directory.join(format!("pserver.{number:04}"));
-        write_file(&path, &header, |writer| {
+        write_file(&path, &Flush::default(), &header, |writer| {
             for (table, piece) in service.pieces().iter().enumerate() {
-                let Piece::Sparse(piece) = piece else {
+                let TablePiece::Sparse(piece) = piece else {
                     continue;
                 };
                 piece.dump(|shard, ids, rows| {
@@ -166,13 +184,8 @@ fn save_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Replaces this server's rows by those saved in a directory. All files are checked first, so a bad one changes
-/// nothing.
-pub(crate) fn load(host: &Host, directory: &Path) -> Result<(), Refusal> {
-    load_rows(&*present(host)?, directory)
-}
-
-fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
+/// Takes this server's rows from those saved in a directory. All files are checked first.
+fn load_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
     let files = files(directory)
         .map_err(|cause| refused(format!("list {}: {cause}", directory.display())))?;
     if files.is_empty() {
@@ -181,10 +194,22 @@ fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
             directory.display()
         )));
     }
+    let first = open_file(&files[0])
+        .map_err(unable)?
+        .header()
+        .binding
+        .clone();
     for (number, path) in files.iter().enumerate() {
         let part = format!("pserver.{number:04}");
         if !path.ends_with(&part) {
             return Err(lacks(directory, &part));
+        }
+        let binding = open_file(path).map_err(unable)?.header().binding.clone();
+        if let Some(reason) = binding.stray_rows(&first, number as u32) {
+            return Err(refused(format!(
+                "{} cannot be used: {reason}",
+                path.display()
+            )));
         }
         let mut whole = true;
         read_file(path, &mut |reader| {
@@ -200,8 +225,6 @@ fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
             return Err(lacks(directory, &part));
         }
     }
-    (0..run.tables.len())
-        .for_each(|table| run.sparse_pieces(table).for_each(|piece| piece.clear()));
     for path in &files {
         read_file(path, &mut |reader| {
             each(run, reader, |table, shard, ids, rows| {
@@ -214,8 +237,8 @@ fn load_rows(run: &Run, directory: &Path) -> Result<(), Refusal> {
 }
 
 fn each<R: Read>(
-    run: &Run,
-    reader: &mut PartReader<R>,
+    run: &GenerationRun,
+    reader: &mut SnapshotPartReader<R>,
     mut with: impl FnMut(usize, u32, &[u32], &[f32]) -> Result<(), FormatError>,
 ) -> Result<(), FormatError> {
     run.check_header(reader.header())?;
@@ -234,7 +257,7 @@ fn each<R: Read>(
 }
 
 fn restore(
-    run: &Run,
+    run: &GenerationRun,
     table: usize,
     shard: u32,
     ids: &[u32],
@@ -270,7 +293,7 @@ fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Without the files of one server its rows would start anew, and nobody would know.
+/// Without the files of one server its rows would silently start from initial values.
 fn lacks(directory: &Path, part: &str) -> Refusal {
     refused(format!(
         "{} lacks {part}: the files of all servers that saved are needed",
@@ -278,7 +301,7 @@ fn lacks(directory: &Path, part: &str) -> Refusal {
     ))
 }
 
-fn present(host: &Host) -> Result<Arc<Run>, Refusal> {
+fn present(host: &Host) -> Result<Arc<GenerationRun>, Refusal> {
     host.run()
         .ok_or_else(|| refused("no job is open".to_owned()))
 }

@@ -1,43 +1,36 @@
-//! Sockets and threads of a server: one thread a listening port, one a connection, one that watches for silence.
+//! Sockets and threads of a server: one thread that lets trainers in ([`crate::gate`]), one per connection of a trainer,
+//! one that looks for silent trainers.
 
-use crate::connection;
+use crate::gate::{self, Door, Listener};
 use crate::host::Host;
-use crate::metrics::Counts;
+use crate::metrics::{Heat, ServerCounts};
+use crate::pulses;
+use crate::snapshot::Flush;
 use std::net::{IpAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::recovery::{Phase, Report};
-use wire::stream::{Stream, listen_tcp, listen_unix};
+use wire::recovery::ServerReport;
+use wire::stream::{listen_tcp, listen_unix};
 use wire::tls::ServerTls;
-use wire::{Status, Step, Token};
+use wire::{Step, Token};
+pub use words::log::Level;
+use words::status::Phase;
 
-/// How long a port that is in use is waited for.
+/// How long to wait for a port that is in use.
 const PORT_WAIT: Duration = Duration::from_secs(1);
 
-/// Between two looks for silent trainers.
+/// Interval of the search for silent trainers.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How important a log line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// A change of state.
-    Info,
-    /// Unexpected, but the server goes on.
-    Warning,
-    /// Somebody must act.
-    Error,
-}
-
-/// Where log lines go; v1's texts, without time and place.
-pub type Log = Arc<dyn Fn(Level, &str) + Send + Sync>;
+/// Receives log lines: v1's texts, without time and source location.
+pub type ServerLog = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Settings of a server.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct ServerConfig {
     /// Addresses to listen on; see [`crate::nics::addresses`].
     pub addresses: Vec<IpAddr>,
     /// First port.
@@ -48,15 +41,17 @@ pub struct Config {
     pub sparse_ports: u32,
     /// Trainers of the job (`--num_gradient_servers`).
     pub trainers: u32,
-    /// The job's secret.
+    /// The job's shared secret.
     pub token: Token,
-    /// Keys, when the job encrypts.
+    /// Certificates, when the job encrypts.
     pub tls: Option<ServerTls>,
-    /// Where snapshots lie; none: none are taken.
+    /// Directory of the snapshots; `None`: none are taken.
     pub snapshots: Option<PathBuf>,
-    /// A trainer that has not been heard for so long is taken for dead.
+    /// How their files are made durable.
+    pub flush: Flush,
+    /// A trainer that has sent nothing for so long counts as lost.
     pub silence: Duration,
-    /// The longest that a request waits for other trainers.
+    /// The longest time that a request waits for other trainers.
     pub stall: Duration,
     /// Steps between two log lines; 0: none.
     pub log_period: u64,
@@ -66,11 +61,14 @@ pub struct Config {
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A setting that cannot be.
+pub enum ServerError {
+    /// A setting that is not possible.
     #[error("{0}")]
     Setting(String),
-    /// A port cannot be had.
+    /// The system has no room for a thread.
+    #[error("start a thread (is a limit of processes reached?)")]
+    Thread(#[source] std::io::Error),
+    /// A port is in use or not allowed.
     #[error("listen on {address}:{port} (is another server running there? choose another --port)")]
     Listen {
         /// The address.
@@ -85,7 +83,7 @@ pub enum ServeError {
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ServerOutcome {
     /// All trainers have left.
     Finished,
     /// The job failed, for this reason.
@@ -97,13 +95,12 @@ pub enum Outcome {
 /// A running server.
 pub struct Server {
     host: Arc<Host>,
-    listeners: Vec<(IpAddr, u16)>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Server {
     /// Listens on all ports and serves until [`Server::shutdown`].
-    pub fn start(config: Config, log: Log) -> Result<Self, ServeError> {
+    pub fn start(config: ServerConfig, log: ServerLog) -> Result<Self, ServerError> {
         check(&config)?;
         let count = config.ports + config.sparse_ports;
         let mut sockets = Vec::new();
@@ -111,7 +108,7 @@ impl Server {
             for number in 0..count {
                 let port = config.port + number as u16;
                 let tcp = listen(*address, port)?;
-                // Where there are no such sockets, or the name is taken, TCP serves local trainers too.
+                // Where such sockets do not exist, or the name is in use, local trainers use TCP too.
                 let unix = config
                     .local_sockets
                     .then(|| listen_unix(*address, port).ok())
@@ -119,64 +116,89 @@ impl Server {
                 sockets.push((number as usize, tcp, unix));
             }
         }
-        let host = Host::new(config, log);
+        let host = Host::new(config, log).map_err(ServerError::Thread)?;
         host.say(
             Level::Info,
             &format!("number of parameterServer instances: {}", sockets.len()),
         );
-        let mut listeners = Vec::new();
-        let mut threads = Vec::new();
-        for (at, (number, tcp, unix)) in sockets.into_iter().enumerate() {
+        let mut doors = Vec::new();
+        for (at, (port, tcp, unix)) in sockets.into_iter().enumerate() {
             host.say(Level::Info, &format!("Starting parameterServer[{at}]"));
-            if let Ok(address) = tcp.local_addr() {
-                listeners.push((address.ip(), address.port()));
-            }
-            let shared = host.clone();
-            threads.push(std::thread::spawn(move || {
-                accept_tcp(&shared, number, &tcp)
-            }));
-            if let Some(unix) = unix {
-                let shared = host.clone();
-                threads.push(std::thread::spawn(move || {
-                    accept_unix(&shared, number, &unix)
-                }));
-            }
+            let unix = unix.map(Listener::Unix);
+            let listeners = std::iter::once(Listener::Tcp(tcp)).chain(unix);
+            doors.extend(listeners.map(|listener| Door { port, listener }));
             host.say(Level::Info, "tcp server start ");
         }
-        for at in 0..listeners.len() {
+        for at in 0..count as usize * host.config.addresses.len() {
             host.say(Level::Info, &format!("Waiting parameterServer[{at}]"));
         }
-        let shared = host.clone();
-        threads.push(std::thread::spawn(move || watch(&shared)));
-        Ok(Self {
+        let (at_gate, watching) = (host.clone(), host.clone());
+        let gate = std::thread::Builder::new()
+            .name("gate".to_owned())
+            .spawn(move || gate::serve(&at_gate, &doors))
+            .map_err(ServerError::Thread)?;
+        let server = Self {
             host,
-            listeners,
-            threads: Mutex::new(threads),
-        })
+            threads: Mutex::new(vec![gate]),
+        };
+        let hearing = server.host.clone();
+        let pulses = std::thread::Builder::new()
+            .name("pulses".to_owned())
+            .spawn(move || pulses::serve(&hearing))
+            .map_err(ServerError::Thread)?;
+        server.threads().push(pulses);
+        let watch = std::thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || watch(&watching))
+            .map_err(ServerError::Thread)?;
+        server.threads().push(watch);
+        Ok(server)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong with this server, if anything is: a dead listener, or no step for too long.
+    pub fn health(&self) -> Result<(), String> {
+        self.host.health()
     }
 
     /// Waits until the job has ended or [`Server::shutdown`] was called.
-    pub fn wait(&self) -> Outcome {
+    pub fn wait(&self) -> ServerOutcome {
         loop {
             if self.host.stopping.load(Ordering::Acquire) {
-                return Outcome::Stopped;
+                return ServerOutcome::Stopped;
             }
             let ended = {
                 let members = self.host.members();
                 match members.phase() {
-                    Phase::Finished => Some(Outcome::Finished),
-                    Phase::Failed => Some(Outcome::Failed(members.reason().to_owned())),
+                    Phase::Finished => Some(ServerOutcome::Finished),
+                    Phase::Failed => Some(ServerOutcome::Failed(members.reason().to_owned())),
                     Phase::Lobby | Phase::Running => None,
                 }
             };
             if let Some(outcome) = ended {
                 return outcome;
             }
+            if self.threads().iter().any(JoinHandle::is_finished)
+                && !self.host.stopping.load(Ordering::Acquire)
+            {
+                let text = "a thread of this server has ended: it can no longer be reached";
+                return ServerOutcome::Failed(text.to_owned());
+            }
             self.host.wait_change(Duration::from_millis(200));
         }
     }
 
-    /// After the job has ended: stays for at most `limit` until every trainer has heard so and hung up.
+    /// For a server that was restarted after its job had finished: tells it to trainers that did not hear it from its
+    /// predecessor, for as long as `limit`.
+    pub fn announce_end(&self, limit: Duration) {
+        self.host.members().finish();
+        std::thread::sleep(limit);
+    }
+
+    /// After the job has ended: waits for at most `limit` until every trainer has been notified and has disconnected.
     pub fn linger(&self, limit: Duration) {
         let begun = Instant::now();
         while self.host.has_connections() && begun.elapsed() < limit {
@@ -184,14 +206,19 @@ impl Server {
         }
     }
 
-    /// The metrics as Prometheus reads them.
+    /// The metrics in Prometheus' text form.
     pub fn metrics(&self) -> String {
         self.host.metrics.encode(&self.host.gauges())
     }
 
-    /// What it has done so far, as numbers.
-    pub fn counts(&self) -> Counts {
+    /// What the server has done so far.
+    pub fn counts(&self) -> ServerCounts {
         self.host.metrics.counts(self.host.gauges().tables)
+    }
+
+    /// How evenly the shards of its sparse tables are used.
+    pub fn heat(&self) -> Vec<Heat> {
+        self.host.gauges().heat
     }
 
     /// Rows and bytes of all its tables.
@@ -202,53 +229,51 @@ impl Server {
         })
     }
 
-    /// What the server does and whom it waits for.
-    pub fn report(&self) -> Report {
+    /// What the server is doing and whom it waits for.
+    pub fn report(&self) -> ServerReport {
         self.host.report()
     }
 
-    /// The newest status of each trainer, as its heartbeats told.
-    pub fn trainers(&self) -> Vec<Status> {
-        self.host.statuses()
+    /// The trainers that the present step waits for; none while trainer 0 tests and saves at the end of a pass.
+    pub fn waits_on(&self) -> Vec<u32> {
+        self.host.waits_on()
     }
 
-    /// Wants a snapshot on all servers soon, because this process is to end. Without an epoch that runs, or without a
-    /// place for snapshots, it does nothing.
+    /// Whether the present step lacks nothing but this server's own work. For long, this means that the server hangs.
+    pub fn is_busy(&self) -> bool {
+        self.host.is_busy()
+    }
+
+    /// Requests a snapshot on all servers soon, because this process is about to end. Does nothing while no generation
+    /// runs, or without a directory for snapshots.
     pub fn want_snapshot(&self) {
         self.host.want_snapshot();
     }
 
-    /// The newest snapshot that all servers have, as far as trainer 0 has told.
+    /// The newest snapshot that all servers have, according to trainer 0.
     pub fn stable(&self) -> Option<Step> {
         self.host.stable()
     }
 
-    /// Ends the job everywhere, with a reason that all trainers show.
+    /// Steps since the newest snapshot that all servers have; `None` while nothing runs or no snapshots are taken.
+    pub fn snapshot_age(&self) -> Option<u64> {
+        self.host.snapshot_age()
+    }
+
+    /// Ends the whole job, with a reason that all trainers show.
     pub fn fail(&self, reason: &str) {
         let effect = self.host.members().fail(reason);
         self.host.after(effect);
     }
 
-    /// Ends all connections and threads; snapshots that are under way are finished first.
+    /// Ends all connections and threads; snapshots in progress are finished first.
     pub fn shutdown(&self) {
         self.host.stopping.store(true, Ordering::Release);
         self.host.stop_snapshots();
         self.host.cut_all();
-        let threads: Vec<_> = self
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-            .collect();
-        // A knock may get lost on a busy machine: knock until all have heard.
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            for (address, port) in &self.listeners {
-                wake(*address, *port, self.host.config.local_sockets);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let threads = std::mem::take(&mut *self.threads());
         for thread in threads {
-            // A listener thread has no result to lose.
+            // They have no result to lose, and look at `stopping` several times per second.
             let _ = thread.join();
         }
     }
@@ -260,8 +285,8 @@ impl Drop for Server {
     }
 }
 
-/// Listens on a port. One that an outgoing connection of somebody happens to use is free again in a moment.
-fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServeError> {
+/// Listens on a port. A port that somebody's outgoing connection happens to use is soon free again.
+fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServerError> {
     let begun = Instant::now();
     loop {
         match listen_tcp(address, port) {
@@ -269,7 +294,7 @@ fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServeError> {
                 if source.kind() != std::io::ErrorKind::AddrInUse
                     || begun.elapsed() > PORT_WAIT =>
             {
-                return Err(ServeError::Listen {
+                return Err(ServerError::Listen {
                     address,
                     port,
                     source,
@@ -281,9 +306,9 @@ fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServeError> {
     }
 }
 
-/// Settings that cannot work.
-fn check(config: &Config) -> Result<(), ServeError> {
-    let refuse = |text: &str| Err(ServeError::Setting(text.to_owned()));
+/// Rejects settings that cannot work.
+fn check(config: &ServerConfig) -> Result<(), ServerError> {
+    let refuse = |text: &str| Err(ServerError::Setting(text.to_owned()));
     if config.ports == 0 {
         return refuse("--ports_num must be at least 1");
     }
@@ -301,62 +326,9 @@ fn check(config: &Config) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn accept_tcp(host: &Arc<Host>, number: usize, listener: &TcpListener) {
-    loop {
-        let accepted = listener.accept();
-        if host.stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok((tcp, _)) = accepted else {
-            // Out of file descriptors, for instance: others may close some.
-            std::thread::sleep(TICK);
-            continue;
-        };
-        let shared = host.clone();
-        std::thread::spawn(move || {
-            let timeout = shared.config.silence;
-            match Stream::accept(tcp, shared.config.tls.as_ref(), timeout) {
-                Ok(stream) => connection::serve(&shared, number, stream),
-                Err(cause) => {
-                    shared.metrics.refused.add(1);
-                    shared.say(Level::Warning, &format!("TLS handshake failed: {cause}"));
-                }
-            }
-        });
-    }
-}
-
-fn accept_unix(host: &Arc<Host>, number: usize, listener: &UnixListener) {
-    loop {
-        let accepted = listener.accept();
-        if host.stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok((unix, _)) = accepted else {
-            std::thread::sleep(TICK);
-            continue;
-        };
-        let shared = host.clone();
-        std::thread::spawn(move || connection::serve(&shared, number, Stream::unix(unix)));
-    }
-}
-
 fn watch(host: &Host) {
     while !host.stopping.load(Ordering::Acquire) {
         host.tick();
         std::thread::sleep(TICK);
-    }
-}
-
-/// Connects to a listener so that its thread looks up.
-fn wake(address: IpAddr, port: u16, local: bool) {
-    let address = if address.is_unspecified() {
-        IpAddr::from([127, 0, 0, 1])
-    } else {
-        address
-    };
-    let _ = std::net::TcpStream::connect_timeout(&(address, port).into(), TICK);
-    if local {
-        wire::stream::knock(address, port);
     }
 }

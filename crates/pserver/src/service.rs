@@ -1,36 +1,38 @@
 //! One port's part of the job: pieces of all tables, the barrier, and the pushes that wait for it.
 //!
-//! Threads of connections meet here. The barrier decides under one short lock; payloads are read, summed and
+//! Connection threads meet here. The barrier decides under one short lock; payloads are read, summed and
 //! applied outside of it.
 
-use crate::barrier::{Admission, Apply, Barrier, Event};
+use crate::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use crate::dense::DensePiece;
 use crate::gradient::{Held, Receive};
-use crate::metrics::Metrics;
+use crate::metrics::ServerMetrics;
 use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
-use optim::Progress;
+use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
+use wire::{Step, TableId};
 
 /// One service's part of a table.
 #[derive(Debug, Clone)]
-pub enum Piece {
+pub enum TablePiece {
     /// Blocks of a dense table.
     Dense(Arc<DensePiece>),
     /// Rows of a sparse table.
     Sparse(Arc<SparsePiece>),
-    /// Tables of this kind do not live on this port.
+    /// Tables of this kind are not stored on this port.
     Absent,
 }
 
-impl Piece {
-    /// The scalars of the table, if any of it is here.
-    pub fn progress(&self) -> Option<Progress> {
+impl TablePiece {
+    /// The scalars of the table; `None` if nothing of it is stored here.
+    pub fn progress(&self) -> Option<ParameterProgress> {
         match self {
             Self::Dense(piece) => Some(piece.read().progress.clone()),
             Self::Sparse(piece) => Some(piece.progress()),
@@ -39,7 +41,7 @@ impl Piece {
     }
 
     /// Changes the scalars.
-    pub fn change_progress(&self, with: impl FnOnce(&mut Progress)) {
+    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         match self {
             Self::Dense(piece) => piece.change(|data| with(&mut data.progress)),
             Self::Sparse(piece) => piece.change_progress(with),
@@ -56,11 +58,11 @@ impl Piece {
     }
 }
 
-/// What a service holds.
+/// The pieces of all tables that a service holds.
 #[derive(Debug, Default)]
-pub struct Pieces {
-    /// One a table.
-    pub all: Vec<Piece>,
+pub struct TablePieces {
+    /// One per table.
+    pub all: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
     pub values: Option<Arc<OwnedFd>>,
 }
@@ -68,7 +70,7 @@ pub struct Pieces {
 /// A push that waits for the others.
 #[derive(Debug)]
 pub enum Staged {
-    /// Nothing.
+    /// No push is waiting.
     Empty,
     /// The gradient of a dense piece.
     Dense(Held),
@@ -76,23 +78,75 @@ pub enum Staged {
     Rows(RowPush),
 }
 
-/// The push that a table waited for.
+/// The last of the pushes that a table waits for.
 pub enum Last<'a, E> {
-    /// It is here.
+    /// It has arrived.
     Held(Held),
     /// It arrives while the others are summed.
     Arriving(Receive<'a, E>),
 }
 
-/// What is asked of the rest of the server when something is complete.
+/// A push that a trainer announces.
+#[derive(Debug, Clone, Copy)]
+pub struct Push {
+    /// Who pushes.
+    pub trainer: usize,
+    /// The batch that the gradient belongs to.
+    pub step: Step,
+    /// The table.
+    pub table: TableId,
+    /// Samples in the batch.
+    pub samples: u64,
+}
+
+/// The end of a trainer's batch.
+#[derive(Debug, Clone, Copy)]
+pub struct FinishedBatch {
+    /// Whose batch.
+    pub trainer: usize,
+    /// The step that the batch is part of.
+    pub step: Step,
+    /// Samples in the batch.
+    pub samples: u64,
+    /// The step of a snapshot that the trainer orders.
+    pub order: Option<Step>,
+}
+
+/// Where a pass is over or has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct PassEnd {
+    /// Steps applied.
+    pub step: Step,
+    /// The pass that is over, or the one that begins.
+    pub pass: u64,
+}
+
+/// What a service calls when something is complete.
 pub trait Listener: Sync {
-    /// That many steps are applied on service `port`. Answers whether to take a snapshot now; a trainer may have
+    /// `step` steps are applied on service `port`. Returns whether to take a snapshot now; a trainer may have
     /// ordered one.
     fn step(&self, port: usize, step: u64, ordered: bool) -> bool;
-    /// The pieces have been asked to keep the boundary; they can be written.
-    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<Progress>>);
+    /// Whether `step` steps must not be applied yet, because a snapshot is due then and the one before is still
+    /// being written.
+    fn must_wait(&self, step: u64, ordered: bool) -> bool;
+    /// A batch that completes this step waited this long for the previous snapshot.
+    fn waited(&self, step: u64, time: Duration);
+    /// The pieces keep their state at the boundary; it can be written now.
+    fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<ParameterProgress>>);
     /// A pass has ended on service `port`.
     fn pass(&self, port: usize, step: u64, pass: u64);
+}
+
+/// What a call of a service needs besides the request.
+pub struct ServiceContext<'a> {
+    /// All tables of the job.
+    pub tables: &'a [Table],
+    /// The longest that the call may wait for other trainers.
+    pub limit: Duration,
+    /// Where time is counted.
+    pub metrics: &'a ServerMetrics,
+    /// Whom to notify when something is complete.
+    pub listener: &'a dyn Listener,
 }
 
 #[derive(Debug)]
@@ -104,31 +158,64 @@ struct State {
     ordered: u64,
 }
 
-/// One port's part of the job in one epoch.
+impl State {
+    fn readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
+        tables
+            .iter()
+            .all(|table| self.barrier.readable(trainer, table.index(), step.0))
+    }
+}
+
+/// One port's part of the job in one generation.
 #[derive(Debug)]
 pub struct Service {
     port: usize,
     state: Mutex<State>,
     changed: Condvar,
-    pieces: Vec<Piece>,
+    /// Steps of which all tables have been applied, in synchronous training.
+    complete: AtomicU64,
+    /// Who waits for it. They are woken without the lock of the state, which hundreds would queue for.
+    waiting: Mutex<Vec<Thread>>,
+    pieces: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
     values: Option<Arc<OwnedFd>>,
     trainers: usize,
+    /// Trainers take every step together.
+    sync: bool,
     staged: Vec<Mutex<Staged>>,
     ended: AtomicBool,
     reason: Mutex<String>,
+    /// Updates in progress that wait for nobody.
+    updates: AtomicUsize,
+}
+
+/// An update in progress, as long as it lives.
+struct UpdateInProgress<'a>(&'a AtomicUsize);
+
+impl<'a> UpdateInProgress<'a> {
+    fn begin(updates: &'a AtomicUsize) -> Self {
+        updates.fetch_add(1, Ordering::AcqRel);
+        Self(updates)
+    }
+}
+
+impl Drop for UpdateInProgress<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Service {
-    /// A service that goes on at a boundary.
-    pub fn new(port: usize, pieces: Pieces, barrier: Barrier, trainers: usize) -> Self {
-        let Pieces {
+    /// A service that continues at a boundary.
+    pub fn new(port: usize, pieces: TablePieces, barrier: Barrier, trainers: usize) -> Self {
+        let TablePieces {
             all: pieces,
             values,
         } = pieces;
         let staged = (0..pieces.len() * trainers)
             .map(|_| Mutex::new(Staged::Empty))
             .collect();
+        let (complete, sync) = (barrier.step(), barrier.is_sync());
         let state = State {
             barrier,
             reductions: vec![None; trainers],
@@ -139,37 +226,58 @@ impl Service {
             port,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            complete: AtomicU64::new(complete),
+            waiting: Mutex::default(),
             pieces,
             values,
             trainers,
+            sync,
             staged,
             ended: AtomicBool::new(false),
             reason: Mutex::default(),
+            updates: AtomicUsize::new(0),
         }
     }
 
-    /// The pieces, one a table.
-    pub fn pieces(&self) -> &[Piece] {
+    /// The pieces, one per table.
+    pub fn pieces(&self) -> &[TablePiece] {
         &self.pieces
     }
 
-    /// The pieces for the service of the next epoch.
-    pub fn same_pieces(&self) -> Pieces {
-        Pieces {
+    /// The pieces for the service of the next generation.
+    pub fn same_pieces(&self) -> TablePieces {
+        TablePieces {
             all: self.pieces.clone(),
             values: self.values.clone(),
         }
     }
 
-    /// The memory of the dense pieces' values, one after another as [`wire::shared::layout`] says; none if it cannot be
-    /// shared.
+    /// The memory of the dense pieces' values, one after another in the order of [`wire::shared::layout`]; `None` if it
+    /// cannot be shared.
     pub fn values(&self) -> Option<&OwnedFd> {
         self.values.as_deref()
     }
 
-    /// Where the service stands, if at a boundary.
+    /// The boundary that the service is at, if it is at one.
     pub fn boundary(&self) -> Option<Boundary> {
         self.lock().barrier.boundary()
+    }
+
+    /// Where a job would continue from what is saved now, and the scalars of all tables there.
+    pub fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
+        let state = self.lock();
+        let boundary = state.barrier.saved_boundary();
+        let over = state.barrier.over();
+        let parts = tables.iter().zip(&self.pieces);
+        let progress = parts.map(|(table, piece)| {
+            piece.progress().map(|mut progress| {
+                if over {
+                    turn(table, &mut progress, boundary.pass);
+                }
+                progress
+            })
+        });
+        (boundary.clone(), progress.collect())
     }
 
     /// Step, pass, and whom the service waits for.
@@ -182,12 +290,59 @@ impl Service {
         )
     }
 
-    /// The epoch is over: everybody who waits is told so.
+    /// Whether no trainer has more data in the pass.
+    pub fn is_over(&self) -> bool {
+        self.lock().barrier.over()
+    }
+
+    /// Whether an update is in progress that needs nothing more from a trainer, or values cannot be read now. For long,
+    /// this means that the service hangs.
+    pub fn is_busy(&self) -> bool {
+        let locked =
+            |piece: &TablePiece| matches!(piece, TablePiece::Dense(piece) if !piece.is_free());
+        self.updates.load(Ordering::Acquire) > 0 || self.pieces.iter().any(locked)
+    }
+
+    /// The generation is over: wakes every waiting request with an error.
     pub fn end(&self, reason: &str) {
         reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
         let _state = self.lock();
         self.ended.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    /// Makes every waiting request check its condition again.
+    pub fn wake(&self) {
+        let _state = self.lock();
+        self.notify();
+    }
+
+    /// Something has changed that any request may wait for.
+    fn notify(&self) {
         self.changed.notify_all();
+        self.waiting().drain(..).for_each(|thread| thread.unpark());
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Thread>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All tables of this many steps have been applied.
+    fn completed(&self, steps: u64) {
+        self.complete.fetch_max(steps, Ordering::AcqRel);
+        self.waiting().drain(..).for_each(|thread| thread.unpark());
+    }
+
+    /// A table has been applied.
+    fn applied(&self, table: usize) {
+        let mut state = self.lock();
+        state.barrier.applied(table);
+        self.changed.notify_all();
+        if state.barrier.all_applied() {
+            let steps = state.barrier.step() + 1;
+            drop(state);
+            self.completed(steps);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,9 +352,17 @@ impl Service {
     fn wait<T>(
         &self,
         limit: Duration,
+        attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        self.wait_since(Instant::now(), limit, attempt)
+    }
+
+    fn wait_since<T>(
+        &self,
+        begun: Instant,
+        limit: Duration,
         mut attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
-        let begun = Instant::now();
         let mut state = self.lock();
         loop {
             if self.ended.load(Ordering::Acquire) {
@@ -236,18 +399,20 @@ impl Service {
         }
     }
 
-    /// Waits until the trainer may push, and registers the push. Answers its lead over the slowest trainer and, if
-    /// the table is dense and waits for this push alone, what to apply while it arrives.
+    /// Waits until the trainer may push, and registers the push. Returns its lead over the slowest trainer and, if
+    /// the table is dense and waits only for this push, what to apply while it arrives.
     pub fn begin_push(
         &self,
         limit: Duration,
-        (trainer, step): (usize, u64),
-        table: usize,
-        samples: u64,
+        push: &Push,
     ) -> Result<(u64, Option<Apply>), Refusal> {
-        let dense = matches!(self.pieces[table], Piece::Dense(_));
+        let (trainer, table) = (push.trainer, push.table.index());
+        let dense = matches!(self.pieces[table], TablePiece::Dense(_));
         self.wait(limit, |state| {
-            match state.barrier.push(trainer, step, table, samples) {
+            let admission = state
+                .barrier
+                .push(trainer, push.step.0, table, push.samples);
+            match admission {
                 Admission::Now => {
                     let apply = if dense {
                         state.barrier.last(trainer, table)
@@ -265,21 +430,23 @@ impl Service {
     /// Applies a dense table with its last push.
     pub fn apply_last<E>(
         &self,
-        tables: &[Table],
-        (trainer, apply): (usize, &Apply),
-        report: (&Metrics, &dyn Listener),
+        context: &ServiceContext<'_>,
+        trainer: usize,
+        apply: &Apply,
         last: Last<'_, E>,
     ) -> Result<(), E> {
-        let Piece::Dense(piece) = &self.pieces[apply.table] else {
+        let TablePiece::Dense(piece) = &self.pieces[apply.table] else {
             return Ok(());
         };
+        let alone = matches!(last, Last::Held(_)).then(|| UpdateInProgress::begin(&self.updates));
+        words::failpoint::reach("applying");
         let others = apply.contributors.iter().filter(|t| **t != trainer);
         let before = others.clone().filter(|t| **t < trainer).count();
         let mut pushes: Vec<Held> = others
             .clone()
             .map(|t| self.take_dense(*t, apply.table, piece))
             .collect();
-        let table = &tables[apply.table];
+        let table = &context.tables[apply.table];
         match last {
             Last::Held(held) => {
                 pushes.insert(before, held);
@@ -293,12 +460,13 @@ impl Service {
         for (other, push) in others.zip(pushes) {
             *self.place(*other, apply.table) = Staged::Dense(push);
         }
-        self.lock().barrier.applied(apply.table);
-        self.perform(tables, Vec::new(), report);
+        drop(alone);
+        self.applied(apply.table);
+        self.perform(context, Vec::new());
         Ok(())
     }
 
-    /// Takes what the trainer's last push of the table left, to be filled again.
+    /// Takes the buffer of the trainer's last push of the table, to be filled again.
     pub fn take_staged(&self, trainer: usize, table: usize) -> Staged {
         let mut place = self.place(trainer, table);
         std::mem::replace(&mut *place, Staged::Empty)
@@ -321,50 +489,58 @@ impl Service {
     /// The push has arrived; applies what is complete.
     pub fn end_push(
         &self,
-        tables: &[Table],
+        context: &ServiceContext<'_>,
         trainer: usize,
-        table: usize,
+        table: TableId,
         push: Staged,
-        report: (&Metrics, &dyn Listener),
     ) {
+        let table = table.index();
         *self.place(trainer, table) = push;
         let applies = {
             let mut state = self.lock();
-            // What arrives after the end of the epoch is not counted.
+            // A push that arrives after the end of the generation does not count.
             if self.ended.load(Ordering::Acquire) {
                 return;
             }
             state.barrier.stored(trainer, table)
         };
-        self.perform(tables, applies, report);
+        self.perform(context, applies);
     }
 
-    /// The trainer has finished its batch, and may order the snapshot of a step (0: none).
+    /// The trainer has finished its batch, and may order the snapshot of a step.
     pub fn finish(
         &self,
-        limit: Duration,
-        tables: &[Table],
-        (trainer, step, samples): (usize, u64, u64),
-        order: u64,
-        report: (&Metrics, &dyn Listener),
+        context: &ServiceContext<'_>,
+        batch: &FinishedBatch,
     ) -> Result<(), Refusal> {
-        let applies = self.wait(limit, |state| {
-            state.ordered = state.ordered.max(order);
-            settle(state.barrier.finish(trainer, step, samples))
+        let mut waits = None;
+        let applies = self.wait(context.limit, |state| {
+            let order = batch.order.unwrap_or_default();
+            state.ordered = state.ordered.max(order.0);
+            let next = state.barrier.step_after(batch.step.0);
+            if context.listener.must_wait(next, state.ordered == next) {
+                waits = waits.or(Some((next, Instant::now())));
+                return None;
+            }
+            let barrier = &mut state.barrier;
+            settle(barrier.finish(batch.trainer, batch.step.0, batch.samples))
         })?;
-        self.perform(tables, applies, report);
+        if let Some((next, begun)) = waits {
+            context.listener.waited(next, begun.elapsed());
+        }
+        self.perform(context, applies);
         Ok(())
     }
 
-    /// The trainer has finished its pass; returns step and pass when all have.
+    /// The trainer has no more data in the pass; returns step and pass when no trainer has.
     pub fn finish_pass(
         &self,
-        limit: Duration,
-        tables: &[Table],
-        (trainer, step, pass): (usize, u64, u64),
-        report: (&Metrics, &dyn Listener),
-    ) -> Result<(u64, u64), Refusal> {
-        let applies = self.wait(limit, |state| {
+        context: &ServiceContext<'_>,
+        trainer: usize,
+        step: Step,
+        pass: u64,
+    ) -> Result<PassEnd, Refusal> {
+        let applies = self.wait(context.limit, |state| {
             if state.barrier.pass() != pass {
                 let text = format!(
                     "trainer {trainer} finished pass {pass}, the open one is {}",
@@ -372,32 +548,100 @@ impl Service {
                 );
                 return Some(Err(invalid(text)));
             }
-            settle(state.barrier.idle(trainer, step))
+            settle(state.barrier.idle(trainer, step.0))
         })?;
-        self.perform(tables, applies, report);
-        self.wait(limit, |state| {
+        self.perform(context, applies);
+        // The pass may be over without another step.
+        self.wake();
+        self.wait(context.limit, |state| {
             let barrier = &state.barrier;
-            (barrier.pass() > pass).then(|| Ok((barrier.step(), barrier.pass())))
+            let over = barrier.over() || barrier.pass() > pass;
+            let step = Step(barrier.step());
+            over.then_some(Ok(PassEnd { step, pass }))
         })
     }
 
-    /// Waits until the trainer may read the table with that many steps applied.
+    /// The trainer has finished its work at the end of the pass; returns step and the next pass when trainer 0 has.
+    pub fn end_pass(
+        &self,
+        context: &ServiceContext<'_>,
+        trainer: usize,
+        pass: u64,
+    ) -> Result<PassEnd, Refusal> {
+        self.wait(context.limit, |state| {
+            // Trainer 0 may have been faster.
+            if state.barrier.pass() == pass + 1 {
+                return Some(Ok(()));
+            }
+            if state.barrier.pass() != pass {
+                let open = state.barrier.pass();
+                let text = format!("trainer {trainer} ends pass {pass}, the open one is {open}");
+                return Some(Err(invalid(text)));
+            }
+            let ended = state.barrier.end_pass(trainer);
+            Some(ended.map_err(|error| invalid(error.to_string())))
+        })?;
+        self.perform(context, Vec::new());
+        self.wait(context.limit, |state| {
+            let barrier = &state.barrier;
+            let ended = PassEnd {
+                step: Step(barrier.step()),
+                pass: barrier.pass(),
+            };
+            (ended.pass > pass).then_some(Ok(ended))
+        })
+    }
+
+    /// Whether the trainer may read these tables with `step` steps applied, in a generation that goes on.
+    pub fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
+        if self.is_complete(step) {
+            return true;
+        }
+        let state = self.lock();
+        !self.ended.load(Ordering::Acquire) && state.readable(trainer, tables, step)
+    }
+
+    /// Waits until the trainer may read these tables with `step` steps applied.
     pub fn readable(
         &self,
         limit: Duration,
         trainer: usize,
-        table: usize,
-        step: u64,
+        tables: &[TableId],
+        step: Step,
     ) -> Result<(), Refusal> {
-        self.wait(limit, |state| {
-            state
-                .barrier
-                .readable(trainer, table, step)
-                .then_some(Ok(()))
+        let begun = Instant::now();
+        // Who waits for several tables is woken once, not by each of them.
+        while tables.len() > 1 && self.sync && self.complete.load(Ordering::Acquire) < step.0 {
+            let Some(rest) = limit.checked_sub(begun.elapsed()) else {
+                break;
+            };
+            let mut waiting = self.waiting();
+            if self.ended.load(Ordering::Acquire) {
+                break;
+            }
+            // Completed before the lock was taken: nobody would wake this thread.
+            if self.complete.load(Ordering::Acquire) < step.0 {
+                waiting.push(std::thread::current());
+                drop(waiting);
+                std::thread::park_timeout(rest);
+            }
+        }
+        if self.is_complete(step) {
+            return Ok(());
+        }
+        self.wait_since(begun, limit, |state| {
+            state.readable(trainer, tables, step).then_some(Ok(()))
         })
     }
 
-    /// Sums numbers over all trainers, in their order.
+    /// Whether all tables have this many steps applied, in a generation that goes on.
+    fn is_complete(&self, step: Step) -> bool {
+        self.sync
+            && self.complete.load(Ordering::Acquire) >= step.0
+            && !self.ended.load(Ordering::Acquire)
+    }
+
+    /// Sums values over all trainers, in the order of their ids.
     pub fn reduce(
         &self,
         limit: Duration,
@@ -411,7 +655,7 @@ impl Service {
                 let first = state.reductions.iter().flatten().next();
                 if first.is_some_and(|first| first.len() != numbers.len()) {
                     return Some(Err(invalid(format!(
-                        "trainer {trainer} sums another number of values"
+                        "trainer {trainer} reduces a different number of values"
                     ))));
                 }
                 state.reductions[trainer] = Some(numbers);
@@ -429,36 +673,34 @@ impl Service {
         })
     }
 
-    fn perform(
-        &self,
-        tables: &[Table],
-        applies: Vec<Apply>,
-        (metrics, listener): (&Metrics, &dyn Listener),
-    ) {
+    fn perform(&self, context: &ServiceContext<'_>, applies: Vec<Apply>) {
+        let (tables, listener) = (context.tables, context.listener);
         for apply in applies {
             let begun = Instant::now();
             self.apply(&tables[apply.table], &apply);
-            metrics.apply.add_time(begun.elapsed());
-            self.lock().barrier.applied(apply.table);
-            self.changed.notify_all();
+            context.metrics.apply.add_time(begun.elapsed());
+            self.applied(apply.table);
         }
-        self.changed.notify_all();
         let mut state = self.lock();
+        if !self.sync {
+            // A trainer that is ahead may wait for any other one's batch.
+            self.notify();
+        }
         loop {
             match state.barrier.advance() {
-                Event::None => break,
-                Event::Step(step) => self.step(&state, step, listener),
-                Event::Pass(pass) => {
+                BarrierEvent::None => break,
+                BarrierEvent::Step(step) => {
+                    self.step(&state, step, listener);
+                    self.completed(step);
+                }
+                BarrierEvent::Pass(pass) => {
                     for (table, piece) in tables.iter().zip(&self.pieces) {
-                        piece.change_progress(|progress| {
-                            table.rule.finish_pass(progress);
-                            table.rule.start_pass(progress, pass);
-                        });
+                        piece.change_progress(|progress| turn(table, progress, pass));
                     }
                     listener.pass(self.port, state.barrier.step(), pass);
                 }
             }
-            self.changed.notify_all();
+            self.notify();
         }
     }
 
@@ -469,15 +711,17 @@ impl Service {
         let Some(boundary) = state.barrier.boundary() else {
             return;
         };
-        self.pieces.iter().for_each(Piece::want);
-        let progress = self.pieces.iter().map(Piece::progress).collect();
+        self.pieces.iter().for_each(TablePiece::want);
+        let progress = self.pieces.iter().map(TablePiece::progress).collect();
         listener.captured(self.port, boundary, progress);
     }
 
     fn apply(&self, table: &Table, apply: &Apply) {
+        let _update = UpdateInProgress::begin(&self.updates);
+        words::failpoint::reach("applying");
         match &self.pieces[apply.table] {
-            Piece::Absent => {}
-            Piece::Dense(piece) => {
+            TablePiece::Absent => {}
+            TablePiece::Dense(piece) => {
                 let pushes: Vec<Held> = apply
                     .contributors
                     .iter()
@@ -488,7 +732,7 @@ impl Service {
                     *self.place(*trainer, apply.table) = Staged::Dense(push);
                 }
             }
-            Piece::Sparse(piece) => {
+            TablePiece::Sparse(piece) => {
                 let pushes: Vec<RowPush> = apply
                     .contributors
                     .iter()
@@ -509,6 +753,12 @@ impl Service {
     pub fn trainers(&self) -> usize {
         self.trainers
     }
+}
+
+/// Moves a table's scalars from the end of a pass to the beginning of `pass`.
+fn turn(table: &Table, progress: &mut ParameterProgress, pass: u64) {
+    table.rule.finish_pass(progress);
+    table.rule.start_pass(progress, pass);
 }
 
 fn settle(answer: Result<Vec<Apply>, Admission>) -> Option<Result<Vec<Apply>, Refusal>> {

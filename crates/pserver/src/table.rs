@@ -3,23 +3,23 @@
 use optim::{Initial, Rule};
 use wire::TableSpec;
 
-/// A table of the job, understood.
+/// A table of the job, with its rules parsed.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// As it was sent.
+    /// As trainer 0 sent it.
     pub spec: TableSpec,
-    /// What a gradient does.
+    /// What a gradient does to the values.
     pub rule: Rule,
-    /// First values.
+    /// The values before the first gradient.
     pub initial: Initial,
-    /// State numbers a value.
+    /// State values per parameter value.
     pub slots: usize,
 }
 
-/// Why a table cannot be made.
+/// Why a table's description is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The rule is not one of ours.
+    /// The JSON of the rule does not parse.
     #[error("update rule of table {table} cannot be read")]
     Rule {
         /// The table.
@@ -28,7 +28,7 @@ pub enum TableError {
         #[source]
         source: serde_json::Error,
     },
-    /// The initial values are not described as they should.
+    /// The JSON of the initial values does not parse.
     #[error("initial values of table {table} cannot be read")]
     Initial {
         /// The table.
@@ -40,7 +40,7 @@ pub enum TableError {
 }
 
 impl Table {
-    /// Reads a table's description.
+    /// Parses a table's description.
     pub fn new(spec: &TableSpec) -> Result<Self, TableError> {
         let table = || spec.name.clone();
         let rule: Rule = serde_json::from_str(&spec.rule).map_err(|source| TableError::Rule {
@@ -60,7 +60,7 @@ impl Table {
         })
     }
 
-    /// Values in a row.
+    /// Values per row.
     pub fn cols(&self) -> usize {
         self.spec.cols as usize
     }

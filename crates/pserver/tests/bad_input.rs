@@ -8,16 +8,18 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use std::time::Duration;
+use support::authority::Authority;
 use support::{Job, LOCALHOST, Model, Trainer, noise, same, table, timing, token};
 use wire::auth::Token;
 use wire::channel::{Channel, ChannelError};
+use wire::data::{Carrier, Encoded, Reply, Request, Stamped, Ticket, View};
 use wire::encoding::Encoding;
-use wire::frame::{HEAD, Head, Kind, VERSION};
+use wire::frame::{FrameKind, HEAD, Head, VERSION};
 use wire::handshake::greet;
-use wire::message::{Code, Hello, Hot, Role};
-use wire::shared::{Access, Region};
+use wire::message::{Code, ConnectionRole, Hello};
+use wire::shared::{RegionAccess, SharedRegion};
 use wire::stream::{Dial, Stream};
-use wire::{Config, Epoch, Error, Session, Step, TableId, Topology, TrainerId};
+use wire::{Error, Generation, Session, SessionConfig, Step, TableId, Topology, TrainerId};
 
 /// Runs `disturb` against the first server while a job trains on it; the job must end as if nothing had happened.
 fn beside_a_job(disturb: impl FnOnce(&Job, u16)) {
@@ -38,7 +40,7 @@ fn beside_a_job(disturb: impl FnOnce(&Job, u16)) {
     same(&models[0], &job.local());
 }
 
-fn start(job: &Job, config: Config) -> std::thread::JoinHandle<Result<Model, Error>> {
+fn start(job: &Job, config: SessionConfig) -> std::thread::JoinHandle<Result<Model, Error>> {
     let job = job.clone();
     std::thread::spawn(move || {
         let mut trainer = Trainer::new(job, config);
@@ -64,7 +66,7 @@ fn rest(stream: &mut TcpStream) -> String {
 
 fn hello_head(body: u32, payload: u64, sequence: u32) -> Head {
     Head {
-        kind: Kind::Hello,
+        kind: FrameKind::Hello,
         encoding: Encoding::F32,
         body,
         payload,
@@ -146,7 +148,7 @@ fn mutated_frames_never_end_the_server() {
     });
 }
 
-fn connect_error(config: Config, job: &Job) -> Error {
+fn connect_error(config: SessionConfig, job: &Job) -> Error {
     match Session::connect(config, job.spec()) {
         Ok(_) => panic!("it was let in"),
         Err(error) => error,
@@ -175,7 +177,7 @@ fn contradicting_trainers() {
         .map(|trainer| start(&job, job.client_config(trainer, &cluster.bases)))
         .collect();
     std::thread::sleep(Duration::from_millis(50));
-    let refused = |change: &dyn Fn(&mut Config, &mut Job), words: &str| {
+    let refused = |change: &dyn Fn(&mut SessionConfig, &mut Job), words: &str| {
         let mut other = job.clone();
         let mut config = job.client_config(1, &cluster.bases);
         change(&mut config, &mut other);
@@ -190,7 +192,7 @@ fn contradicting_trainers() {
                 .tables
                 .push(table("more", 1, 1, false, support::adam()))
         },
-        "another model",
+        "a different model",
     );
     refused(
         &|config, _| config.servers[0].host = "localhost".to_owned(),
@@ -201,7 +203,7 @@ fn contradicting_trainers() {
         &|config, _| {
             config.timing.join = Duration::from_millis(300);
         },
-        "trainer id 1 is taken",
+        "trainer id 1 is in use",
     );
     let models: Vec<Model> = threads
         .into_iter()
@@ -213,7 +215,7 @@ fn contradicting_trainers() {
 #[test]
 fn ports_that_cannot_be() {
     let job = Job::new(&[1]);
-    let start = |change: &dyn Fn(&mut pserver::Config)| {
+    let start = |change: &dyn Fn(&mut pserver::ServerConfig)| {
         let mut config = job.server_config(support::free_ports(1), None);
         change(&mut config);
         pserver::Server::start(config, support::quiet())
@@ -239,7 +241,7 @@ struct Rogue {
     _server: pserver::Server,
 }
 
-fn hello(job: &Job, port: u16, role: Role, epoch: Epoch) -> Hello {
+fn hello(job: &Job, port: u16, role: ConnectionRole, epoch: Generation) -> Hello {
     Hello {
         nonce: String::new(),
         proof: String::new(),
@@ -285,298 +287,295 @@ fn rogue_over(local: bool) -> Rogue {
         greet(&mut channel, &token(), hello(&job, port, role, epoch)).unwrap();
         channel
     };
-    let pulse = line(Role::Pulse, Epoch(0));
-    let mut command = line(Role::Command, Epoch(0));
+    let pulse = line(ConnectionRole::Pulse, Generation(0));
+    let mut command = line(ConnectionRole::Command, Generation(0));
     let open = wire::message::Command::Open {
-        epoch: Epoch(1),
+        epoch: Generation(1),
         spec: Box::new(job.spec()),
-        start: wire::message::Start::Fresh,
+        start: wire::message::GenerationStart::Fresh,
         initial: Vec::new(),
+        saved: None,
     };
-    command.send(Kind::Command, &open).unwrap();
-    let _: wire::recovery::Report = command.expect(Kind::Report).unwrap();
+    command.send(FrameKind::Command, &open).unwrap();
+    let _: wire::recovery::ServerReport = command.expect(FrameKind::Report).unwrap();
     Rogue {
-        channel: line(Role::Data, Epoch(1)),
+        channel: line(ConnectionRole::Data, Generation(1)),
         _pulse: pulse,
         _server: server,
     }
 }
 
 fn refusal(mut rogue: Rogue) -> (Code, String) {
-    match rogue.channel.expect_hot(Kind::Values) {
+    match rogue.channel.expect_reply() {
         Err(ChannelError::Refused { refusal, .. }) => (refusal.code, refusal.text),
         other => panic!("not refused: {other:?}"),
     }
 }
 
+/// A request of the first generation, as it is sent.
+fn encoded(step: u64, message: Request) -> Encoded {
+    in_generation(1, step, message)
+}
+
+fn in_generation(generation: u64, step: u64, message: Request) -> Encoded {
+    let request = Stamped {
+        generation: Generation(generation),
+        step: Step(step),
+        message,
+    };
+    request.encode()
+}
+
+fn push_dense(table: u32, blocks: u32, carrier: Carrier) -> Request {
+    Request::PushDense {
+        table: TableId(table),
+        samples: 1,
+        blocks,
+        carrier,
+    }
+}
+
+fn push_rows(rows: u32, ticket: Option<u64>, carrier: Carrier) -> Request {
+    Request::PushRows {
+        table: TableId(2),
+        rows,
+        samples: 1,
+        ticket: ticket.map(Ticket),
+        carrier,
+    }
+}
+
+fn pull_rows(rows: u32) -> Request {
+    Request::PullRows {
+        table: TableId(2),
+        rows,
+        view: View::Training,
+    }
+}
+
+fn dense_rows(table: u32, rows: u32) -> Request {
+    Request::PullDenseRows {
+        table: TableId(table),
+        rows,
+    }
+}
+
+fn share_rows(table: u32, rows: u32) -> Request {
+    Request::ShareRows {
+        table: TableId(table),
+        rows,
+    }
+}
+
 #[test]
 fn wrong_requests_of_a_member() {
-    let plain = Hot {
-        epoch: Epoch(1),
-        ..Hot::default()
+    let dense = |table, blocks, carrier| encoded(0, push_dense(table, blocks, carrier));
+    let plain = |message| encoded(0, message);
+    let mut no_view = plain(pull_rows(0));
+    no_view.body[40] = 77;
+    let finish = Request::FinishBatch {
+        samples: 0,
+        cost: 0.0,
+        order: None,
     };
-    let cases: Vec<(Kind, Hot, Vec<u8>, Code, &str)> = vec![
+    let many = Request::Reduce {
+        round: 0,
+        count: u32::MAX,
+    };
+    let initial = Request::Initial {
+        table: TableId(0),
+        rows: 0,
+        port: 0,
+    };
+    let late = in_generation(9, 0, push_dense(0, 0, Carrier::Payload));
+    let (sent, placed) = (Carrier::Payload, Carrier::Memory);
+    let cases: Vec<(Encoded, Vec<u8>, Code, &str)> = vec![
         (
-            Kind::PushDense,
-            plain,
+            dense(0, 0, sent),
             vec![0; 8],
             Code::Invalid,
             "values belong here",
         ),
+        (dense(99, 0, sent), vec![], Code::Invalid, "no table 99"),
+        (dense(2, 0, sent), vec![], Code::Invalid, "not dense"),
+        (late, vec![], Code::Interrupted, "generation 9"),
         (
-            Kind::PushDense,
-            Hot {
-                table: TableId(99),
-                ..plain
-            },
-            vec![],
-            Code::Invalid,
-            "no table 99",
-        ),
-        (
-            Kind::PushDense,
-            Hot {
-                table: TableId(2),
-                ..plain
-            },
-            vec![],
-            Code::Invalid,
-            "not dense",
-        ),
-        (
-            Kind::PushDense,
-            Hot {
-                epoch: Epoch(9),
-                ..plain
-            },
-            vec![],
-            Code::Interrupted,
-            "epoch 9",
-        ),
-        (
-            Kind::PushPlaced,
-            plain,
+            dense(0, 0, placed),
             vec![],
             Code::Invalid,
             "shares no memory",
         ),
         (
-            Kind::PushPlaced,
-            plain,
+            dense(0, 0, placed),
             vec![0; 8],
             Code::Invalid,
             "values belong here",
         ),
         (
-            Kind::PushPlaced,
-            Hot { count: 4, ..plain },
+            dense(0, 4, placed),
             vec![255; 32],
             Code::Invalid,
             "values belong here",
         ),
         (
-            Kind::PullRows,
-            Hot {
-                table: TableId(2),
-                count: u32::MAX,
-                ..plain
-            },
+            plain(pull_rows(u32::MAX)),
             vec![0; 4],
             Code::Invalid,
             "row ids",
         ),
         (
-            Kind::ShareRows,
-            Hot {
-                table: TableId(2),
-                count: u32::MAX,
-                ..plain
-            },
+            plain(dense_rows(0, u32::MAX)),
             vec![],
             Code::Invalid,
-            "has no 4294967295 rows",
+            "row ids",
         ),
         (
-            Kind::ShareRows,
-            Hot { count: 1, ..plain },
-            vec![],
+            plain(dense_rows(2, 1)),
+            vec![0; 4],
             Code::Invalid,
-            "not sparse",
+            "not dense",
         ),
         (
-            Kind::PushRowsPlaced,
-            Hot {
-                table: TableId(2),
-                count: 1,
-                ticket: 1,
-                ..plain
-            },
-            vec![],
-            Code::Invalid,
-            "lie in no tray",
-        ),
-        (
-            Kind::PullRows,
-            Hot {
-                table: TableId(2),
-                count: 2,
-                ..plain
-            },
+            plain(dense_rows(0, 2)),
             vec![0; 8],
             Code::Invalid,
-            "out of order",
+            "do not ascend",
         ),
         (
-            Kind::PullRows,
-            Hot {
-                table: TableId(2),
-                count: 1,
-                ..plain
-            },
+            plain(dense_rows(0, 1)),
             vec![255; 4],
             Code::Invalid,
             "outside",
         ),
         (
-            Kind::PullRows,
-            Hot {
-                table: TableId(2),
-                value: 77,
-                ..plain
-            },
+            plain(Request::PullDense {
+                view: View::Training,
+                except: u32::MAX,
+            }),
             vec![],
             Code::Invalid,
-            "no view",
+            "tables",
         ),
         (
-            Kind::PushRows,
-            Hot {
-                table: TableId(2),
-                ticket: 3,
-                ..plain
-            },
+            plain(share_rows(2, u32::MAX)),
+            vec![],
+            Code::Invalid,
+            "has no 4294967295 rows",
+        ),
+        (plain(share_rows(0, 1)), vec![], Code::Invalid, "not sparse"),
+        (
+            plain(push_rows(1, Some(1), placed)),
+            vec![],
+            Code::Invalid,
+            "are not in the row buffer",
+        ),
+        (
+            plain(pull_rows(2)),
+            vec![0; 8],
+            Code::Invalid,
+            "out of order",
+        ),
+        (plain(pull_rows(1)), vec![255; 4], Code::Invalid, "outside"),
+        (no_view, vec![], Code::Invalid, "no view"),
+        (
+            plain(push_rows(0, Some(3), sent)),
             vec![],
             Code::Invalid,
             "ticket 3",
         ),
+        (encoded(7, finish), vec![], Code::Invalid, "step 7"),
         (
-            Kind::FinishBatch,
-            Hot {
-                step: Step(7),
-                ..plain
-            },
-            vec![],
-            Code::Invalid,
-            "step 7",
-        ),
-        (
-            Kind::FinishPass,
-            Hot { value: 4, ..plain },
+            plain(Request::FinishPass { pass: 4 }),
             vec![],
             Code::Invalid,
             "pass 4",
         ),
-        (
-            Kind::Reduce,
-            Hot {
-                count: u32::MAX,
-                ..plain
-            },
-            vec![],
-            Code::Invalid,
-            "can be summed",
-        ),
+        (plain(many), vec![], Code::Invalid, "can be summed"),
     ];
-    for (kind, hot, payload, code, words) in cases {
+    for (message, payload, code, words) in cases {
         let mut rogue = rogue();
-        rogue.channel.send_bytes(kind, &hot, &[&payload]).unwrap();
+        rogue.channel.send_bytes(&message, &[&payload]).unwrap();
         let (got, text) = refusal(rogue);
-        assert_eq!(got, code, "{kind:?} {hot:?}: {text}");
-        assert!(text.contains(words), "{kind:?} {hot:?}: {text}");
+        assert_eq!(got, code, "{message:?}: {text}");
+        assert!(text.contains(words), "{message:?}: {text}");
     }
+    // Not a request of a data connection: the server hangs up.
+    let mut rogue = rogue();
+    rogue.channel.send_bytes(&plain(initial), &[]).unwrap();
+    assert!(rogue.channel.expect_reply().is_err());
 }
 
-/// A trainer on the server's host that has a tray for 5 rows of the sparse table and has pulled 3 into it.
-fn rogue_with_a_tray() -> (Rogue, Region, Hot) {
+/// A trainer on the server's host that has a row buffer for 5 rows of the sparse table and has pulled 3 into it.
+fn rogue_with_a_row_buffer() -> (Rogue, SharedRegion, u64) {
     let mut rogue = rogue_over(true);
-    let hot = Hot {
-        epoch: Epoch(1),
-        table: TableId(2),
-        samples: 1,
-        ..Hot::default()
-    };
     let channel = &mut rogue.channel;
-    let ask = Hot { count: 5, ..hot };
-    channel.send_bytes(Kind::ShareRows, &ask, &[]).unwrap();
-    assert_eq!(channel.expect_hot(Kind::Shared).unwrap().1.count, 1);
+    channel
+        .send_bytes(&encoded(0, share_rows(2, 5)), &[])
+        .unwrap();
+    let (_, reply) = channel.expect_reply().unwrap();
+    assert_eq!(reply.message, Reply::Shared { descriptors: 1 });
     let memory = channel.stream().receive_descriptors().unwrap().remove(0);
-    let tray = Region::open(memory, 5 * 4, Access::Write).unwrap();
-    tray.write(0, &[7.0; 20]);
+    let buffer = SharedRegion::open(memory, 5 * 4, RegionAccess::Write).unwrap();
+    buffer.write(0, &[7.0; 20]);
     let mut ids: Vec<u32> = vec![3, 1, 2];
     let hash = wire::shard::table_hash("emb");
     ids.sort_by_key(|id| (wire::shard::row_shard(hash, *id), *id));
-    let ask = Hot { count: 3, ..hot };
     let payload: &[u8] = bytemuck::cast_slice(&ids);
     channel
-        .send_bytes(Kind::PullRows, &ask, &[payload])
+        .send_bytes(&encoded(0, pull_rows(3)), &[payload])
         .unwrap();
-    let (head, answer) = channel.expect_values().unwrap();
-    assert_eq!((head.kind, head.payload), (Kind::ValuesPlaced, 0));
+    let (head, reply) = channel.expect_reply().unwrap();
+    let Reply::Values {
+        ticket: Some(ticket),
+        carrier: Carrier::Memory,
+        ..
+    } = reply.message
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(head.payload, 0);
     let mut rows = [0.0; 16];
-    tray.read(0, &mut rows);
+    buffer.read(0, &mut rows);
     assert!(rows[..12].iter().all(|value| *value != 7.0), "{rows:?}");
     assert_eq!(rows[12..], [7.0; 4]);
-    (rogue, tray, answer)
+    (rogue, buffer, ticket.0)
 }
 
 #[test]
-fn rows_in_a_tray_are_those_of_the_ticket() {
-    let push = |change: &dyn Fn(&mut Hot), payload: &[u8]| {
-        let (mut rogue, _tray, mut hot) = rogue_with_a_tray();
-        change(&mut hot);
-        let sent = rogue
+fn rows_in_a_row_buffer_are_those_of_the_ticket() {
+    let push = |rows: u32, ticket: &dyn Fn(u64) -> Option<u64>, payload: &[u8]| {
+        let (mut rogue, _buffer, known) = rogue_with_a_row_buffer();
+        let push = push_rows(rows, ticket(known), Carrier::Memory);
+        rogue
             .channel
-            .send_bytes(Kind::PushRowsPlaced, &hot, &[payload]);
-        sent.unwrap();
+            .send_bytes(&encoded(0, push), &[payload])
+            .unwrap();
         // Answered with values, unless the push was refused and the server has hung up.
-        let after = Hot {
-            count: 0,
-            value: 0,
-            ..hot
-        };
-        let _ = rogue.channel.send_bytes(Kind::PullRows, &after, &[]);
-        match rogue.channel.expect_values() {
+        let _ = rogue.channel.send_bytes(&encoded(0, pull_rows(0)), &[]);
+        match rogue.channel.expect_reply() {
             Err(ChannelError::Refused { refusal, .. }) => Err(refusal.text),
-            answer => Ok(answer.unwrap().0.kind),
+            reply => Ok(reply.unwrap().1.message),
         }
     };
-    let refused = |change: &dyn Fn(&mut Hot), payload: &[u8], words: &str| {
-        let text = push(change, payload).unwrap_err();
+    let refused = |rows, ticket: &dyn Fn(u64) -> Option<u64>, payload: &[u8], words: &str| {
+        let text = push(rows, ticket, payload).unwrap_err();
         assert!(text.contains(words), "{text}");
     };
-    assert!(push(&|_| {}, &[]).is_ok());
-    refused(&|hot| hot.ticket += 1, &[], "ticket 2");
-    refused(&|hot| hot.ticket = 0, &[], "ticket 0");
-    refused(&|hot| hot.count = 2, &[], "ticket 1");
-    refused(&|hot| hot.count = 6, &[], "lie in no tray");
-    refused(&|hot| hot.count = u32::MAX, &[], "lie in no tray");
-    refused(&|_| {}, &[0; 48], "lie in no tray");
+    assert!(push(3, &Some, &[]).is_ok());
+    refused(3, &|ticket| Some(ticket + 1), &[], "ticket 2");
+    refused(3, &|_| None, &[], "ticket 0");
+    refused(2, &Some, &[], "ticket 1");
+    refused(6, &Some, &[], "are not in the row buffer");
+    refused(u32::MAX, &Some, &[], "are not in the row buffer");
+    refused(3, &Some, &[0; 48], "are not in the row buffer");
 }
 
 #[test]
 fn the_same_push_twice_is_refused() {
     let mut rogue = rogue();
-    let hot = Hot {
-        epoch: Epoch(1),
-        table: TableId(1),
-        samples: 1,
-        ..Hot::default()
-    };
+    let push = encoded(0, push_dense(1, 0, Carrier::Payload));
     for _ in 0..2 {
-        rogue
-            .channel
-            .send_bytes(Kind::PushDense, &hot, &[&[0_u8; 12]])
-            .unwrap();
+        rogue.channel.send_bytes(&push, &[&[0_u8; 12]]).unwrap();
     }
     let (code, text) = refusal(rogue);
     assert_eq!(code, Code::Invalid);
@@ -618,32 +617,4 @@ fn a_foreign_certificate_and_none() {
     config.timing = timing();
     let model = Trainer::new(job.clone(), config).train().unwrap();
     same(&model, &job.local());
-}
-
-struct Authority {
-    pem: String,
-    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self {
-            pem,
-            issuer: rcgen::Issuer::new(params, key),
-        }
-    }
-
-    fn issue(&self, name: &str) -> wire::tls::Identity {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        wire::tls::Identity {
-            certificates: certificate.pem(),
-            key: key.serialize_pem(),
-        }
-    }
 }

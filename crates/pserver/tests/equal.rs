@@ -45,6 +45,20 @@ fn unix_sockets_carry_the_same() {
 }
 
 #[test]
+fn tls_carries_the_same_in_frames_that_are_sent_together_and_in_large_ones() {
+    let mut job = Job {
+        ports: 2,
+        keys: Some(pserver::bench::keys::BenchKeys::new().unwrap()),
+        ..Job::new(&[3, 2])
+    };
+    // Per service: tables of a few bytes, and one that fills several records and buffers.
+    job.tables
+        .push(table("large", 1000, 301, false, support::adam()));
+    check(&job);
+    check(&Job { keys: None, ..job });
+}
+
+#[test]
 fn more_servers_than_blocks() {
     let mut job = Job {
         servers: 4,

@@ -278,7 +278,7 @@ fn a_failed_trainer_ends_the_job_everywhere_with_its_reason() {
     );
     for server in cluster.servers.iter().flatten() {
         assert!(
-            matches!(server.wait(), pserver::Outcome::Failed(reason) if reason.contains("not a number"))
+            matches!(server.wait(), pserver::ServerOutcome::Failed(reason) if reason.contains("not a number"))
         );
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{Cluster, Job, Model, Trainer, same};
-use wire::recovery::Phase;
+use words::status::Phase;
 
 /// A trainer's thread, which ends with the model and the number of roll-backs, and how many batches it has done.
 type Started = (std::thread::JoinHandle<(Model, u32)>, Arc<AtomicU64>);
@@ -276,7 +276,10 @@ fn a_snapshot_restores_on_other_numbers_of_servers() {
             stopped.recv_timeout(Duration::from_secs(60)).unwrap();
             let report = started[0].0.report();
             assert_eq!(report.phase, Phase::Running);
-            assert!(!report.snapshots.is_empty());
+            // It is written on a thread of its own.
+            for (server, _) in &started {
+                wait_for("a snapshot", || !server.report().snapshots.is_empty());
+            }
             started.iter().for_each(|(server, _)| server.shutdown());
         }
     }

@@ -1,5 +1,5 @@
-//! Tables between processes of one host: however gradients are handed over and values are read, the bytes are the same
-//! as over TCP.
+//! However gradients are handed over and values are read, through shared memory or over TCP, whole or by row, the bytes
+//! are the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -43,6 +43,9 @@ fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
     let (mut session, _) = Session::connect(config, job.spec()).unwrap();
     assert_eq!(session.shares_memory(), way.local_sockets);
     let (big, small) = (TableId(0), TableId(1));
+    if way.reads_rows {
+        session.fetch_by_row(vec![big]);
+    }
     let mut values = vec![vec![0.0; ROWS * COLS], vec![0.0; 3]];
     fn all(values: &mut [Vec<f32>]) -> Vec<(TableId, &mut [f32])> {
         let tables = (0..).map(TableId).zip(values);
@@ -54,7 +57,8 @@ fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
     for batch in 0..8 {
         let rows = rows_of(trainer, batch);
         if way.reads_rows {
-            session.read_rows(big, &rows, &mut values[0]);
+            let mut wanted = [(big, rows.as_slice(), values[0].as_mut_slice())];
+            session.read_rows(&mut wanted).unwrap();
         }
         session.start_batch(5);
         let pushed = gradient(&values[0], &rows, batch);
@@ -69,6 +73,7 @@ fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
         session.wait_values(&mut into).unwrap();
     }
     session.finish_pass().unwrap();
+    session.end_pass().unwrap();
     session
         .pull_dense(&mut all(&mut values), View::Training)
         .unwrap();
@@ -110,6 +115,8 @@ fn every_way_gives_the_same_bytes() {
     let wanted = run(ways(false, false, false));
     for way in [
         ways(false, true, false),
+        ways(false, true, true),
+        ways(false, false, true),
         ways(true, false, false),
         ways(true, true, false),
         ways(true, true, true),
@@ -152,7 +159,7 @@ fn train_rows(job: &Job, trainer: u32, bases: &[u16]) -> Vec<Vec<f32>> {
             sparse_rows(trainer, batch, 600),
             sparse_rows(trainer, batch + 3, 500),
         );
-        let wanted = |table, ids, values| wire::Rows { table, ids, values };
+        let wanted = |table, ids, values| wire::RowRequest { table, ids, values };
         session
             .pull_rows(&mut [wanted(one, &ids, &mut a), wanted(other, &more, &mut b)])
             .unwrap();

@@ -4,77 +4,9 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use support::{Job, Model, Trainer, same};
-
-/// Trains until a batch of pass 0 and vanishes, as if all processes had been killed.
-fn train_until(job: &Job, directory: &Path, batch: u64) {
-    let started: Vec<_> = (0..job.servers)
-        .map(|_| job.start_server(Some(directory.to_owned())))
-        .collect();
-    let bases: Vec<u16> = started.iter().map(|(_, base)| *base).collect();
-    let (stop, stopped) = channel();
-    for trainer in 0..job.batches.len() as u32 {
-        let (job, config, stop) = (
-            job.clone(),
-            job.client_config(trainer, &bases),
-            stop.clone(),
-        );
-        std::thread::spawn(move || {
-            let mut trainer = Trainer::new(job, config);
-            trainer.after_batch = Box::new(move |_, at| {
-                std::thread::sleep(Duration::from_millis(15));
-                if at == batch {
-                    let _ = stop.send(());
-                    std::thread::sleep(Duration::from_secs(3600));
-                }
-            });
-            let _ = trainer.train();
-        });
-    }
-    for _ in &job.batches {
-        stopped.recv_timeout(Duration::from_secs(60)).unwrap();
-    }
-    let begun = Instant::now();
-    while started
-        .iter()
-        .any(|(server, _)| server.report().snapshots.len() < 2)
-    {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "no snapshots were written"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    started.iter().for_each(|(server, _)| server.shutdown());
-}
-
-type Lines = Arc<Mutex<Vec<String>>>;
-
-/// Trains to the end with new servers on the same directory; answers the model and what the servers said.
-fn train_on(job: &Job, directory: &Path) -> (Model, Vec<String>) {
-    let lines: Lines = Arc::default();
-    let mut servers = Vec::new();
-    let mut bases = Vec::new();
-    for _ in 0..job.servers {
-        let kept = lines.clone();
-        let log: pserver::Log = Arc::new(move |_, text| kept.lock().unwrap().push(text.to_owned()));
-        let port = support::free_ports(job.ports + job.sparse_ports);
-        let config = job.server_config(port, Some(directory.to_owned()));
-        servers.push(pserver::Server::start(config, log).unwrap());
-        bases.push(port);
-    }
-    let cluster = support::Cluster {
-        servers: servers.into_iter().map(Some).collect(),
-        bases,
-    };
-    let model = job.run(&cluster);
-    drop(cluster);
-    let said = lines.lock().unwrap().clone();
-    (model, said)
-}
+use support::lives::{said, train_on, train_until};
+use support::{Job, Trainer, same};
+use wire::spec::Origin;
 
 fn parts(directory: &Path, step: u64) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory.join(format!("step-{step:012}"))).unwrap();
@@ -90,10 +22,6 @@ fn job() -> Job {
         passes: 2,
         ..Job::new(&[9, 9])
     }
-}
-
-fn said(lines: &[String], words: &str) -> bool {
-    lines.iter().any(|line| line.contains(words))
 }
 
 #[test]
@@ -143,7 +71,7 @@ fn a_snapshot_of_another_model_is_not_used() {
     let mut other = job();
     other.tables[0] = support::table("w", 71, 50, false, support::adam());
     let (model, lines) = train_on(&other, root.path());
-    assert!(said(&lines, "of another job or model"), "{lines:?}");
+    assert!(said(&lines, "another job or model"), "{lines:?}");
     assert!(said(&lines, "from the start"), "{lines:?}");
     same(&model, &other.local());
 }
@@ -154,7 +82,10 @@ fn a_disk_that_takes_nothing_does_not_end_the_job() {
     let file = root.path().join("file");
     std::fs::write(&file, "in the way").unwrap();
     let (model, lines) = train_on(&job(), &file.join("snapshots"));
-    assert!(said(&lines, "is not written, the job goes on"), "{lines:?}");
+    assert!(
+        said(&lines, "could not be written; the job continues"),
+        "{lines:?}"
+    );
     same(&model, &job().local());
 }
 
@@ -243,7 +174,7 @@ fn servers_save_and_load_sparse_tables_of_any_topology() {
     let mut values = Vec::new();
     let table = wire::TableId(2);
     session
-        .pull_rows(&mut [wire::Rows {
+        .pull_rows(&mut [wire::RowRequest {
             table,
             ids: &ids,
             values: &mut values,
@@ -265,18 +196,19 @@ fn servers_save_and_load_sparse_tables_of_any_topology() {
     drop(session);
     let second = Job {
         servers: 3,
+        origin: Some(Origin::Rows(directory)),
         ..Job::new(&[4])
     };
     let cluster = second.start(None);
     let mut trainer = Trainer::new(second.clone(), second.client_config(0, &cluster.bases));
     let (mut session, _) =
         wire::Session::connect(second.client_config(0, &cluster.bases), second.spec()).unwrap();
-    session.load_on_servers(&directory).unwrap();
     let loaded = trainer.download(&mut session).unwrap().remove(2);
     same(&vec![loaded], &vec![saved]);
-    let error = session
-        .load_on_servers("/nowhere/at/all")
-        .unwrap_err()
-        .to_string();
+    let third = Job {
+        origin: Some(Origin::Rows("/nowhere/at/all".to_owned())),
+        ..second
+    };
+    let error = third.refused();
     assert!(error.contains("/nowhere/at/all"), "{error}");
 }

@@ -1,8 +1,8 @@
-//! How fast data sources give batches: the quick start shape, 30,000 words, 60 a sample, batches of 128.
+//! Measures how fast data sources yield batches: the quick start shape, 30,000 words, 60 per sample, batches of 128.
 //!
 //! Run with `cargo run --release -p canoe-trainer --example data_speed`. It writes its data to a temporary directory,
-//! reads them with the native reader and with a Python provider (one and two processes), and prints samples a second
-//! of the first pass (from files) and of the second (from memory), by the clock and by this process's processor time.
+//! reads it with the native reader and with a Python provider (one and two processes), and prints samples per second
+//! for the first pass (from files) and of the second (from memory), by the clock and by this process's processor time.
 
 #![allow(clippy::print_stdout)]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use config::DataConfig;
-use trainer::data::{Input, Options, Source, open};
+use trainer::data::{DataInput, DataOptions, DataSource, open};
 
 const WORDS: u64 = 30_000;
 const SAMPLES: u64 = 100_000;
@@ -57,7 +57,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes dictionary, data and list; answers the size of the data.
+/// Writes dictionary, data and list; returns the size of the data in bytes.
 fn write(directory: &Path) -> anyhow::Result<usize> {
     let dictionary: String = (0..WORDS).fold(String::new(), |mut text, i| {
         let _ = writeln!(text, "w{:x}\t{i}", i * 2_654_435_761 % 16_777_216);
@@ -98,7 +98,7 @@ fn measure(
     workers: usize,
     bytes: usize,
 ) -> anyhow::Result<()> {
-    let options = Options {
+    let options = DataOptions {
         seed: 1,
         trainer: 0,
         training: true,
@@ -110,7 +110,7 @@ fn measure(
         python_path: None,
         workers: Some(workers),
     };
-    let inputs = [("word", WORDS as usize), ("label", 2)].map(|(name, size)| Input {
+    let inputs = [("word", WORDS as usize), ("label", 2)].map(|(name, size)| DataInput {
         name: name.to_owned(),
         size,
     });
@@ -126,7 +126,7 @@ fn measure(
     Ok(())
 }
 
-/// What a pass took: on the clock, and of this process's processors.
+/// Duration of a pass: wall-clock time, and processor time of this process.
 struct Taken {
     seconds: f64,
     cpu: f64,
@@ -140,7 +140,7 @@ impl std::fmt::Display for Taken {
     }
 }
 
-fn pass(source: &mut Source, number: u64) -> anyhow::Result<Taken> {
+fn pass(source: &mut DataSource, number: u64) -> anyhow::Result<Taken> {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     source.start_pass(number, 0);
     let mut samples = 0;
@@ -154,7 +154,7 @@ fn pass(source: &mut Source, number: u64) -> anyhow::Result<Taken> {
     })
 }
 
-/// Processor time of the living threads of this process, as Linux tells it; 0 elsewhere.
+/// Processor time of the living threads of this process, as Linux reports it; 0 elsewhere.
 fn cpu_seconds() -> f64 {
     let threads = std::fs::read_dir("/proc/self/task")
         .into_iter()

@@ -1,15 +1,18 @@
 //! `--job=checkgrad`: compares the gradient that backward computes with differences of the cost.
 //!
 //! As v1: one batch; for each parameter a direction `d` (the gradient plus noise of half its norm), a step `h` so that
-//! the cost should change by `eps` of itself, and a two-sided difference along `d`. The ratio of what happened to what
-//! the gradient promised should be 1. Unlike v1, smaller steps are tried too, because numbers have single precision.
+//! the cost should change by `eps` of itself, and a two-sided difference along `d`. The ratio of the measured change to
+//! the change that the gradient predicts should be 1. Unlike v1, smaller steps are tried too, because values have
+//! single precision.
 
-use nn::{Batch, Gradient, Gradients, Network, ParameterIndex, Parameters, Pass, Values};
+use nn::{
+    Batch, BatchUse, Gradient, Gradients, Network, ParameterIndex, ParameterValues, Parameters,
+};
 use optim::{Distribution, Initial};
 
 use crate::error::TrainError;
-use crate::log::Level;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::report::Reporter;
 use nn::number::general;
 
 /// A parameter passes if the ratio differs from 1 by at most this.
@@ -24,8 +27,13 @@ pub fn check(
     parameters: &mut Parameters,
     batch: &Batch,
     eps: f64,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
+    if !network.has_cost() {
+        return Err(TrainError::Configuration(
+            "has no cost among its outputs(…), so there is no gradient to check",
+        ));
+    }
     let mut gradients = Gradients::new(network.parameters());
     let cost = cost(network, parameters, batch)?;
     network.backward(parameters, &mut gradients, &mut |_, _| {});
@@ -36,11 +44,11 @@ pub fn check(
         let line = Line::new(index, &gradient, cost);
         if line.slope == 0.0 {
             let text = format!("{:<20} no gradient in this batch", spec.name);
-            report.line(Level::Warning, "Trainer.cpp:310", &text);
+            report.line(Level::Warning, Topic::GradientCheck, &text);
             continue;
         }
         let trial = line.closest(network, parameters, batch, eps)?;
-        report.line(Level::Info, "Trainer.cpp:315", &trial.text(&spec.name));
+        report.line(Level::Info, Topic::GradientCheck, &trial.text(&spec.name));
         if !trial.agrees() {
             bad.push(spec.name.clone());
         }
@@ -52,8 +60,8 @@ pub fn check(
     }
 }
 
-/// Parts of `eps` to try: where the cost is curved only a small step is true, where it is flat only a large one rises
-/// above rounding. A wrong gradient disagrees at all of them.
+/// Fractions of `eps` to try: where the cost is curved only a small step is accurate, where it is flat only a large one
+/// exceeds rounding errors. A wrong gradient disagrees at all of them.
 const STEPS: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.003];
 
 /// The line along which one parameter is moved.
@@ -77,7 +85,7 @@ impl Line {
         }
     }
 
-    /// The first step at which truth and promise agree, or the one at which they are closest.
+    /// The first step at which the measured and the predicted change agree, or the one at which they are closest.
     fn closest(
         &self,
         network: &mut Network,
@@ -107,7 +115,7 @@ impl Line {
         Ok(closest.expect("there are steps to try"))
     }
 
-    /// The cost with the parameter moved along the line; the parameter is as before afterwards.
+    /// The cost with the parameter moved along the line; the parameter is restored afterwards.
     fn cost_at(
         &self,
         network: &mut Network,
@@ -116,7 +124,7 @@ impl Line {
         step: f64,
     ) -> Result<f64, TrainError> {
         let original = parameters.0[self.parameter].clone();
-        if let Values::Full(values) = &mut parameters.0[self.parameter] {
+        if let ParameterValues::Full(values) = &mut parameters.0[self.parameter] {
             for (value, d) in values.iter_mut().zip(&self.direction) {
                 *value = (f64::from(*value) + step * f64::from(*d)) as f32;
             }
@@ -127,7 +135,7 @@ impl Line {
     }
 }
 
-/// What happened with one step size.
+/// The result of one step size.
 struct Trial {
     step: f64,
     ahead: f64,
@@ -141,7 +149,7 @@ impl Trial {
         0.5 * (self.ahead - self.behind)
     }
 
-    /// By how much the truth differs from the promise, as a part of it.
+    /// The measured change divided by the predicted one, minus 1.
     fn ratio(&self) -> f64 {
         self.true_delta() / self.promised - 1.0
     }
@@ -175,7 +183,7 @@ fn failed(source: nn::ExecuteError) -> TrainError {
 
 fn cost(network: &mut Network, parameters: &Parameters, batch: &Batch) -> Result<f64, TrainError> {
     network
-        .forward(parameters, batch, Pass::Train { noise: 1 })
+        .forward(parameters, batch, BatchUse::Train { noise: 1 })
         .map_err(failed)
 }
 
@@ -193,7 +201,7 @@ fn dense(gradient: &Gradient, size: usize, cols: usize) -> Vec<f32> {
     }
 }
 
-/// The gradient plus noise of half its norm, so that an error across the gradient shows as well.
+/// The gradient plus noise of half its norm, so that an error perpendicular to the gradient is noticed as well.
 fn direction(gradient: &[f32], seed: u64) -> Vec<f32> {
     let mut noise = vec![0.0; gradient.len()];
     let normal = Initial {

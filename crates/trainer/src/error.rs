@@ -1,35 +1,38 @@
-//! Why a trainer stops before its work is done.
+//! Errors that end a trainer before its work is done.
 
 use std::path::PathBuf;
 
+use crate::best::UnknownMeasure;
 use crate::data::DataError;
+use crate::merged::MergedError;
 use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::PassDirectoryError;
 use crate::rules::RuleError;
 use crate::saved_rows::SavedRowsError;
+use crate::scores_file::ScoresFileError;
 use crate::state_file::StateFileError;
 use crate::updater::UpdateError;
 
-/// Why a trainer stops.
+/// Why a trainer ends early. Each variant prints its cause and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The network cannot be built.
     #[error("build the network")]
     Build(#[from] nn::BuildError),
-    /// An update rule cannot be made.
+    /// The configuration asks for an update rule that does not exist.
     #[error(transparent)]
     Rule(#[from] RuleError),
-    /// Samples cannot be had.
+    /// A data source cannot be opened or read.
     #[error(transparent)]
     Data(#[from] DataError),
     /// A batch cannot be computed.
     #[error("pass {pass} batch {batch}")]
     Execute {
-        /// The pass.
+        /// The pass, from 0.
         pass: u32,
         /// The batch, from 0.
         batch: u64,
-        /// The layer and the reason.
+        /// Names the layer and the reason.
         #[source]
         source: nn::ExecuteError,
     },
@@ -38,11 +41,17 @@ pub enum TrainError {
     Test {
         /// The batch of the test, from 0.
         batch: u64,
-        /// The layer and the reason.
+        /// Names the layer and the reason.
         #[source]
         source: nn::ExecuteError,
     },
-    /// An update cannot be made.
+    /// The measure of `--best_by` does not exist.
+    #[error(transparent)]
+    Measure(#[from] UnknownMeasure),
+    /// Test results cannot be written.
+    #[error(transparent)]
+    Scores(#[from] ScoresFileError),
+    /// The parameter servers cannot apply an update.
     #[error(transparent)]
     Update(#[from] UpdateError),
     /// A pass directory cannot be written or used.
@@ -54,50 +63,53 @@ pub enum TrainError {
     /// Tables that servers saved cannot be read.
     #[error(transparent)]
     SavedRows(#[from] SavedRowsError),
+    /// A merged model cannot be read.
+    #[error(transparent)]
+    Merged(#[from] MergedError),
     /// A parameter file cannot be read.
     #[error(transparent)]
     Parameter(#[from] ParameterFileError),
     /// A parameter has no file in the directory to load from.
     #[error(
-        "{directory} has no file for parameter '{parameter}' (--load_missing_parameter_strategy=rand or =zero starts it afresh)"
+        "{directory} has no file for parameter '{parameter}' (--load_missing_parameter_strategy=rand or =zero initialises it)"
     )]
     MissingParameter {
-        /// Where it was looked for.
+        /// The directory that was searched.
         directory: PathBuf,
-        /// Which one.
+        /// Name of the parameter.
         parameter: String,
     },
     /// The configuration lacks something that the job needs.
     #[error("the configuration {0}")]
     Configuration(&'static str),
-    /// There is nothing to learn from.
+    /// The training data have no samples.
     #[error("pass {pass} has no samples: the training data are empty")]
     NoSamples {
-        /// The pass.
+        /// The pass, from 0.
         pass: u32,
     },
-    /// A file that lists models cannot be read.
+    /// A list of models or a dictionary of an evaluator cannot be read.
     #[error("read {path}")]
     Read {
-        /// The file.
+        /// Path of the list or dictionary.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: std::io::Error,
     },
-    /// A result file cannot be written.
+    /// A result file or a directory of results cannot be written.
     #[error("write {path}")]
     Write {
-        /// The file.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: std::io::Error,
     },
-    /// The analytic gradient disagrees with the differences of the cost.
+    /// The analytic gradient disagrees with the differences of the cost, for the parameters named here.
     #[error("the gradient check failed for {}", .0.join(", "))]
     GradientCheck(Vec<String>),
-    /// Threads could not be started.
+    /// Compute threads could not be started.
     #[error("start compute threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),
 }

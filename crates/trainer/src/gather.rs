@@ -1,19 +1,19 @@
-//! `--distribute_test`: what evaluators added up on every trainer, brought together through the parameter servers.
+//! `--distribute_test`: combines the evaluators' sums of all trainers through the parameter servers.
 //!
-//! Servers can sum numbers over trainers and nothing else. What an evaluator added up may have any length, so each
-//! trainer writes its part behind those of the trainers before it, with zeros elsewhere: the sum is the whole. All
-//! trainers read the same whole, in trainer order.
+//! Servers can only sum vectors over trainers. An evaluator's sums may have any length, so each trainer writes its part
+//! after those of the trainers before it, with zeros elsewhere: the sum is the concatenation. All trainers read the
+//! same result, in trainer order.
 
 use nn::Evaluators;
 use wire::{JobSpec, Mode, Session};
 
-use crate::settings::Remote;
+use crate::settings::RemoteSettings;
 use crate::updater::UpdateError;
 
-/// Numbers that are summed at once; servers take no more.
+/// Values per sum; servers accept no more in one request.
 const PIECE: usize = 1 << 16;
 
-/// A meeting of all trainers on their servers, without tables.
+/// A session of all trainers with their servers, without tables.
 pub struct Gathering {
     session: Session,
     trainer: usize,
@@ -22,7 +22,7 @@ pub struct Gathering {
 
 impl Gathering {
     /// Waits for all trainers and servers.
-    pub fn join(remote: &Remote) -> Result<Gathering, UpdateError> {
+    pub fn join(remote: &RemoteSettings) -> Result<Gathering, UpdateError> {
         let spec = JobSpec {
             job: format!("{}-test", remote.job),
             mode: Mode::Sync,
@@ -41,7 +41,7 @@ impl Gathering {
         })
     }
 
-    /// Adds what the evaluators of all other trainers added up.
+    /// Adds the evaluators' sums of all other trainers.
     pub fn gather(&mut self, evaluators: &mut Evaluators) -> Result<(), UpdateError> {
         let own = evaluators.state();
         let (trainer, trainers) = (self.trainer, self.trainers);
@@ -57,13 +57,13 @@ impl Gathering {
         Ok(())
     }
 
-    /// Leaves; returns when all trainers have.
+    /// Leaves the session; returns when all trainers have left.
     pub fn leave(mut self) -> Result<(), UpdateError> {
         self.session.close().map_err(UpdateError::Remote)
     }
 }
 
-/// The lists of all trainers, by trainer, given this one's and a way to sum numbers over all of them.
+/// The lists of all trainers, by trainer, given this one's list and a function that sums vectors over all trainers.
 fn concatenated<E>(
     own: &[Vec<f64>],
     trainer: usize,

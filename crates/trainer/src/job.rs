@@ -1,6 +1,6 @@
-//! Puts a trainer together and runs what was asked for: train, test, check gradients, take times.
+//! Assembles a trainer and runs what was asked for: train, test, check gradients, measure times.
 
-mod parts;
+pub(crate) mod parts;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -9,19 +9,24 @@ use std::time::Duration;
 use config::{ParameterConfig, TrainerConfig};
 use nn::{Network, Parameters};
 use wire::Mode;
+use wire::client::Saves;
 use wire::spec::Origin;
 
+use crate::best::{Measure, PATIENCE};
 use crate::checkgrad;
 use crate::error::TrainError;
 use crate::loading;
-use crate::log::Level;
+use crate::log::{Level, Topic};
 use crate::pass_directory::{self, Extras, SERVERS, STATE};
-use crate::report::Report;
+use crate::report::Reporter;
 use crate::rules;
+use crate::saved_note;
 use crate::saving::Saver;
-use crate::settings::{Remote, Settings};
+use crate::scores_file;
+use crate::settings::{Patience, RemoteSettings, TrainerSettings};
 use crate::state_file;
-use crate::timing::Timing;
+use crate::testing::Tester;
+use crate::timing::TrainerTiming;
 use crate::train::Trainer;
 use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
@@ -29,58 +34,54 @@ use crate::updater::remote::{JobTables, RemoteUpdater};
 use crate::updater::{Position, UpdateError, Updater};
 use parts::{all_sources, evaluators, inspector, network, tester, train_sources};
 
-/// What to do.
+/// What `--job` asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Job {
-    /// Train.
+pub enum TrainerTask {
+    /// Train all passes.
     Train,
     /// Measure saved models on the test data.
     Test,
     /// Compare gradients with differences of the cost.
     CheckGradient {
-        /// By which part of itself the cost should change.
+        /// The relative change of the cost that a step aims at.
         eps: f64,
     },
-    /// Take the time of batches.
+    /// Measure the time of forward, backward and update.
     Time,
 }
 
-/// Runs a job on its own threads.
+/// Runs a job on a thread pool of its own.
 pub fn run(
-    job: &Job,
+    job: &TrainerTask,
     config: &TrainerConfig,
-    settings: &Settings,
-    report: &mut (dyn Report + Send),
+    settings: &TrainerSettings,
+    report: &mut (dyn Reporter + Send),
 ) -> Result<(), TrainError> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(settings.threads)
         .build()
         .map_err(TrainError::Threads)?;
     pool.install(|| match job {
-        Job::Train => train(config, settings, report),
-        Job::Test => test::run(config, settings, report),
-        Job::CheckGradient { eps } => check_gradient(config, settings, *eps, report),
-        Job::Time => time(config, settings, report),
+        TrainerTask::Train => train(config, settings, report),
+        TrainerTask::Test => test::run(config, settings, report),
+        TrainerTask::CheckGradient { eps } => check_gradient(config, settings, *eps, report),
+        TrainerTask::Time => time(config, settings, report),
     })
 }
 
-fn save_dir(config: &TrainerConfig, settings: &Settings) -> PathBuf {
+fn save_dir(config: &TrainerConfig, settings: &TrainerSettings) -> PathBuf {
     let given = settings.passes.save_dir.clone();
     given.unwrap_or_else(|| PathBuf::from(config.save_dir()))
 }
 
-/// Values to start from, and the directory that they came from.
+/// The initial values, and the directory that they were loaded from, if any.
 fn starting_values(
     config: &TrainerConfig,
     network: &Network,
-    settings: &Settings,
-    report: &mut dyn Report,
+    settings: &TrainerSettings,
+    report: &mut dyn Reporter,
 ) -> Result<(Parameters, Option<PathBuf>), TrainError> {
-    report.line(
-        Level::Info,
-        "GradientMachine.cpp:86",
-        "Initing parameters..",
-    );
+    report.line(Level::Info, Topic::Initialize, "Initing parameters..");
     let passes = &settings.passes;
     let from = match (&passes.init_model_path, passes.start) {
         (Some(path), _) => Some(path.clone()),
@@ -97,14 +98,10 @@ fn starting_values(
         settings.seed,
         |spec| settings.remote.is_none() || !spec.by_row || !by_servers || spec.is_static,
     );
-    report.line(
-        Level::Info,
-        "GradientMachine.cpp:93",
-        "Init parameters done.",
-    );
+    report.line(Level::Info, Topic::Initialized, "Init parameters done.");
     if let Some(directory) = &from {
         let text = format!("Loading parameters from {}", directory.display());
-        report.line(Level::Info, "ParamUtil.cpp:60", &text);
+        report.line(Level::Info, Topic::Loading, &text);
         loading::load(
             directory,
             network.parameters(),
@@ -117,9 +114,12 @@ fn starting_values(
 
 fn train(
     config: &TrainerConfig,
-    settings: &Settings,
-    report: &mut dyn Report,
+    settings: &TrainerSettings,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
+    if settings.trainer == 0 {
+        put_in_order(&save_dir(config, settings))?;
+    }
     let network = network(config)?;
     let inspector = inspector(config, settings)?;
     let (sources, test_source) = all_sources(config, network.inputs(), settings)?;
@@ -127,6 +127,8 @@ fn train(
         .map(|source| tester(config, settings, source, &inspector))
         .transpose()?;
     check_unheld(settings, &network, tester.is_some())?;
+    let measure = measure(config, settings, tester.as_ref())?;
+    let patience = patience(settings, measure.is_some())?;
     let (mut parameters, from) = starting_values(config, &network, settings, report)?;
     let started = match &settings.remote {
         None => local(config, settings, &network, &mut parameters, from, report),
@@ -137,7 +139,10 @@ fn train(
     };
     let (updater, start) = match started {
         Err(TrainError::Update(UpdateError::Remote(error @ wire::Error::Finished))) => {
-            report.line(Level::Info, "Trainer.cpp:110", &error.to_string());
+            report.line(Level::Info, Topic::JobEnded, &error.to_string());
+            if settings.trainer == 0 {
+                saver(config, settings, measure).check_last(&settings.passes, patience)?;
+            }
             return Ok(());
         }
         started => started?,
@@ -149,7 +154,8 @@ fn train(
             evaluators(config, &inspector)?,
         ),
         inspector,
-        saver: (settings.trainer == 0).then(|| saver(config, settings)),
+        saver: (settings.trainer == 0).then(|| saver(config, settings, measure)),
+        patience,
         updater,
         network,
         parameters,
@@ -160,8 +166,21 @@ fn train(
     trainer.run(start, report)
 }
 
-/// A test needs whole tables, and one process that plays several trainers holds one set of values.
-fn check_unheld(settings: &Settings, network: &Network, tests: bool) -> Result<(), TrainError> {
+/// Repairs pass directories: a process of this job may have crashed while it saved.
+fn put_in_order(save_dir: &Path) -> Result<(), TrainError> {
+    pass_directory::recover(save_dir).map_err(|source| TrainError::Write {
+        path: save_dir.to_owned(),
+        source,
+    })
+}
+
+/// Refuses what does not work when tables stay on the servers: a test needs whole tables, and a process that plays
+/// several trainers holds only one set of values.
+fn check_unheld(
+    settings: &TrainerSettings,
+    network: &Network,
+    tests: bool,
+) -> Result<(), TrainError> {
     let unheld = settings.remote.as_ref().is_some_and(|r| r.rows_stay)
         && network.parameters().iter().any(|p| p.by_row);
     if tests && unheld {
@@ -176,16 +195,16 @@ type Started = (Box<dyn Updater>, Position);
 
 fn local(
     config: &TrainerConfig,
-    settings: &Settings,
+    settings: &TrainerSettings,
     network: &Network,
     parameters: &mut Parameters,
     from: Option<PathBuf>,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<Started, TrainError> {
     let meets = config.opt_config.num_batches_per_send_parameter() > 1;
     if meets && settings.data.directories.len() > 1 {
         return Err(TrainError::Configuration(
-            "asks for num_batches_per_send_parameter above 1: one process cannot play trainers that have values of their own",
+            "asks for num_batches_per_send_parameter above 1: one process cannot simulate trainers that each have their own values",
         ));
     }
     let mut updater = local_updater(config, network, settings)?;
@@ -195,7 +214,7 @@ fn local(
     }
     let start = Position {
         pass: settings.passes.start,
-        batch: 0,
+        ..Position::default()
     };
     Ok((Box::new(updater), start))
 }
@@ -203,7 +222,7 @@ fn local(
 fn local_updater(
     config: &TrainerConfig,
     network: &Network,
-    settings: &Settings,
+    settings: &TrainerSettings,
 ) -> Result<LocalUpdater, TrainError> {
     let rules = rules::rules(&config.opt_config, parameter_configs(config))?;
     Ok(LocalUpdater::new(
@@ -215,10 +234,10 @@ fn local_updater(
 
 fn connect(
     config: &TrainerConfig,
-    (settings, remote): (&Settings, &Remote),
+    (settings, remote): (&TrainerSettings, &RemoteSettings),
     network: &Network,
     saved: Option<(&Path, &Parameters)>,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<Started, TrainError> {
     let configs = parameter_configs(config);
     let initials: Vec<_> = configs
@@ -230,7 +249,7 @@ fn connect(
     if saved.is_some() && !exact {
         let text =
             "the servers start from the saved values; optimizer state and schedules start afresh";
-        report.line(Level::Warning, "Trainer.cpp:130", text);
+        report.line(Level::Warning, Topic::Resume, text);
     }
     let mut rules = rules::rules(&config.opt_config, configs)?;
     let averaged = rules.iter().any(|r| r.average.is_some());
@@ -254,8 +273,12 @@ fn connect(
         _ => Mode::Sync,
     };
     let spec = tables.job_spec(remote.job.clone(), mode, remote.snapshot_every);
-    let session = remote.session.clone();
+    let mut session = remote.session.clone();
     let specs = network.parameters();
+    if settings.trainer == 0 && terms.is_none() {
+        let (folder, run) = (save_dir(config, settings), remote.job.clone());
+        session.saves = Some(Saves::new(move || saved_note::newest(&folder, &run)));
+    }
     if let Some(terms) = terms {
         let local = local_updater(config, network, settings)?;
         let (updater, start) = CenterUpdater::connect(session, spec, specs, local, terms)?;
@@ -270,12 +293,12 @@ fn connect(
     Ok((Box::new(updater), start))
 }
 
-/// What the servers read themselves. A pass directory of this run continues it exactly; a model from elsewhere is only
-/// a starting point.
+/// The model that the servers load themselves. A pass directory of this run continues it exactly; a model from
+/// elsewhere is only a starting point.
 fn origin(
     directory: &Path,
-    settings: &Settings,
-    remote: &Remote,
+    settings: &TrainerSettings,
+    remote: &RemoteSettings,
     network: &Network,
 ) -> Option<Origin> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -287,8 +310,8 @@ fn origin(
     (remote.rows_stay && by_row).then(|| Origin::Rows(text(directory)))
 }
 
-/// Whether trainers update by themselves and meet now and then, and how.
-fn terms(config: &TrainerConfig, remote: &Remote) -> Result<Option<Terms>, TrainError> {
+/// When and how trainers that update locally synchronize; `None` if the servers update.
+fn terms(config: &TrainerConfig, remote: &RemoteSettings) -> Result<Option<Terms>, TrainError> {
     let settings = &config.opt_config;
     let every = settings.num_batches_per_send_parameter();
     if every <= 1 {
@@ -306,7 +329,7 @@ fn terms(config: &TrainerConfig, remote: &Remote) -> Result<Option<Terms>, Train
     }))
 }
 
-/// What trainers that update by themselves cannot do.
+/// Refuses what trainers that update locally cannot do.
 fn check_terms(network: &Network, averaged: bool) -> Result<(), TrainError> {
     if network.parameters().iter().any(|p| p.by_row) {
         return Err(TrainError::Configuration(
@@ -332,45 +355,80 @@ fn resume(
     updater: &mut LocalUpdater,
     directory: &Path,
     parameters: &mut Parameters,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let file = directory.join(STATE);
     if !file.exists() {
         let text = format!(
-            "{} has no {STATE}: optimizer state and schedules start afresh",
+            "{} has no {STATE}: optimizer state and schedules start from the beginning",
             directory.display()
         );
-        report.line(Level::Warning, "Trainer.cpp:120", &text);
+        report.line(Level::Warning, Topic::Resume, &text);
         return Ok(());
     }
     let saved = state_file::read(&file)?;
     for name in updater.restore(&saved, parameters) {
         let text = format!(
-            "the saved optimizer state does not fit parameter '{name}', which starts afresh"
+            "the saved optimizer state does not match parameter '{name}', whose state starts from the beginning"
         );
-        report.line(Level::Warning, "Trainer.cpp:125", &text);
+        report.line(Level::Warning, Topic::Resume, &text);
     }
     Ok(())
 }
 
-fn saver(config: &TrainerConfig, settings: &Settings) -> Saver {
+/// What passes are compared by; `None` if they are not tested.
+fn measure(
+    config: &TrainerConfig,
+    settings: &TrainerSettings,
+    tester: Option<&Tester>,
+) -> Result<Option<Measure>, TrainError> {
     let passes = &settings.passes;
+    let ends_are_tested = passes.test_period == 0 || matches!(passes.patience, Patience::Passes(_));
+    let Some(tester) = tester.filter(|_| ends_are_tested) else {
+        return Ok(None);
+    };
+    let wanted = passes.best_by.as_deref();
+    let measure = Measure::choose(wanted, &tester.evaluators.values(), parts::model(config)?)?;
+    Ok(Some(measure))
+}
+
+/// The number of passes without improvement after which training ends. Depends on flags and configuration only, so it is
+/// the same on all trainers.
+fn patience(settings: &TrainerSettings, measured: bool) -> Result<Option<u32>, TrainError> {
+    match settings.passes.patience {
+        Patience::Unlimited => Ok(None),
+        Patience::Usual => Ok(measured.then_some(PATIENCE)),
+        Patience::Passes(passes) if measured => Ok(Some(passes)),
+        Patience::Passes(_) => Err(TrainError::Configuration(
+            "names no test data, so --patience has nothing to compare passes by; add test_list to define_py_data_sources2, or leave the flag out",
+        )),
+    }
+}
+
+fn saver(config: &TrainerConfig, settings: &TrainerSettings, measure: Option<Measure>) -> Saver {
+    let passes = &settings.passes;
+    let save_dir = save_dir(config, settings);
+    let mut scores = scores_file::read(&save_dir);
+    scores.measured_by(measure);
     Saver {
-        save_dir: save_dir(config, settings),
+        save_dir,
         extras: Extras {
             version: settings.version.clone(),
             config: Some(settings.config_file.clone()),
+            config_args: settings.config_args.clone(),
             config_files: config.config_files.iter().map(PathBuf::from).collect(),
         },
-        replaces: passes.save_only_one.then_some(passes.saving_period),
+        keep: passes.keep,
+        needed: passes.start.checked_sub(1),
+        scores,
     }
 }
 
 fn check_gradient(
     config: &TrainerConfig,
-    settings: &Settings,
+    settings: &TrainerSettings,
     eps: f64,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
     let (mut parameters, _) = starting_values(config, &network, settings, report)?;
@@ -381,7 +439,7 @@ fn check_gradient(
 fn first_batch(
     config: &TrainerConfig,
     network: &Network,
-    settings: &Settings,
+    settings: &TrainerSettings,
 ) -> Result<nn::Batch, TrainError> {
     let mut sources = train_sources(config, network.inputs(), settings)?;
     let source = &mut sources[0];
@@ -393,15 +451,15 @@ fn first_batch(
 
 fn time(
     config: &TrainerConfig,
-    settings: &Settings,
-    report: &mut dyn Report,
+    settings: &TrainerSettings,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
     let mut sources = train_sources(config, network.inputs(), settings)?;
     let (mut parameters, _) = starting_values(config, &network, settings, report)?;
     let mut updater = local_updater(config, &network, settings)?;
     sources[0].start_pass(0, 0);
-    let timing = Timing {
+    let timing = TrainerTiming {
         network: &mut network,
         parameters: &mut parameters,
         updater: &mut updater,

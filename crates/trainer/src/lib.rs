@@ -1,27 +1,30 @@
 //! One trainer: samples in, gradients out, new values back, pass after pass.
 //!
-//! A trainer reads its shard of the data, runs the network forward and backward, and hands gradients to an updater,
-//! which applies them here or sends them to parameter servers. It tests, reports and saves. It knows nothing of what
-//! a parameter server is inside, of Kubernetes, or of how its lines reach a person.
+//! A trainer reads its shard of the data, runs the network forward and backward, and passes gradients to an updater,
+//! which applies them here or sends them to parameter servers. It tests, reports and saves. It does not know how a
+//! parameter server works inside, nor Kubernetes, nor how its log lines reach the user.
 //!
 //! # Map, in reading order
 //!
-//! - [`job`]: puts everything together: train, test, check gradients, take times.
+//! - [`job`]: assembles everything: train, test, check gradients, measure times.
 //! - [`train`]: the loop over passes and batches.
-//! - [`data`]: samples from data providers and native readers, in an order that only the seed decides.
-//! - [`updater`]: gradients to new values; [`rules`] and [`loading`] say how parameters change and start.
-//! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, whole or not at all.
-//! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`checkgrad`], [`timing`]: what else can be done with a model.
-//! - [`model`]: a finished model seen from outside.
+//! - [`data`]: samples from data providers and native readers, in an order that only the seed determines.
+//! - [`updater`]: turns gradients into new values; [`rules`] and [`loading`]: how parameters change and start.
+//! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, written atomically.
+//! - [`best`], [`scores_file`]: which pass is the best, which models are kept, when training ends early.
+//! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
 //! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
-//!   says, in v1's words.
+//!   reports, in v1's wording.
 //!
 //! # Invariants
 //!
-//! 1. A run is a function of configuration, data and seed: the number of threads does not show in the result.
+//! 1. A run is a function of configuration, data and seed: the number of threads does not change the result.
 //! 2. A pass directory that exists is complete.
-//! 3. A run that is stopped and goes on from a pass directory equals one that was never stopped, byte for byte.
+//! 3. A run that is stopped and resumed from a pass directory equals one that was never stopped, byte for byte.
 
+pub mod best;
+pub mod check;
 pub mod checkgrad;
 pub mod data;
 pub mod error;
@@ -30,6 +33,7 @@ pub mod inspect;
 pub mod job;
 pub mod loading;
 pub mod log;
+pub mod merged;
 pub mod meter;
 pub mod model;
 pub mod models;
@@ -40,8 +44,10 @@ pub mod pass_directory;
 pub mod predict;
 pub mod report;
 pub mod rules;
+pub mod saved_note;
 pub mod saved_rows;
 pub mod saving;
+pub mod scores_file;
 pub mod settings;
 pub mod state_file;
 pub mod tested;
@@ -49,5 +55,6 @@ pub mod testing;
 pub mod timing;
 pub mod train;
 pub mod updater;
+pub mod verify;
 
 pub use error::TrainError;

@@ -1,24 +1,25 @@
-//! First values: drawn from the seed, or read from a model directory.
+//! Initial values: drawn from the seed, or read from a model directory or a merged model.
 
 use std::path::Path;
 
 use config::ParameterConfig;
-use nn::{ParameterSpec, Parameters, Values};
+use nn::{ParameterSpec, ParameterValues, Parameters};
 use optim::Initial;
 use rayon::prelude::*;
 
 use crate::error::TrainError;
+use crate::merged::Merged;
 use crate::parameter_file;
 use crate::rules;
 use crate::settings::Missing;
 
-/// Draws all parameters. Each value is a function of seed, name and place, hence the same on every machine and for
+/// Draws all parameters. Each value is a function of seed, name and index, hence the same on every machine and for
 /// every number of threads.
 pub fn draw(configs: &[ParameterConfig], specs: &[ParameterSpec], seed: u64) -> Parameters {
     draw_those(configs, specs, seed, |_| true)
 }
 
-/// Draws the parameters that this trainer is to hold; of the others it gets rows when it needs them.
+/// Draws the parameters that this trainer holds as a whole; rows of the others are fetched per batch.
 pub fn draw_those(
     configs: &[ParameterConfig],
     specs: &[ParameterSpec],
@@ -27,9 +28,9 @@ pub fn draw_those(
 ) -> Parameters {
     let drawn = configs.iter().zip(specs).map(|(config, spec)| {
         if held(spec) {
-            return Values::Full(draw_one(&rules::initial(config, seed), spec));
+            return ParameterValues::Full(draw_one(&rules::initial(config, seed), spec));
         }
-        Values::Rows {
+        ParameterValues::Rows {
             ids: Vec::new(),
             values: Vec::new(),
         }
@@ -46,17 +47,32 @@ fn draw_one(initial: &Initial, spec: &ParameterSpec) -> Vec<f32> {
     values
 }
 
-/// Replaces drawn values by those of a directory.
+/// Replaces drawn values by those in a directory, or in a [merged model](crate::merged).
 pub fn load(
     directory: &Path,
     specs: &[ParameterSpec],
     missing: Missing,
     parameters: &mut Parameters,
 ) -> Result<(), TrainError> {
+    if missing == Missing::Fail {
+        std::fs::metadata(directory).map_err(|source| TrainError::Read {
+            path: directory.to_owned(),
+            source,
+        })?;
+    }
+    let merged = if directory.is_file() {
+        Some(Merged::open(directory)?)
+    } else {
+        None
+    };
     for (spec, values) in specs.iter().zip(&mut parameters.0) {
-        let Values::Full(values) = values else {
+        let ParameterValues::Full(values) = values else {
             continue;
         };
+        if let Some(merged) = merged.as_ref().filter(|merged| merged.has(&spec.name)) {
+            merged.read_into(&spec.name, values)?;
+            continue;
+        }
         let file = directory.join(&spec.name);
         match missing {
             _ if file.exists() => parameter_file::read_into(&file, values)?,
@@ -71,4 +87,20 @@ pub fn load(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_does_not_exist_is_not_one_without_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let absent = directory.path().join("pass-00099");
+        let load = |missing| load(&absent, &[], missing, &mut Parameters::default());
+        assert!(
+            matches!(load(Missing::Fail), Err(TrainError::Read { path, .. }) if path == absent)
+        );
+        assert!(load(Missing::Random).is_ok());
+    }
 }

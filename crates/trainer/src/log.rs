@@ -1,33 +1,23 @@
-//! Log lines in the form of v1, so that the scripts people have keep working.
+//! Log lines in the form of v1, so that existing scripts keep working.
 //!
 //! `I1115 20:30:00.123456  1234 Trainer.cpp:110] text`: level, month and day, local time, thread, source, text.
-//! The trainer decides what is said; where it goes is the caller's business, hence [`Log`] is a trait.
+//! The trainer decides what is logged; the caller decides where it goes, hence [`Log`] is a trait.
 
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// How much a line matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// A state change.
-    Info,
-    /// Unexpected, but training goes on.
-    Warning,
-    /// A person must act.
-    Error,
-}
+pub use words::log::{Level, Topic};
 
 /// Where log lines go. Implemented by the command line; tests collect lines in a `Vec`.
 pub trait Log {
-    /// A whole line: level, the source it would have had in v1, and the text.
-    fn line(&mut self, level: Level, source: &str, text: &str);
+    /// A whole line: level, what it is about, and the text.
+    fn line(&mut self, level: Level, topic: Topic, text: &str);
 
-    /// A dot that shows that batches go by; no line end.
+    /// Prints a dot that shows that batches are computed; no line end.
     fn dot(&mut self) {}
 }
 
 impl<L: Log + ?Sized> Log for &mut L {
-    fn line(&mut self, level: Level, source: &str, text: &str) {
-        (**self).line(level, source, text);
+    fn line(&mut self, level: Level, topic: Topic, text: &str) {
+        (**self).line(level, topic, text);
     }
 
     fn dot(&mut self) {
@@ -36,7 +26,7 @@ impl<L: Log + ?Sized> Log for &mut L {
 }
 
 impl Log for Vec<String> {
-    fn line(&mut self, _level: Level, _source: &str, text: &str) {
+    fn line(&mut self, _level: Level, _topic: Topic, text: &str) {
         self.push(text.to_owned());
     }
 }
@@ -74,7 +64,8 @@ impl Stamp {
 }
 
 /// The full text of a line, without its line end.
-pub fn format_line(level: Level, stamp: Stamp, thread: u32, source: &str, text: &str) -> String {
+pub fn format_line(level: Level, stamp: Stamp, thread: u32, topic: Topic, text: &str) -> String {
+    let source = topic.v1_source();
     let letter = match level {
         Level::Info => 'I',
         Level::Warning => 'W',
@@ -107,13 +98,7 @@ mod tests {
             second: 2,
             micros: 42,
         };
-        let line = format_line(
-            Level::Info,
-            stamp,
-            77,
-            "TrainerInternal.cpp:165",
-            " Batch=20",
-        );
+        let line = format_line(Level::Info, stamp, 77, Topic::Progress, " Batch=20");
         assert_eq!(
             line,
             "I0309 07:05:02.000042    77 TrainerInternal.cpp:165]  Batch=20"

@@ -4,7 +4,7 @@ use nn::number::general;
 
 /// Adds up costs of batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Meter {
+pub struct CostMeter {
     pass: Sum,
     recent: Sum,
 }
@@ -21,7 +21,7 @@ impl Sum {
     }
 }
 
-impl Meter {
+impl CostMeter {
     /// Counts a batch whose cost, summed over its samples, is `cost`.
     pub fn add(&mut self, cost: f64, samples: u64) {
         for sum in [&mut self.pass, &mut self.recent] {
@@ -30,27 +30,27 @@ impl Meter {
         }
     }
 
-    /// Starts a new period; the pass goes on.
+    /// Starts a new reporting period within the pass.
     pub fn reset_recent(&mut self) {
         self.recent = Sum::default();
     }
 
-    /// Samples since the pass began.
+    /// Number of samples since the start of the pass.
     pub fn samples(&self) -> u64 {
         self.pass.samples
     }
 
-    /// Cost a sample since the pass began.
+    /// Cost per sample since the start of the pass.
     pub fn average_cost(&self) -> f64 {
         self.pass.average()
     }
 
-    /// Cost a sample since the last line.
+    /// Cost per sample since the last line.
     pub fn current_cost(&self) -> f64 {
         self.recent.average()
     }
 
-    /// The line inside a pass. Evaluator texts end with a blank each, hence the doubled ones.
+    /// The line inside a pass. Evaluator texts end with a blank each, hence the double blanks.
     pub fn batch_line(&self, batch: u64, eval: &str, current_eval: &str) -> String {
         format!(
             " Batch={batch} samples={} AvgCost={} CurrentCost={} Eval: {eval} CurrentEval: {current_eval}",
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_v1() {
-        let mut meter = Meter::default();
+        let mut meter = CostMeter::default();
         meter.add(0.628761 * 2560.0, 2560);
         let eval = "classification_error_evaluator=0.304297 ";
         assert_eq!(
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_new_period_forgets_only_the_recent_part() {
-        let mut meter = Meter::default();
+        let mut meter = CostMeter::default();
         meter.add(4.0, 2);
         meter.reset_recent();
         meter.add(1.0, 2);

@@ -1,15 +1,16 @@
-//! A finished model seen from outside: the parameters of a pass directory, their statistics and differences.
+//! Reads a finished model: the parameters of a pass directory, their statistics and differences.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::merged::{Merged, MergedError};
 use crate::parameter_file::{self, ParameterFileError};
-use crate::pass_directory::STATE;
+use crate::pass_directory::{CONFIG_ARGS, STATE};
 use crate::state_file;
 
-/// Files of a pass directory that are no parameters although a foreign header check could pass.
-const OTHER_FILES: [&str; 3] = ["done", "path.txt", STATE];
+/// Files of a pass directory that are not parameters, although one could pass the header check.
+const OTHER_FILES: [&str; 4] = ["done", "path.txt", STATE, CONFIG_ARGS];
 
 /// Why a model directory could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -17,21 +18,24 @@ pub enum ModelError {
     /// The directory could not be listed.
     #[error("list model directory {path}")]
     List {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// The directory has no parameter file.
     #[error("{path} holds no parameter files; give a pass directory such as output/pass-00000")]
     Empty {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// A parameter file could not be read.
     #[error(transparent)]
     Parameter(#[from] ParameterFileError),
+    /// A merged model could not be read.
+    #[error(transparent)]
+    Merged(#[from] MergedError),
 }
 
 /// One parameter of a model.
@@ -39,14 +43,17 @@ pub enum ModelError {
 pub struct ModelParameter {
     /// Its name, which is its file's name.
     pub name: String,
-    /// Rows and columns; one row if the directory does not say.
+    /// Rows and columns; one row if the directory does not have them.
     pub dims: (u64, u64),
-    /// Its values.
+    /// Its values, row after row.
     pub values: Vec<f32>,
 }
 
-/// Reads all parameters of a pass directory, sorted by name.
+/// Reads all parameters of a pass directory or of a [merged model](crate::merged), sorted by name.
 pub fn read(directory: &Path) -> Result<Vec<ModelParameter>, ModelError> {
+    if directory.is_file() {
+        return Ok(Merged::open(directory)?.parameters()?);
+    }
     let failed = |source| ModelError::List {
         path: directory.to_owned(),
         source,
@@ -61,7 +68,7 @@ pub fn read(directory: &Path) -> Result<Vec<ModelParameter>, ModelError> {
         }
         let values = match parameter_file::read(&entry.path()) {
             Ok(values) => values,
-            // The copy of a configuration is no parameter, and neither is what a user put there.
+            // The copy of a configuration is not a parameter, nor are files that the user put there.
             Err(ParameterFileError::Foreign { .. }) => continue,
             Err(ParameterFileError::Truncated { .. }) if name.ends_with(".py") => continue,
             Err(error) => return Err(error.into()),
@@ -85,18 +92,18 @@ pub fn read(directory: &Path) -> Result<Vec<ModelParameter>, ModelError> {
     Ok(model)
 }
 
-/// What a table of parameters shows.
+/// Statistics of one parameter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Statistics {
-    /// Number of values.
+    /// Number of values, those that are not finite included.
     pub values: u64,
-    /// Mean.
+    /// Mean of the finite values.
     pub mean: f64,
-    /// Standard deviation.
+    /// Standard deviation of the finite values.
     pub deviation: f64,
-    /// Smallest value.
+    /// Smallest finite value.
     pub min: f32,
-    /// Largest value.
+    /// Largest finite value.
     pub max: f32,
     /// Share of exact zeros, 0 to 1.
     pub zeros: f64,
@@ -132,7 +139,7 @@ pub fn statistics(values: &[f32]) -> Statistics {
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Difference {
-    /// Same bytes.
+    /// The values are the same, bit for bit.
     Equal,
     /// Same size, other values.
     Changed {
@@ -143,16 +150,16 @@ pub enum Difference {
         /// Root of the mean squared difference.
         rms: f64,
     },
-    /// Other sizes.
+    /// The sizes differ.
     Resized {
         /// Values in the first model.
         left: u64,
         /// Values in the second model.
         right: u64,
     },
-    /// Only the first model has it.
+    /// Only the first model has the parameter.
     OnlyLeft,
-    /// Only the second model has it.
+    /// Only the second model has the parameter.
     OnlyRight,
 }
 

@@ -1,4 +1,5 @@
-//! Which models `--job=test` measures: those of a list, the one that is named, or the passes of the save directory.
+//! Selects the models that `--job=test` measures: those of a list, the one that is named, or the passes of the save
+//! directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use crate::error::TrainError;
 use crate::pass_directory::{self, DONE};
 use crate::settings::Passes;
 
-/// How often a pass that is waited for is looked for.
+/// Time between two checks for a pass that is awaited.
 const POLL: Duration = Duration::from_millis(500);
 
-/// The directories to test, in order. With `test_wait`, waits for each pass that is not there yet.
+/// The directories to test, in order. With `test_wait`, waits for each pass that does not exist yet.
 pub fn to_test(
     save_dir: &Path,
     passes: &Passes,
@@ -31,11 +32,19 @@ pub fn to_test(
     let (save_dir, wait) = (save_dir.to_owned(), passes.test_wait);
     let period = passes.saving_period.max(1);
     let chosen = (passes.test_pass.unwrap_or(0)..passes.count).filter(move |p| p % period == 0);
-    Ok(Box::new(chosen.map(move |pass| {
+    Ok(Box::new(chosen.filter_map(move |pass| {
         let directory = save_dir.join(pass_directory::name(pass, None));
-        while wait && !directory.join(DONE).is_file() {
+        // A pass that is missing although a later one exists was removed (`--keep`).
+        let removed = || pass_directory::newest(&save_dir).is_some_and(|newest| newest > pass);
+        while !directory.join(DONE).is_file() {
+            if removed() {
+                return None;
+            }
+            if !wait {
+                break;
+            }
             std::thread::sleep(POLL);
         }
-        Ok(pass_directory::complete(&save_dir, pass)?)
+        Some(pass_directory::complete(&save_dir, pass).map_err(TrainError::from))
     })))
 }

@@ -26,18 +26,18 @@ pub enum ParameterFileError {
     /// The file could not be opened or read.
     #[error("read parameter file {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// The file could not be written, for example because the disk is full.
     #[error("write parameter file {path}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
@@ -46,33 +46,33 @@ pub enum ParameterFileError {
         "{path} is not a parameter file: format {format}, {width} bytes a value (format 0 with 4 bytes is expected)"
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The format field.
+        /// The format field; 0 in a valid file.
         format: i32,
-        /// The bytes-per-value field.
+        /// The bytes-per-value field; 4 in a valid file.
         width: u32,
     },
     /// The file is shorter or longer than its header says.
     #[error("{path} has {got} bytes, but its header promises {values} values, which take {want}")]
     Truncated {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes found.
+        /// Length of the file in bytes.
         got: u64,
-        /// Bytes that the header asks for.
+        /// Length in bytes that follows from the header.
         want: u64,
-        /// Values in the header.
+        /// Number of values in the header.
         values: u64,
     },
-    /// The file is sound but belongs to a parameter of another size.
+    /// The file is valid but belongs to a parameter of another size.
     #[error("{path} holds {got} values, but the parameter has {want} in this configuration")]
     SizeMismatch {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Values in the file.
+        /// Number of values in the file.
         got: u64,
-        /// Values that the model has.
+        /// Number of values of the model's parameter.
         want: u64,
     },
 }
@@ -91,9 +91,19 @@ pub fn write(path: &Path, values: &[f32]) -> Result<(), ParameterFileError> {
 }
 
 fn write_to(out: &mut impl Write, values: &[f32]) -> io::Result<()> {
+    write_header(out, values.len())?;
+    write_values(out, values)
+}
+
+/// Writes the header of a parameter with so many values.
+pub(crate) fn write_header(out: &mut impl Write, values: usize) -> io::Result<()> {
     out.write_all(&0i32.to_le_bytes())?;
     out.write_all(&4u32.to_le_bytes())?;
-    out.write_all(&(values.len() as u64).to_le_bytes())?;
+    out.write_all(&(values as u64).to_le_bytes())
+}
+
+/// Writes values as they follow the header.
+pub(crate) fn write_values(out: &mut impl Write, values: &[f32]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(4 * CHUNK.min(values.len()));
     for chunk in values.chunks(CHUNK) {
         bytes.clear();
@@ -162,10 +172,7 @@ fn checked_length(path: &Path, file: &mut File) -> Result<u64, ParameterFileErro
     }
     let mut header = [0u8; HEADER];
     file.read_exact(&mut header).map_err(failed)?;
-    let [f0, f1, f2, f3, w0, w1, w2, w3, count @ ..] = header;
-    let format = i32::from_le_bytes([f0, f1, f2, f3]);
-    let width = u32::from_le_bytes([w0, w1, w2, w3]);
-    let values = u64::from_le_bytes(count);
+    let (format, width, values) = fields_of(&header);
     if format != 0 || width != 4 {
         return Err(ParameterFileError::Foreign {
             path: path.to_owned(),
@@ -187,7 +194,22 @@ fn checked_length(path: &Path, file: &mut File) -> Result<u64, ParameterFileErro
     Ok(values)
 }
 
-fn read_values(file: &mut File, values: &mut [f32]) -> io::Result<()> {
+/// Format, bytes per value and number of values.
+fn fields_of(header: &[u8; HEADER]) -> (i32, u32, u64) {
+    let [f0, f1, f2, f3, w0, w1, w2, w3, count @ ..] = *header;
+    let format = i32::from_le_bytes([f0, f1, f2, f3]);
+    let width = u32::from_le_bytes([w0, w1, w2, w3]);
+    (format, width, u64::from_le_bytes(count))
+}
+
+/// The number of values that a header announces; `None` if it is not one of a parameter.
+pub(crate) fn size_in(header: &[u8; HEADER]) -> Option<u64> {
+    let (format, width, values) = fields_of(header);
+    (format == 0 && width == 4).then_some(values)
+}
+
+/// Fills `values` from what follows the header.
+pub(crate) fn read_values(file: &mut impl Read, values: &mut [f32]) -> io::Result<()> {
     let mut bytes = vec![0u8; 4 * CHUNK.min(values.len())];
     for chunk in values.chunks_mut(CHUNK) {
         let bytes = &mut bytes[..4 * chunk.len()];

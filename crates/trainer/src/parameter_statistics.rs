@@ -1,39 +1,16 @@
-//! How the values of each parameter are spread: what a dashboard shows at the end of a pass.
+//! Distribution of each parameter's values, as a dashboard shows it at the end of a pass.
 
-use nn::{ParameterSpec, Parameters, Values};
-use serde::Serialize;
+use nn::{ParameterSpec, ParameterValues, Parameters};
+use words::statistics::ParameterStatistics;
 
-/// Steps of a histogram.
+/// Number of bins of a histogram.
 const BINS: usize = 40;
-
-/// Statistics of one parameter.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ParameterStatistics {
-    /// Its name.
-    pub name: String,
-    /// How many values there are.
-    pub count: u64,
-    /// Their mean.
-    pub mean: f64,
-    /// Their standard deviation.
-    pub std: f64,
-    /// Share of values that are 0.
-    pub zeros: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// Sum of squares.
-    pub squares: f64,
-    /// Counts in equal steps from `min` to `max`.
-    pub histogram: Vec<u64>,
-}
 
 /// Statistics of all parameters that this process holds as a whole.
 pub fn of(specs: &[ParameterSpec], parameters: &Parameters) -> Vec<ParameterStatistics> {
     let all = specs.iter().zip(&parameters.0);
     all.filter_map(|(spec, values)| match values {
-        Values::Full(values) if !values.is_empty() => Some(statistics(&spec.name, values)),
+        ParameterValues::Full(values) if !values.is_empty() => Some(statistics(&spec.name, values)),
         _ => None,
     })
     .collect()
@@ -69,7 +46,7 @@ fn histogram(values: &[f32], min: f64, max: f64) -> Vec<u64> {
     let mut counts = vec![0; BINS];
     let scale = BINS as f64 / (max - min);
     for value in values {
-        // Equal values make the scale infinite, others may not be numbers: both count at the ends.
+        // Equal values make the scale infinite, others may be NaN or infinite: both count in the outer bins.
         let bin = (f64::from(*value) - min) * scale;
         counts[(bin as usize).min(BINS - 1)] += 1;
     }

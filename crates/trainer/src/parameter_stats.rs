@@ -1,6 +1,6 @@
-//! `--show_parameter_stats_period`: one line a parameter with the size of its values and of its gradient.
+//! `--show_parameter_stats_period`: one line per parameter with the size of its values and of its gradient.
 
-use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 
 use nn::number::general;
 
@@ -13,7 +13,10 @@ pub fn lines(
     let learning = specs.iter().enumerate().filter(|(_, spec)| !spec.is_static);
     learning
         .map(|(index, spec)| {
-            let (Values::Full(values) | Values::Rows { values, .. }) = &parameters.0[index];
+            let values = match &parameters.0[index] {
+                ParameterValues::Full(values) | ParameterValues::Rows { values, .. } => values,
+                ParameterValues::Shared(shared) => shared.values(),
+            };
             let gradient = gradients.get(ParameterIndex(index));
             let (Gradient::Dense(gradient)
             | Gradient::Rows {

@@ -1,26 +1,30 @@
-//! Model snapshots: one directory a pass, which appears whole or not at all.
+//! Saved models: one directory per pass, which appears atomically.
 //!
 //! ```text
 //! SAVE_DIR/pass-00007/
 //! ├── ___fc_layer_0__.w0 …    parameters, see `parameter_file`
-//! ├── canoe.state             optimizer state, so that training can go on exactly
+//! ├── canoe.state             optimizer state, so that training can resume exactly
 //! ├── canoe.servers/          the same of a job with parameter servers, which write it themselves
 //! ├── pserver.0000 …          tables that no trainer holds (--loadsave_parameters_in_pserver)
 //! ├── done                    version text; only complete directories have it
 //! ├── trainer_config.lr.py    a copy of the configuration
+//! ├── canoe.config_args       the arguments that it was evaluated with (--config_args), if there were any
 //! └── path.txt                its base name, no line end
 //! ```
 //!
-//! Everything is written into a hidden sibling first and exchanged with the final name in one step. Whoever looks at
-//! `pass-00007` sees the old snapshot or the new one, never half of either.
+//! Everything is written into a hidden sibling first, flushed, and renamed (`replacing`). A reader of `pass-00007` sees
+//! the old model or the new one, never a part of either.
 
-use std::ffi::CString;
+mod replacing;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::parameter_file::{self, ParameterFileError};
+pub use replacing::recover;
 
 /// The file that marks a complete directory.
 pub const DONE: &str = "done";
@@ -31,6 +35,12 @@ pub const STATE: &str = "canoe.state";
 /// The directory with the state of parameter servers.
 pub const SERVERS: &str = "canoe.servers";
 
+/// The file with the user's arguments of the configuration.
+pub const CONFIG_ARGS: &str = "canoe.config_args";
+
+/// Number of attempts to find a directory that is being replaced.
+const REPLACED: usize = 100;
+
 /// Why a pass directory could not be written or used.
 #[derive(Debug, thiserror::Error)]
 pub enum PassDirectoryError {
@@ -40,11 +50,11 @@ pub enum PassDirectoryError {
     /// Another file or the directory itself failed.
     #[error("{action} {path}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// On which path.
+        /// The path on which it failed.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
@@ -53,7 +63,15 @@ pub enum PassDirectoryError {
         "{path} is not a complete pass directory: it has no file `done` (give a directory of a finished pass, or name it with --init_model_path)"
     )]
     Incomplete {
-        /// The directory.
+        /// Path of the directory.
+        path: PathBuf,
+    },
+    /// The job has finished, but its last model is missing.
+    #[error(
+        "all passes are done, but {path} is missing or incomplete: the last model was removed, or saved elsewhere (all processes of a job must see the same save_dir); train again, or go on from an earlier pass with --start_pass"
+    )]
+    NotSaved {
+        /// Path where the model should be.
         path: PathBuf,
     },
 }
@@ -77,28 +95,86 @@ pub fn name(pass: u32, inside: Option<u64>) -> String {
     }
 }
 
-/// The directory of a pass below `save_dir`, checked to be complete.
+/// The directory of a pass in `save_dir`, checked to be complete.
 pub fn complete(save_dir: &Path, pass: u32) -> Result<PathBuf, PassDirectoryError> {
     let path = save_dir.join(name(pass, None));
-    if path.join(DONE).is_file() {
-        Ok(path)
-    } else {
-        Err(PassDirectoryError::Incomplete { path })
+    let old = replacing::old(&path);
+    let whole = |path: &Path| path.join(DONE).is_file();
+    // While it is replaced it has its other name, for a moment or, after a crash, until the next start.
+    for _ in 0..REPLACED {
+        if whole(&path) {
+            return Ok(path);
+        }
+        if !whole(&old) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
+    match [path, old].into_iter().find(|path| whole(path)) {
+        Some(path) => Ok(path),
+        None => Err(PassDirectoryError::Incomplete {
+            path: save_dir.join(name(pass, None)),
+        }),
+    }
+}
+
+/// The directory of a pass in `save_dir`, if it is complete at this moment.
+pub fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
+    let path = save_dir.join(name(pass, None));
+    let whole = |path: &PathBuf| path.join(DONE).is_file();
+    let old = replacing::old(&path);
+    [path, old].into_iter().find(whole)
+}
+
+/// Removes a pass that is no longer needed, with the models saved inside it, so that no reader sees a part of one.
+pub fn remove(save_dir: &Path, pass: u32) {
+    let whole = name(pass, None);
+    let inside = format!("{whole}-");
+    for entry in fs::read_dir(save_dir).into_iter().flatten().flatten() {
+        let found = entry.file_name();
+        let found = found.to_string_lossy();
+        if *found == *whole || found.starts_with(&inside) {
+            let path = save_dir.join(&*found);
+            // What cannot be removed only costs disk space.
+            let _ = replacing::retire(&path, &path);
+        }
+    }
+}
+
+/// The newest complete pass of `save_dir`.
+pub fn newest(save_dir: &Path) -> Option<u32> {
+    let entries = fs::read_dir(save_dir).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| {
+        let found = entry.file_name();
+        let pass = found.to_str()?.strip_prefix("pass-")?.parse().ok()?;
+        entry.path().join(DONE).is_file().then_some(pass)
+    });
+    numbers.max()
+}
+
+/// Checks at the end of a job that it has saved this pass.
+pub fn saved(save_dir: &Path, pass: u32) -> Result<(), PassDirectoryError> {
+    let path = complete(save_dir, pass);
+    let missing = |_| PassDirectoryError::NotSaved {
+        path: save_dir.join(name(pass, None)),
+    };
+    path.map(|_| ()).map_err(missing)
 }
 
 /// What goes into a pass directory besides the parameters.
 #[derive(Debug, Clone, Default)]
 pub struct Extras {
-    /// Text of `done`.
+    /// Text of the file `done`.
     pub version: String,
     /// The configuration file, copied and named in `path.txt`.
     pub config: Option<PathBuf>,
+    /// The arguments that it reads with `get_config_arg`, as the user gave them.
+    pub config_args: String,
     /// Other files that the configuration asks to keep.
     pub config_files: Vec<PathBuf>,
 }
 
-/// A pass directory that is being written. Dropped before [`Writer::commit`], it leaves nothing behind.
+/// A pass directory that is being written. If it is dropped before [`Writer::commit`], it leaves no files.
 #[derive(Debug)]
 pub struct Writer {
     hidden: PathBuf,
@@ -109,14 +185,15 @@ pub struct Writer {
 impl Writer {
     /// Starts a directory `SAVE_DIR/name`; what an earlier, killed process left under the hidden name is removed.
     pub fn create(save_dir: &Path, name: &str) -> Result<Writer, PassDirectoryError> {
-        let hidden = save_dir.join(format!(".{name}.part"));
+        let target = save_dir.join(name);
+        let hidden = replacing::part(&target);
         if hidden.exists() {
-            fs::remove_dir_all(&hidden).map_err(io_error("remove left-over", &hidden))?;
+            replacing::retire(&hidden, &target).map_err(io_error("remove left-over", &hidden))?;
         }
         fs::create_dir_all(&hidden).map_err(io_error("create", &hidden))?;
         Ok(Writer {
             hidden,
-            target: save_dir.join(name),
+            target,
             committed: false,
         })
     }
@@ -140,10 +217,14 @@ impl Writer {
             let base = config.file_name().unwrap_or_default();
             self.write("path.txt", base.as_bytes())?;
         }
+        if !extras.config_args.is_empty() {
+            self.write(CONFIG_ARGS, extras.config_args.as_bytes())?;
+        }
         self.write(DONE, extras.version.as_bytes())?;
-        sync_directory(&self.hidden)?;
-        publish(&self.hidden, &self.target)?;
+        sync_tree(&self.hidden)?;
+        replacing::publish(&self.hidden, &self.target).map_err(io_error("create", &self.target))?;
         self.committed = true;
+        sync(self.target.parent().unwrap_or(Path::new(".")))?;
         Ok(self.target.clone())
     }
 
@@ -155,9 +236,7 @@ impl Writer {
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), PassDirectoryError> {
         let path = self.hidden.join(name);
-        fs::write(&path, bytes).map_err(io_error("write", &path))?;
-        let file = File::open(&path).map_err(io_error("open", &path))?;
-        file.sync_all().map_err(io_error("write", &path))
+        fs::write(&path, bytes).map_err(io_error("write", &path))
     }
 }
 
@@ -165,45 +244,27 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if !self.committed {
             // Nothing depends on it: the next writer of this name removes what is left.
-            let _ = fs::remove_dir_all(&self.hidden);
+            let _ = replacing::retire(&self.hidden, &self.target);
         }
     }
 }
 
-/// Gives `hidden` the name `target` in one step; an old `target` is exchanged first and removed afterwards.
-fn publish(hidden: &Path, target: &Path) -> Result<(), PassDirectoryError> {
-    if target.exists() {
-        exchange(hidden, target).map_err(io_error("replace", target))?;
-        fs::remove_dir_all(hidden).map_err(io_error("remove the old", hidden))?;
-    } else {
-        fs::rename(hidden, target).map_err(io_error("create", target))?;
+/// Flushes all that is in a directory, whoever wrote it, and then the directory.
+fn sync_tree(directory: &Path) -> Result<(), PassDirectoryError> {
+    for entry in fs::read_dir(directory).map_err(io_error("list", directory))? {
+        let path = entry.map_err(io_error("list", directory))?.path();
+        if path.is_dir() {
+            sync_tree(&path)?;
+        } else {
+            sync(&path)?;
+        }
     }
-    sync_directory(target.parent().unwrap_or(Path::new(".")))
+    sync(directory)
 }
 
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    let a = CString::new(a.as_os_str().as_bytes())?;
-    let b = CString::new(b.as_os_str().as_bytes())?;
-    // SAFETY: both strings are NUL-terminated and outlive the call.
-    let result = unsafe {
-        libc::renameat2(
-            libc::AT_FDCWD,
-            a.as_ptr(),
-            libc::AT_FDCWD,
-            b.as_ptr(),
-            libc::RENAME_EXCHANGE,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-fn sync_directory(path: &Path) -> Result<(), PassDirectoryError> {
-    let directory = File::open(path).map_err(io_error("open", path))?;
-    directory.sync_all().map_err(io_error("write", path))
+fn sync(path: &Path) -> Result<(), PassDirectoryError> {
+    let file = File::open(path).map_err(io_error("open", path))?;
+    file.sync_all().map_err(io_error("flush", path))
 }
 
 #[cfg(test)]
@@ -217,6 +278,7 @@ mod tests {
         writer.parameter("_w", &[value]).unwrap();
         let extras = Extras {
             version: "canoe".into(),
+            config_args: String::new(),
             config: Some(config),
             config_files: vec![],
         };

@@ -4,18 +4,18 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use nn::{LayerView, Network, Pass};
+use nn::{BatchUse, LayerView, Network};
 
-use crate::data::Source;
+use crate::data::DataSource;
 use crate::error::TrainError;
 use crate::tested::ForBatch;
 use nn::number::general;
 
-/// Runs over all test data and writes `DIR/rank-00000` (the number is the trainer's); answers the file's path.
+/// Runs over all test data and writes `DIR/rank-00000` (the number is the trainer's); returns the file's path.
 pub fn write(
     network: &mut Network,
     parameters: &mut dyn ForBatch,
-    source: &mut Source,
+    source: &mut DataSource,
     outputs: &[String],
     directory: &Path,
     trainer: u32,
@@ -32,7 +32,7 @@ pub fn write(
     while let Some(data) = source.next_batch()? {
         let parameters = parameters.for_batch(network, &data)?;
         network
-            .forward(parameters, &data, Pass::Test)
+            .forward(parameters, &data, BatchUse::Test)
             .map_err(|source| TrainError::Test { batch, source })?;
         for sample in 0..data.samples {
             let line = line(network, outputs, sample);
@@ -52,7 +52,7 @@ fn line(network: &Network, outputs: &[String], sample: usize) -> String {
         .collect()
 }
 
-/// The numbers of one sample: its row, or the rows of all its positions.
+/// The values of one sample: its row, or the rows of all its positions.
 fn values(view: &LayerView<'_>, sample: usize) -> Vec<String> {
     let rows = match view.sequences() {
         Some(starts) => starts[sample] as usize..starts[sample + 1] as usize,

@@ -1,80 +1,85 @@
-//! What a trainer tells while it runs: log lines for people, events for displays, dashboards and files.
+//! What a trainer reports while it runs: log lines for users, events for displays, dashboards and files.
 
 use serde::Serialize;
 
 use crate::log::Log;
-use crate::parameter_statistics::ParameterStatistics;
+use words::result::{Best, Stopped};
+use words::statistics::ParameterStatistics;
 
-/// Something that happened.
+/// Something that happened in a trainer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
-pub enum Event {
+pub enum TrainerEvent {
     /// A pass begins at this batch.
     PassStarted {
         /// The pass, from 0.
         pass: u32,
-        /// Batches that are skipped because they were done before.
+        /// Number of batches that are skipped because they were done before.
         batch: u64,
     },
     /// A batch is done.
-    Batch(Progress),
+    Batch(PassProgress),
     /// A test is done.
-    Tested(Progress),
+    Tested(PassProgress),
     /// A pass is done.
-    PassFinished(Progress),
+    PassFinished(PassProgress),
     /// A pass directory is complete.
     Saved {
-        /// The pass.
+        /// The pass, from 0.
         pass: u32,
-        /// Where it is.
+        /// Path of the directory.
         path: String,
     },
-    /// How the parameters' values are spread at the end of a pass; told by trainer 0.
+    /// Distribution of the parameters' values at the end of a pass; reported by trainer 0 only.
     Parameters {
-        /// The pass.
+        /// The pass, from 0.
         pass: u32,
-        /// One for each parameter that is held as a whole.
+        /// One entry per parameter that this process holds as a whole.
         statistics: Vec<ParameterStatistics>,
     },
-    /// The job went back to a snapshot.
+    /// The best pass so far; reported by trainer 0 after a test at the end of a pass.
+    Best(Best),
+    /// Training ends early.
+    Stopped(Stopped),
+    /// The job rolled back to a snapshot.
     RolledBack {
-        /// To this pass.
+        /// The pass at which training continues.
         pass: u32,
-        /// And this batch.
+        /// The number of batches of that pass that are done.
         batch: u64,
     },
 }
 
 /// Figures of a pass so far, or of a test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Progress {
-    /// The pass.
+pub struct PassProgress {
+    /// The pass, from 0.
     pub pass: u32,
     /// Batches of the pass that are done.
     pub batch: u64,
     /// Samples of the pass that are done.
     pub samples: u64,
-    /// Cost a sample since the pass began.
+    /// Cost per sample since the start of the pass.
     pub cost: f64,
-    /// Cost a sample since the last line.
+    /// Cost per sample since the last line.
     pub current_cost: f64,
     /// Seconds of the pass in which this trainer waited for servers and other trainers.
     pub waited: f64,
-    /// Evaluators by name; present when the figures were worth computing (progress lines, tests, pass ends).
+    /// Evaluators by name; empty except at progress lines, tests and pass ends.
     pub evaluators: Vec<(String, f64)>,
 }
 
 /// Where a trainer's lines and events go.
-pub trait Report: Log {
-    /// Something happened.
-    fn event(&mut self, event: &Event);
+pub trait Reporter: Log {
+    /// Reports an event; called on the training thread.
+    fn event(&mut self, event: &TrainerEvent);
 
-    /// From now on `ask` answers whom this trainer waits for, as a sentence; empty while it works.
+    /// From now on `ask` returns whom this trainer waits for, as a sentence; empty while it computes.
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
         drop(ask);
     }
 }
 
-impl Report for Vec<String> {
-    fn event(&mut self, _event: &Event) {}
+impl Reporter for Vec<String> {
+    fn event(&mut self, _event: &TrainerEvent) {}
 }

@@ -1,13 +1,15 @@
-//! From the configuration to rules: how each parameter starts and how it changes.
+//! Derives from the configuration how each parameter starts and how it changes.
 
 use config::{OptimizationConfig, ParameterConfig};
-use optim::{Distribution, Initial, ParameterSettings, Rule, Settings, SettingsError, init};
+use optim::{
+    Distribution, Initial, OptimizerSettings, ParameterSettings, Rule, SettingsError, init,
+};
 
 /// The configuration asks for an update rule that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("learning settings of parameter '{parameter}'")]
 pub struct RuleError {
-    /// The parameter whose rule could not be made.
+    /// The parameter whose rule does not exist.
     pub parameter: String,
     #[source]
     source: SettingsError,
@@ -30,8 +32,8 @@ pub fn rules(
         .collect()
 }
 
-fn settings(o: &OptimizationConfig) -> Settings {
-    Settings {
+fn settings(o: &OptimizationConfig) -> OptimizerSettings {
+    OptimizerSettings {
         learning_method: o.learning_method().to_owned(),
         learning_rate: o.learning_rate,
         learning_rate_schedule: o.learning_rate_schedule().to_owned(),
@@ -45,7 +47,7 @@ fn settings(o: &OptimizationConfig) -> Settings {
         adam_epsilon: o.adam_epsilon(),
         average_window: o.average_window(),
         max_average_window: o.max_average_window,
-        ..Settings::default()
+        ..OptimizerSettings::default()
     }
 }
 
@@ -60,7 +62,7 @@ fn own_settings(p: &ParameterConfig) -> ParameterSettings {
     }
 }
 
-/// How a parameter's first values are drawn, as v1: normal, uniform, or normal with a deviation that follows from
+/// How a parameter's first values are drawn, as v1: normal, uniform, or normal with a deviation derived from
 /// the number of rows (`initial_smart`).
 pub fn initial(p: &ParameterConfig, seed: u64) -> Initial {
     let mean = p.initial_mean();

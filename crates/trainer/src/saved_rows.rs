@@ -1,5 +1,5 @@
-//! Tables that parameter servers saved (`pserver.NNNN`, see `docs/protocol.md` section 7), read without holding them:
-//! of every saved row its id is kept in memory, its numbers stay on disk until a batch needs them.
+//! Reads tables that parameter servers saved (`pserver.NNNN`, see `docs/protocol.md` section 7) without loading them:
+//! the ids of all saved rows are kept in memory, their values stay on disk until a batch needs them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -8,44 +8,45 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nn::ParameterSpec;
-use optim::{Initial, Progress, Rule};
+use optim::{Initial, ParameterProgress, Rule};
+use wire::binding::Binding;
 use wire::part::{self, FormatError, PartReader, TableHeader};
 use wire::shard::{row_shard, table_hash};
 
 /// Why saved tables cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedRowsError {
-    /// The disk said no, or the file ends early.
+    /// The file cannot be opened or read, or it ends early.
     #[error("read {path}")]
     Read {
-        /// The file.
+        /// Path of the file, or of the directory that could not be listed.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error, or that the file ends early.
         #[source]
         source: io::Error,
     },
     /// A file is damaged, of another kind or of another version.
     #[error("{path} cannot be used: {reason}")]
     Damaged {
-        /// The file.
+        /// Path of the `pserver.NNNN` file.
         path: PathBuf,
-        /// Why.
+        /// The check that failed.
         reason: String,
     },
-    /// Not all files are there.
+    /// Some of the files are missing.
     #[error("{directory} lacks {missing}: copy the files of all servers into it")]
     Missing {
-        /// Where they should be.
+        /// Path of the pass directory.
         directory: PathBuf,
-        /// What is not there.
+        /// The missing files, as text.
         missing: String,
     },
-    /// The tables belong to another model.
+    /// The tables do not fit this model.
     #[error("{directory} is of another model: {reason}")]
     Foreign {
-        /// The directory.
+        /// Path of the pass directory.
         directory: PathBuf,
-        /// What does not fit.
+        /// The table that does not fit, and why.
         reason: String,
     },
 }
@@ -56,14 +57,16 @@ pub struct SavedRows {
     directory: PathBuf,
     files: Vec<(PathBuf, File)>,
     tables: HashMap<String, Table>,
+    /// Which save the first file is of.
+    save: Option<Binding>,
 }
 
 #[derive(Debug)]
 struct Table {
     cols: usize,
     slots: usize,
-    progress: Option<Progress>,
-    /// Where the rows of each logical shard are.
+    progress: Option<ParameterProgress>,
+    /// File and offset of the rows of each shard.
     shards: HashMap<u32, Section>,
 }
 
@@ -71,20 +74,20 @@ struct Table {
 #[derive(Debug)]
 struct Section {
     file: usize,
-    /// Ascending.
+    /// Ids of the saved rows, ascending.
     ids: Vec<u32>,
-    /// Where the first row begins.
+    /// Offset of the first row in the file, in bytes.
     start: u64,
 }
 
-/// How the rows of one parameter are understood.
+/// How to interpret the rows of one parameter.
 #[derive(Debug)]
-pub struct Reading<'a> {
-    /// The parameter.
+pub struct RowInterpretation<'a> {
+    /// Shape and name of the parameter.
     pub spec: &'a ParameterSpec,
-    /// What rows are that nobody has touched.
+    /// Values of rows that no batch has used.
     pub initial: &'a Initial,
-    /// How it learned: decay that is still due, and averages.
+    /// How it learned: decay that is still to be applied, and averages.
     pub rule: &'a Rule,
 }
 
@@ -99,6 +102,7 @@ impl SavedRows {
             directory: directory.to_owned(),
             files: Vec::new(),
             tables: HashMap::new(),
+            save: None,
         };
         for (number, path) in paths.iter().enumerate() {
             saved.add(path, (number, paths.len()))?;
@@ -106,7 +110,7 @@ impl SavedRows {
         Ok(Some(saved))
     }
 
-    /// Whether the table is among them.
+    /// Whether the directory has rows of this table.
     pub fn has(&self, name: &str) -> bool {
         self.tables.contains_key(name)
     }
@@ -122,16 +126,17 @@ impl SavedRows {
         tables
     }
 
-    /// Whether the saved state is that of the rule. If not, rows are read as they were written.
-    pub fn fits(&self, reading: &Reading<'_>) -> bool {
+    /// Whether the saved state has as many values per row as the rule needs. If not, rows are read as they were
+    /// written.
+    pub fn fits(&self, reading: &RowInterpretation<'_>) -> bool {
         let table = self.tables.get(&reading.spec.name);
         table.is_some_and(|table| table.slots == reading.rule.slots())
     }
 
-    /// The values of some rows, one after another.
+    /// The values of some rows, concatenated in the order of the ids.
     pub fn read(
         &self,
-        reading: &Reading<'_>,
+        reading: &RowInterpretation<'_>,
         ids: impl Iterator<Item = u32>,
         out: &mut Vec<f32>,
     ) -> Result<(), SavedRowsError> {
@@ -169,13 +174,18 @@ impl SavedRows {
         Ok(())
     }
 
-    /// Looks through one file: `number` of `count`.
+    /// Checks one file, `number` of `count`, and indexes its rows.
     fn add(&mut self, path: &Path, (number, count): (usize, usize)) -> Result<(), SavedRowsError> {
         let file = File::open(path).map_err(read_error(path))?;
         let length = file.metadata().map_err(read_error(path))?.len();
         let input = BufReader::new(&file);
         let mut reader = PartReader::new(input, length).map_err(unusable(path))?;
         let tables = reader.header().tables.clone();
+        let binding = &reader.header().binding;
+        let save = self.save.get_or_insert_with(|| binding.clone());
+        if let Some(reason) = binding.stray_rows(save, number as u32) {
+            return Err(damaged(path, reason));
+        }
         while let Some(section) = reader.next_section().map_err(unusable(path))? {
             let (at, shard, ids) = match section {
                 part::Section::Rows {
@@ -183,7 +193,7 @@ impl SavedRows {
                 } if ids.is_sorted_by(|a, b| a < b) => (table, shard, ids.to_vec()),
                 _ => return Err(damaged(path, "it has something else than rows in order")),
             };
-            // Shard s lies on service s mod services.
+            // Shard s belongs to service s mod services.
             if shard as usize % count != number {
                 return Err(SavedRowsError::Missing {
                     directory: self.directory.clone(),
@@ -207,7 +217,10 @@ impl SavedRows {
         Ok(())
     }
 
-    fn table(&mut self, header: &TableHeader<Progress>) -> Result<&mut Table, SavedRowsError> {
+    fn table(
+        &mut self,
+        header: &TableHeader<ParameterProgress>,
+    ) -> Result<&mut Table, SavedRowsError> {
         let (cols, slots) = (header.cols as usize, header.slots as usize);
         let table = self
             .tables
@@ -228,7 +241,7 @@ impl SavedRows {
     }
 }
 
-/// Brings a stored row (mark, values, state) to the present and appends what a test uses of it.
+/// Brings a stored row (mark, values, state) up to date and appends the values that a test uses.
 fn present(table: &Table, rule: &Rule, numbers: &mut [f32], out: &mut Vec<f32>) {
     let cols = table.cols;
     let Some(progress) = table

@@ -1,32 +1,38 @@
-//! When and what to save: pass directories with parameters, optimizer state and configuration.
+//! Saves pass directories with parameters, optimizer state and configuration.
 
-use std::fs;
 use std::path::PathBuf;
 
-use nn::{ParameterSpec, Parameters, Values};
+use nn::{ParameterSpec, ParameterValues, Parameters};
 
+use crate::best::{Keep, Scores};
 use crate::error::TrainError;
 use crate::pass_directory::{self, Extras, STATE, Writer};
+use crate::scores_file;
+use crate::settings::Passes;
 use crate::state_file::{self, SavedState};
 
 /// Writes pass directories.
 #[derive(Debug, Clone)]
 pub struct Saver {
-    /// Where they go.
+    /// The directory in which pass directories are created.
     pub save_dir: PathBuf,
-    /// What goes in besides parameters.
+    /// Files that are written besides parameters.
     pub extras: Extras,
-    /// Remove the directory of the save before, this many passes ago.
-    pub replaces: Option<u32>,
+    /// Which pass directories are kept.
+    pub keep: Keep,
+    /// The pass that the run started from, which it needs as long as it runs.
+    pub needed: Option<u32>,
+    /// Test results of finished passes.
+    pub scores: Scores,
 }
 
 impl Saver {
-    /// Where a save will be found.
+    /// The path at which a save will appear.
     pub fn path(&self, pass: u32, part: Option<u64>) -> PathBuf {
         self.save_dir.join(pass_directory::name(pass, part))
     }
 
-    /// Writes a whole directory, or nothing; `beside` adds what others write into it.
+    /// Writes a pass directory atomically; `beside` adds what others write into it.
     pub fn save(
         &self,
         pass: u32,
@@ -37,7 +43,7 @@ impl Saver {
     ) -> Result<PathBuf, TrainError> {
         let writer = Writer::create(&self.save_dir, &pass_directory::name(pass, part))?;
         for (spec, values) in specs.iter().zip(&parameters.0) {
-            if let Values::Full(values) = values {
+            if let ParameterValues::Full(values) = values {
                 writer.parameter(&spec.name, values)?;
             }
         }
@@ -45,18 +51,118 @@ impl Saver {
             state_file::write(&writer.path(STATE), state)?;
         }
         beside(&writer)?;
-        let path = writer.commit(&self.extras)?;
-        if part.is_none() {
-            self.remove_replaced(pass);
-        }
-        Ok(path)
+        Ok(writer.commit(&self.extras)?)
     }
 
-    fn remove_replaced(&self, pass: u32) {
-        let old = self.replaces.and_then(|period| pass.checked_sub(period));
-        if let Some(old) = old {
-            // What cannot be removed costs only room on the disk.
-            let _ = fs::remove_dir_all(self.path(old, None));
+    /// A pass has ended: makes its test result durable, links the best model, and removes those that are not kept.
+    /// Returns the best pass and its value, if there are test results.
+    pub fn finish_pass(
+        &mut self,
+        pass: u32,
+        value: Option<f64>,
+        saved: bool,
+    ) -> Result<Option<(u32, f64)>, TrainError> {
+        self.scores.add(pass, value, saved);
+        let expendable = self.scores.expendable(self.keep, self.needed);
+        for old in &expendable {
+            self.scores.removed(*old);
         }
+        let best = self.scores.best();
+        let name = best.map(|(pass, _)| pass_directory::name(pass, None));
+        scores_file::link(&self.save_dir, name.as_deref())?;
+        for old in expendable {
+            pass_directory::remove(&self.save_dir, old);
+        }
+        // Last: a process that crashes before this point removes the same directories when the pass is repeated.
+        scores_file::write(&self.save_dir, &self.scores)?;
+        Ok(best)
+    }
+
+    /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
+    pub fn check_last(&self, passes: &Passes, patience: Option<u32>) -> Result<(), TrainError> {
+        let end = self.scores.end(passes.start, passes.count, patience);
+        let count = u64::from(end.saturating_sub(passes.start));
+        let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {
+            return Ok(());
+        };
+        pass_directory::saved(&self.save_dir, pass as u32)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(start: u32, count: u32, saving_period: u32) -> Passes {
+        Passes {
+            start,
+            saving_period,
+            ..Passes::unsaved(count)
+        }
+    }
+
+    #[test]
+    fn a_job_that_was_asked_for_models_does_not_end_without_the_last_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let saver = Saver {
+            save_dir: dir.path().to_owned(),
+            extras: Extras::default(),
+            keep: Keep::ALL,
+            needed: None,
+            scores: Scores::default(),
+        };
+        let check = |passes: Passes| saver.check_last(&passes, None).map_err(|e| e.to_string());
+        let missing = check(passes(0, 3, 2)).unwrap_err();
+        assert!(missing.contains("pass-00002"), "{missing}");
+        let nothing = Parameters(Vec::new());
+        saver
+            .save(2, None, &[], (&nothing, None), |_| Ok(()))
+            .unwrap();
+        assert_eq!(check(passes(0, 3, 2)), Ok(()));
+        assert!(check(passes(0, 4, 1)).is_err(), "another pass is the last");
+        assert_eq!(check(passes(3, 1, 2)), Ok(()), "it was not asked for any");
+    }
+    #[test]
+    fn the_best_and_the_last_three_stay_and_the_link_names_the_best() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut saver = Saver {
+            save_dir: dir.path().to_owned(),
+            extras: Extras::default(),
+            keep: "best,last:3".parse().unwrap(),
+            needed: None,
+            scores: Scores::default(),
+        };
+        saver.scores.measured_by(Some(crate::best::Measure {
+            name: "cost".to_owned(),
+            better: crate::best::Better::Lower,
+        }));
+        let nothing = Parameters(Vec::new());
+        let end = |saver: &mut Saver, pass: u32, value: f64| {
+            let none = |_: &Writer| Ok(());
+            saver.save(pass, None, &[], (&nothing, None), none).unwrap();
+            saver.finish_pass(pass, Some(value), true).unwrap()
+        };
+        let values = [0.5, 0.2, 0.4, 0.3, 0.25, 0.6];
+        for (pass, value) in (0..).zip(values) {
+            end(&mut saver, pass, value);
+        }
+        let names = || {
+            let entries = std::fs::read_dir(dir.path()).unwrap();
+            let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.filter(|name| name.starts_with("pass-")).collect();
+            names.sort();
+            names
+        };
+        let kept = ["pass-00001", "pass-00003", "pass-00004", "pass-00005"];
+        assert_eq!(names(), kept);
+        let best = std::fs::read_link(dir.path().join("best")).unwrap();
+        assert_eq!(best, std::path::Path::new("pass-00001"));
+        // A process that was killed before it wrote the results repeats the end of the pass.
+        saver.scores = scores_file::read(dir.path());
+        assert_eq!(end(&mut saver, 5, 0.6), Some((1, 0.2)));
+        assert_eq!(names(), kept);
+        assert!(saver.check_last(&passes(0, 100, 1), Some(4)).is_ok());
+        assert!(saver.check_last(&passes(0, 100, 1), None).is_err());
     }
 }

@@ -1,19 +1,19 @@
-//! The optimizer's memory on disk: what v1 lost at every restart.
+//! Optimizer state on disk, which v1 lost at every restart.
 //!
 //! ```text
-//! "CANOEST1" | u32 header length | header (JSON) | numbers, little-endian | u32 CRC-32 of all before it
+//! "CANOEST1" | u32 header length | header (JSON) | values, little-endian | u32 CRC-32 of all before it
 //! ```
 //!
-//! The header lists each parameter with its update rule, its progress and how many numbers of state follow; the
-//! numbers come in that order: `f32` values, `f32` state, then `u32` steps of last touch (only parameters that are updated by row).
-//! Lengths are checked against the file's size before anything is allocated.
+//! The header lists each parameter with its update rule, its progress and the number of its state values. The data
+//! follow in that order: `f32` values, `f32` state, then the `u32` step of each row's last update (only parameters that
+//! are updated by row). Lengths are checked against the file's size before anything is allocated.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use optim::{Progress, Rule};
+use optim::{ParameterProgress, Rule};
 use serde::{Deserialize, Serialize};
 
 const MAGIC: &[u8; 8] = b"CANOEST1";
@@ -22,9 +22,9 @@ const MAX_HEADER: u32 = 64 << 20;
 /// The state of all parameters after a number of passes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SavedState<'a> {
-    /// Seed of the run; another seed means other data order and noise.
+    /// Seed of the run; another seed means another data order and noise.
     pub seed: u64,
-    /// One entry a parameter, in the order of the model.
+    /// One entry per parameter, in the order of the model.
     pub parameters: Vec<ParameterState<'a>>,
 }
 
@@ -33,18 +33,18 @@ pub struct SavedState<'a> {
 pub struct ParameterState<'a> {
     /// Name of the parameter.
     pub name: String,
-    /// Rows and columns.
+    /// Rows and columns of the parameter.
     pub dims: (u64, u64),
-    /// The rule that made the state.
+    /// The rule to which the state belongs.
     pub rule: Rule,
     /// Steps, samples and passes so far.
-    pub progress: Progress,
-    /// The values that training goes on with, where the parameter's file shows others (averaged or caught up);
+    pub progress: ParameterProgress,
+    /// The values with which training continues, where the parameter's file has others (averaged or caught up);
     /// empty where they are the same.
     pub values: Cow<'a, [f32]>,
-    /// State numbers, as the updater lays them out: in blocks, or by row. Borrowed when they are written.
+    /// State values in the updater's layout: in blocks, or by row. Borrowed when they are written.
     pub state: Cow<'a, [f32]>,
-    /// Step of last touch of each row; empty for dense parameters.
+    /// Step of each row's last update; empty for dense parameters.
     pub last: Cow<'a, [u32]>,
 }
 
@@ -59,7 +59,7 @@ struct Entry {
     name: String,
     dims: (u64, u64),
     rule: Rule,
-    progress: Progress,
+    progress: ParameterProgress,
     values: u64,
     state: u64,
     last: u64,
@@ -68,32 +68,32 @@ struct Entry {
 /// Why a state file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// Reading failed.
+    /// The file cannot be opened or read.
     #[error("read optimizer state {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// Writing failed, for example because the disk is full.
     #[error("write optimizer state {path}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
-    /// The file is not what was written.
+    /// The file is damaged: a check of its length, header or CRC failed.
     #[error(
-        "optimizer state {path} is damaged: {what} (remove the file to go on with fresh optimizer state)"
+        "optimizer state {path} is damaged: {what} (remove the file to continue without optimizer state)"
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The check that failed.
         what: String,
     },
 }
@@ -243,7 +243,7 @@ fn read_numbers<T>(
     Ok(numbers)
 }
 
-/// A reader or writer that keeps the CRC of what went through it.
+/// A reader or writer that keeps a running CRC of its data.
 struct Checked<T> {
     inner: T,
     hasher: crc32fast::Hasher,
@@ -297,10 +297,10 @@ mod tests {
                 name: "___fc_layer_0__.w0".into(),
                 dims: (3, 2),
                 rule: Rule::sgd(0.1),
-                progress: Progress {
+                progress: ParameterProgress {
                     step: 12,
                     samples: 1536,
-                    ..Progress::default()
+                    ..ParameterProgress::default()
                 },
                 values: vec![0.5; 6].into(),
                 state: vec![1.0, 2.0, 3.0].into(),

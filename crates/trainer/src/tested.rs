@@ -1,21 +1,21 @@
-//! A saved model while it is tested: whole parameters in memory, rows of tables that servers saved when a batch needs
-//! them.
+//! A saved model while it is tested: whole parameters are in memory, and rows of tables that servers saved are read
+//! when a batch needs them.
 
 use std::path::Path;
 
 use config::TrainerConfig;
-use nn::{Batch, Network, ParameterSpec, Parameters, Values};
+use nn::{Batch, Network, ParameterSpec, ParameterValues, Parameters};
 use optim::{Initial, Rule};
 
 use crate::error::TrainError;
 use crate::loading;
 use crate::rules;
-use crate::saved_rows::{Reading, SavedRows};
-use crate::settings::Settings;
+use crate::saved_rows::{RowInterpretation, SavedRows};
+use crate::settings::TrainerSettings;
 
-/// Gives a batch the values it needs.
+/// Provides the values that a batch needs.
 pub trait ForBatch {
-    /// Parameters with at least the rows of the batch.
+    /// Parameters with at least the rows that the batch reads.
     fn for_batch(&mut self, network: &Network, batch: &Batch) -> Result<&Parameters, TrainError>;
 }
 
@@ -27,26 +27,31 @@ impl ForBatch for &Parameters {
 
 /// A model of a pass directory.
 #[derive(Debug)]
-pub struct Model {
+pub struct TestedModel {
     parameters: Parameters,
     rows: Option<SavedRows>,
     initials: Vec<Initial>,
     rules: Vec<Rule>,
 }
 
-impl Model {
-    /// Loads a directory. Answers also the names of tables whose saved state belongs to another learning method: their
-    /// values are taken as they were written.
+impl TestedModel {
+    /// Loads a directory. Also returns the names of tables whose saved state belongs to another learning method: their
+    /// values are used as they were written.
     pub fn load(
         directory: &Path,
         config: &TrainerConfig,
         network: &Network,
-        settings: &Settings,
+        settings: &TrainerSettings,
     ) -> Result<(Self, Vec<String>), TrainError> {
         let configs = config.model_config.as_ref();
         let configs = configs.map_or(&[][..], |model| &model.parameters);
         let specs = network.parameters();
-        let rows = SavedRows::open(directory)?;
+        // A merged model is a file and has all parameters.
+        let rows = if directory.is_file() {
+            None
+        } else {
+            SavedRows::open(directory)?
+        };
         let stored = |spec: &ParameterSpec| {
             let saved = rows.as_ref().is_some_and(|rows| rows.has(&spec.name));
             saved && !directory.join(&spec.name).exists()
@@ -69,20 +74,20 @@ impl Model {
             if !rows.fits(&reading) {
                 unlike.push(spec.name.clone());
             }
-            // What a layer reads as a whole must be here as a whole.
+            // A parameter that a layer reads as a whole must be in memory as a whole.
             let mut whole = Vec::new();
             let ids = if spec.by_row { 0 } else { spec.rows as u32 };
             rows.read(&reading, 0..ids, &mut whole)?;
             if !spec.by_row {
-                model.parameters.0[at] = Values::Full(whole);
+                model.parameters.0[at] = ParameterValues::Full(whole);
             }
         }
         model.rows = rows;
         Ok((model, unlike))
     }
 
-    fn reading<'a>(&'a self, at: usize, spec: &'a ParameterSpec) -> Reading<'a> {
-        Reading {
+    fn reading<'a>(&'a self, at: usize, spec: &'a ParameterSpec) -> RowInterpretation<'a> {
+        RowInterpretation {
             spec,
             initial: &self.initials[at],
             rule: &self.rules[at],
@@ -90,19 +95,19 @@ impl Model {
     }
 }
 
-impl ForBatch for Model {
+impl ForBatch for TestedModel {
     fn for_batch(&mut self, network: &Network, batch: &Batch) -> Result<&Parameters, TrainError> {
         let Some(rows) = &self.rows else {
             return Ok(&self.parameters);
         };
         for (index, wanted) in network.rows_needed(batch, |_| false) {
             let reading = self.reading(index.0, &network.parameters()[index.0]);
-            if matches!(self.parameters.0[index.0], Values::Full(_)) {
+            if matches!(self.parameters.0[index.0], ParameterValues::Full(_)) {
                 continue;
             }
             let mut read = Vec::new();
             rows.read(&reading, wanted.iter().copied(), &mut read)?;
-            self.parameters.0[index.0] = Values::Rows {
+            self.parameters.0[index.0] = ParameterValues::Rows {
                 ids: wanted,
                 values: read,
             };

@@ -1,32 +1,32 @@
-//! A run over the test data with given parameters.
+//! Runs the network over the test data with given parameters.
 
 use std::fs;
 use std::path::PathBuf;
 
-use nn::{Evaluators, Network, Pass};
+use nn::{BatchUse, Evaluators, Network};
 
-use crate::data::Source;
+use crate::data::DataSource;
 use crate::error::TrainError;
 use crate::inspect::Inspector;
-use crate::log::Level;
-use crate::meter::Meter;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::meter::CostMeter;
+use crate::report::Reporter;
 use crate::tested::ForBatch;
 
-/// Test data and what is measured on it.
+/// Test data and the evaluators that measure on them.
 pub struct Tester {
     /// Where test samples come from.
-    pub source: Source,
+    pub source: DataSource,
     /// Evaluators of the last test.
     pub evaluators: Evaluators,
-    /// Where the predictions of the last test go, if anywhere.
+    /// File for the predictions of the last test, if the user asked for it.
     pub predict_file: Option<PathBuf>,
 }
 
 impl Tester {
     /// Tests with these evaluators, whose predictions go to a file if one is named.
     pub fn new(
-        source: Source,
+        source: DataSource,
         mut evaluators: Evaluators,
         predict_file: Option<PathBuf>,
     ) -> Tester {
@@ -46,9 +46,9 @@ impl Tester {
         network: &mut Network,
         parameters: &mut dyn ForBatch,
         inspector: &mut Inspector,
-        report: &mut dyn Report,
-    ) -> Result<Meter, TrainError> {
-        let mut meter = Meter::default();
+        report: &mut dyn Reporter,
+    ) -> Result<CostMeter, TrainError> {
+        let mut meter = CostMeter::default();
         let mut batch = 0;
         self.evaluators.reset();
         self.source.start_pass(0, 0);
@@ -56,7 +56,7 @@ impl Tester {
             let failed = |source| TrainError::Test { batch, source };
             let parameters = parameters.for_batch(network, &data)?;
             let cost = network
-                .forward(parameters, &data, Pass::Test)
+                .forward(parameters, &data, BatchUse::Test)
                 .map_err(failed)?;
             inspector.forward(network, report);
             self.evaluators.accumulate(network).map_err(failed)?;
@@ -66,7 +66,7 @@ impl Tester {
         }
         if batch == 0 {
             let text = "the test data have no samples";
-            report.line(Level::Warning, "Tester.cpp:110", text);
+            report.line(Level::Warning, Topic::Test, text);
         }
         self.write_predictions()?;
         Ok(meter)

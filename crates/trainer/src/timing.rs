@@ -2,33 +2,33 @@
 
 use std::time::{Duration, Instant};
 
-use nn::{Batch, Gradients, Network, Parameters, Pass};
+use nn::{Batch, BatchUse, Gradients, Network, Parameters};
 
-use crate::data::Source;
+use crate::data::DataSource;
 use crate::error::TrainError;
-use crate::log::Level;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::report::Reporter;
 use crate::updater::Updater;
 use nn::number::general;
 
 /// Batches that are run before the clock starts.
 const WARM_UP: u64 = 10;
 
-/// What is timed.
-pub struct Timing<'a> {
+/// The parts of a trainer whose time is measured.
+pub struct TrainerTiming<'a> {
     /// The network.
     pub network: &'a mut Network,
-    /// Its values.
+    /// Current values of the parameters.
     pub parameters: &'a mut Parameters,
     /// Applies gradients.
     pub updater: &'a mut dyn Updater,
-    /// Where batches come from; at the start of a pass.
-    pub source: &'a mut Source,
-    /// Whether every round takes a new batch; else all take the first.
+    /// Source of batches, at the start of a pass.
+    pub source: &'a mut DataSource,
+    /// Whether every round uses a new batch; otherwise all use the first.
     pub feeds: bool,
 }
 
-/// Time spent on each part.
+/// Time spent in each part of a batch.
 #[derive(Default)]
 struct Spent {
     rounds: u64,
@@ -39,9 +39,9 @@ struct Spent {
     update: Duration,
 }
 
-impl Timing<'_> {
-    /// Runs and tells. With `feeds` it ends early when the data do.
-    pub fn run(mut self, rounds: u64, report: &mut dyn Report) -> Result<(), TrainError> {
+impl TrainerTiming<'_> {
+    /// Runs `rounds` batches and logs the times. With `feeds` it ends early when the data end.
+    pub fn run(mut self, rounds: u64, report: &mut dyn Reporter) -> Result<(), TrainError> {
         let none = TrainError::Configuration("yields no training samples");
         let mut batch = self.source.next_batch()?.ok_or(none)?;
         let mut gradients = Gradients::new(self.network.parameters());
@@ -62,7 +62,7 @@ impl Timing<'_> {
             self.round(WARM_UP + round, &batch, &mut gradients, &mut spent)?;
         }
         for text in spent.texts(self.feeds) {
-            report.line(Level::Info, "TrainerBenchmark.cpp:60", &text);
+            report.line(Level::Info, Topic::Timing, &text);
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Timing<'_> {
         };
         let mut clock = Instant::now();
         let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed();
-        let pass = Pass::Train { noise: round };
+        let pass = BatchUse::Train { noise: round };
         let cost = self.network.forward(self.parameters, batch, pass);
         let cost = cost.map_err(failed)?;
         spent.forward += lap();

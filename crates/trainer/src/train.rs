@@ -3,51 +3,57 @@
 //! ```text
 //! for each pass
 //!     for each batch: forward → backward → update          (every trainer that this process plays)
-//!     test, save
+//!     test, save, end the pass
 //! ```
 //!
+//! `wire::owed` decides what is due where, and `owed` does it, also at the position to which a recovery returns: a
+//! pass ends, for all trainers, when trainer 0 has saved it.
+//!
 //! The loop knows neither where samples come from ([`crate::data`]) nor where updates happen ([`crate::updater`]).
-//! All randomness is a function of the seed, the trainer and the position, so a run can be put back to any batch.
+//! All randomness is a function of the seed, the trainer and the position, so a run can be repeated from any batch.
+
+mod owed;
 
 use std::time::{Duration, Instant};
 
-use nn::{Batch, Evaluators, Gradients, Network, Parameters, Pass};
+use nn::{Batch, BatchUse, Evaluators, Gradients, Network, Parameters};
 
-use crate::data::Source;
+use crate::data::DataSource;
 use crate::error::TrainError;
 use crate::inspect::Inspector;
-use crate::log::Level;
-use crate::meter::Meter;
-use crate::parameter_statistics;
+use crate::log::{Level, Topic};
+use crate::meter::CostMeter;
 use crate::parameter_stats;
-use crate::pass_directory::{SERVERS, Writer};
-use crate::report::{Event, Progress, Report};
+use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saving::Saver;
-use crate::settings::Settings;
+use crate::settings::TrainerSettings;
 use crate::testing::Tester;
 use crate::updater::{Position, UpdateError, Updater, sum};
+use words::random::SplitMix64;
 
 /// A trainer ready to run.
 pub struct Trainer<'a> {
     /// The network.
     pub network: Network,
-    /// Current values.
+    /// Current values of the parameters.
     pub parameters: Parameters,
     /// Turns gradients into new values.
     pub updater: Box<dyn Updater>,
-    /// Training data: one source for each trainer that this process plays.
-    pub sources: Vec<Source>,
+    /// Training data: one source per trainer that this process plays.
+    pub sources: Vec<DataSource>,
     /// Test data and its evaluators, if the configuration has any.
     pub tester: Option<Tester>,
     /// Evaluators over the pass, and since the last line.
     pub evaluators: (Evaluators, Evaluators),
-    /// Tells about the inside of batches.
+    /// Reports details of batches.
     pub inspector: Inspector,
     /// Writes pass directories; only trainer 0 has one.
     pub saver: Option<Saver>,
-    /// What was asked for.
-    pub settings: &'a Settings,
-    /// Time of the present pass that went into waiting for updates.
+    /// Passes without improvement after which training ends; `None`: it does not end early. The same on all trainers.
+    pub patience: Option<u32>,
+    /// Options of the run.
+    pub settings: &'a TrainerSettings,
+    /// Time in the current pass spent waiting for updates.
     pub waited: Duration,
 }
 
@@ -59,20 +65,16 @@ struct Step {
 
 impl Trainer<'_> {
     /// Runs all passes from `start`.
-    pub fn run(&mut self, start: Position, report: &mut dyn Report) -> Result<(), TrainError> {
+    pub fn run(&mut self, start: Position, report: &mut dyn Reporter) -> Result<(), TrainError> {
         let end = self.settings.passes.start + self.settings.passes.count;
         let mut at = start;
         loop {
-            let done = if at.pass < end {
-                self.pass(at, report).map(|()| Some(at.pass + 1))
-            } else {
-                self.updater
-                    .finish()
-                    .map(|()| None)
-                    .map_err(TrainError::from)
-            };
+            let done = self.next(at, end, report);
             at = match done {
-                Ok(Some(pass)) => Position { pass, batch: 0 },
+                Ok(Some(pass)) => Position {
+                    pass,
+                    ..Position::default()
+                },
                 Ok(None) => return Ok(()),
                 Err(TrainError::Update(UpdateError::RolledBack { to, reason })) => {
                     rolled_back(to, &reason, report);
@@ -83,9 +85,50 @@ impl Trainer<'_> {
         }
     }
 
-    fn pass(&mut self, start: Position, report: &mut dyn Report) -> Result<(), TrainError> {
+    /// Runs the pass of `at` and returns the next one; `None` if there is none and this trainer has left the job.
+    fn next(
+        &mut self,
+        at: Position,
+        end: u32,
+        report: &mut dyn Reporter,
+    ) -> Result<Option<u32>, TrainError> {
+        if at.pass >= end {
+            self.leave()?;
+            return Ok(None);
+        }
+        if self.is_enough(at.pass)? {
+            self.tell_stop(at.pass, report);
+            self.leave()?;
+            return Ok(None);
+        }
+        self.pass(at, report)?;
+        Ok(Some(at.pass + 1))
+    }
+
+    /// Whether training ends before this pass. Trainer 0 decides, from durable results of the passes before, and all
+    /// trainers agree whenever they enter a pass, also after a recovery: so each of them sees the same decision as
+    /// often as the others do, and a recovery between the decision and the end of the job repeats it.
+    fn is_enough(&mut self, pass: u32) -> Result<bool, TrainError> {
+        let Some(patience) = self.patience else {
+            return Ok(false);
+        };
+        let start = self.settings.passes.start;
+        let said = self.saver.as_ref();
+        let said = said.is_some_and(|saver| saver.scores.stops_before(pass, patience, start));
+        Ok(self.updater.agree(said)?)
+    }
+
+    /// Leaves the job; fails if the last model that it should have saved is missing.
+    fn leave(&mut self) -> Result<(), TrainError> {
+        if let Some(saver) = &self.saver {
+            saver.check_last(&self.settings.passes, self.patience)?;
+        }
+        Ok(self.updater.finish()?)
+    }
+
+    fn pass(&mut self, start: Position, report: &mut dyn Reporter) -> Result<(), TrainError> {
         let pass = start.pass;
-        report.event(&Event::PassStarted {
+        report.event(&TrainerEvent::PassStarted {
             pass,
             batch: start.batch,
         });
@@ -97,31 +140,39 @@ impl Trainer<'_> {
         self.evaluators.1.reset();
         self.waited = Duration::ZERO;
         let batches = self.batches(start, report)?;
-        // A trainer of several may have got an empty shard; alone it would only write down its first values.
-        if batches.1 == 0 && self.settings.remote.is_none() {
+        // One of several trainers may have an empty data shard; alone it would only save its initial values.
+        let remote = self.settings.remote.as_ref();
+        let is_alone = remote.is_none_or(|remote| remote.session.trainers == 1);
+        if batches.1 == 0 && start.batch == 0 && is_alone {
             return Err(TrainError::NoSamples { pass });
         }
         let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
         self.waited += begun.elapsed();
-        self.finish_pass(pass, batches, report)
+        self.finish_pass(pass, batches, report)?;
+        Ok(self.updater.end_pass()?)
     }
 
-    /// Runs the batches of a pass; answers the meter and how many batches there were.
+    /// Runs the batches of a pass; returns the meter and the number of batches.
     fn batches(
         &mut self,
         start: Position,
-        report: &mut dyn Report,
-    ) -> Result<(Meter, u64), TrainError> {
-        let mut meter = Meter::default();
+        report: &mut dyn Reporter,
+    ) -> Result<(CostMeter, u64), TrainError> {
+        let mut meter = CostMeter::default();
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
         let at = |batch| Position {
             pass: start.pass,
             batch,
+            passed: start.passed && batch == start.batch,
         };
-        while let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? {
+        loop {
+            self.settle(at(batch), report)?;
+            let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? else {
+                break;
+            };
             let applied = total.as_ref().unwrap_or(&gradients);
             self.inspector.gradients(&self.network, applied, report);
             let begun = Instant::now();
@@ -131,18 +182,18 @@ impl Trainer<'_> {
             batch += 1;
             self.parameter_stats(batch, applied, report)?;
             meter.add(step.cost, step.samples);
-            self.after_batch(start.pass, batch, &mut meter, report)?;
+            self.tell_batch(at(batch), &mut meter, report);
         }
         Ok((meter, batch))
     }
 
-    /// Forward and backward of every trainer that still has data; `None` when none has.
+    /// Runs forward and backward for every trainer that still has data; returns `None` when none has.
     fn step(
         &mut self,
         at: Position,
         gradients: &mut Gradients,
         mut total: Option<&mut Gradients>,
-        report: &mut dyn Report,
+        report: &mut dyn Reporter,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
         for node in 0..self.sources.len() {
@@ -175,9 +226,9 @@ impl Trainer<'_> {
         trainer: u32,
         gradients: &mut Gradients,
         at: Position,
-        report: &mut dyn Report,
+        report: &mut dyn Reporter,
     ) -> Result<f64, TrainError> {
-        let Position { pass, batch } = at;
+        let Position { pass, batch, .. } = at;
         let noise = noise_seed(self.settings.seed, trainer, pass, batch);
         let updater = &mut self.updater;
         let needed = self
@@ -194,7 +245,7 @@ impl Trainer<'_> {
         };
         let cost = self
             .network
-            .forward(&self.parameters, data, Pass::Train { noise })
+            .forward(&self.parameters, data, BatchUse::Train { noise })
             .map_err(failed)?;
         self.inspector.forward(&self.network, report);
         let updater = &mut self.updater;
@@ -206,55 +257,35 @@ impl Trainer<'_> {
         for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
             evaluators.accumulate(&self.network).map_err(failed)?;
         }
-        // Both say the same; it is shown once.
+        // Both sets of evaluators have the same messages; they are shown once.
         self.evaluators.1.take_messages();
         self.inspector.evaluated(&mut self.evaluators.0, report)?;
         Ok(cost)
     }
 
-    fn after_batch(
-        &mut self,
-        pass: u32,
-        batch: u64,
-        meter: &mut Meter,
-        report: &mut dyn Report,
-    ) -> Result<(), TrainError> {
-        let due = |period: u64| period > 0 && batch.is_multiple_of(period);
+    fn tell_batch(&mut self, at: Position, meter: &mut CostMeter, report: &mut dyn Reporter) {
+        let due = |period: u64| period > 0 && at.batch.is_multiple_of(period);
         let reporting = self.settings.reporting;
-        let passes = &self.settings.passes;
-        let average = due(passes.average_test_period);
-        let (test, save) = (
-            due(passes.test_period),
-            due(passes.saving_period_by_batches),
-        );
-        let mut progress = figures(pass, batch, meter, self.waited);
+        let mut progress = figures(at.pass, at.batch, meter, self.waited);
         if due(reporting.log_period) {
             let (all, recent) = (self.evaluators.0.line(), self.evaluators.1.line());
-            let line = meter.batch_line(batch, &all, &recent);
-            report.line(Level::Info, "TrainerInternal.cpp:165", &line);
+            let line = meter.batch_line(at.batch, &all, &recent);
+            report.line(Level::Info, Topic::Progress, &line);
             progress.evaluators = self.evaluators.1.values();
             meter.reset_recent();
             self.evaluators.1.reset();
         } else if due(reporting.dot_period) {
             report.dot();
         }
-        report.event(&Event::Batch(progress));
-        if test || average {
-            self.test(pass, batch, report)?;
-        }
-        if save {
-            let part = batch / self.settings.passes.saving_period_by_batches;
-            self.save(pass, Some(part), report)?;
-        }
-        Ok(())
+        report.event(&TrainerEvent::Batch(progress));
     }
 
-    /// v1 let only trainer 0 print these.
+    /// Logs parameter statistics; only on trainer 0, as in v1.
     fn parameter_stats(
         &mut self,
         batch: u64,
         gradients: &Gradients,
-        report: &mut dyn Report,
+        report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
         let period = self.settings.reporting.parameter_period;
         if self.settings.trainer != 0 || period == 0 || !batch.is_multiple_of(period) {
@@ -262,7 +293,7 @@ impl Trainer<'_> {
         }
         self.updater.refresh(&mut self.parameters)?;
         for line in parameter_stats::lines(self.network.parameters(), &self.parameters, gradients) {
-            report.line(Level::Info, "TrainerInternal.cpp:270", &line);
+            report.line(Level::Info, Topic::ParameterStatistics, &line);
         }
         Ok(())
     }
@@ -270,124 +301,34 @@ impl Trainer<'_> {
     fn finish_pass(
         &mut self,
         pass: u32,
-        (meter, batches): (Meter, u64),
-        report: &mut dyn Report,
+        (meter, batches): (CostMeter, u64),
+        report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
-        let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
-        report.line(Level::Info, "TrainerInternal.cpp:181", &line);
-        let mut progress = figures(pass, batches, &meter, self.waited);
-        progress.evaluators = self.evaluators.0.values();
-        report.event(&Event::PassFinished(progress));
-        if self.settings.passes.test_period == 0 {
-            self.test(pass, batches, report)?;
+        if meter.samples() == 0 && batches > 0 {
+            // Empty figures would replace those that the pass had before the recovery.
+            let text =
+                format!("all {batches} batches of pass {pass} were done before the recovery");
+            report.line(Level::Info, Topic::PassEnd, &text);
+        } else {
+            let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
+            report.line(Level::Info, Topic::PassEnd, &line);
+            let mut progress = figures(pass, batches, &meter, self.waited);
+            progress.evaluators = self.evaluators.0.values();
+            report.event(&TrainerEvent::PassFinished(progress));
         }
-        if pass.is_multiple_of(self.settings.passes.saving_period.max(1)) {
-            return self.save(pass, None, report);
-        }
-        if self.saver.is_some() {
-            let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
-            report.event(&Event::Parameters { pass, statistics });
-        }
-        Ok(())
-    }
-
-    fn test(&mut self, pass: u32, batch: u64, report: &mut dyn Report) -> Result<(), TrainError> {
-        let Some(tester) = &mut self.tester else {
-            return Ok(());
-        };
-        self.updater.refresh(&mut self.parameters)?;
-        let readable = self.updater.readable(&self.parameters)?;
-        let parameters = readable.as_ref().unwrap_or(&self.parameters);
-        let inspector = &mut self.inspector;
-        let meter = tester.run(&mut self.network, &mut &*parameters, inspector, report)?;
-        let line = meter.test_line(&tester.evaluators.line());
-        report.line(Level::Info, "Tester.cpp:115", &line);
-        let mut progress = figures(pass, batch, &meter, Duration::ZERO);
-        progress.evaluators = tester.evaluators.values();
-        report.event(&Event::Tested(progress));
-        Ok(())
-    }
-
-    fn save(
-        &mut self,
-        pass: u32,
-        part: Option<u64>,
-        report: &mut dyn Report,
-    ) -> Result<(), TrainError> {
-        let Some(saver) = &self.saver else {
-            return Ok(());
-        };
-        self.updater.refresh(&mut self.parameters)?;
-        let readable = self.updater.readable(&self.parameters)?;
-        let shown = readable.as_ref().unwrap_or(&self.parameters);
-        let specs = self.network.parameters();
-        let text = format!("Saving parameters to {}", saver.path(pass, part).display());
-        report.line(Level::Info, "ParamUtil.cpp:110", &text);
-        let path = match &self.settings.remote {
-            None => {
-                let state = self.updater.state(&self.parameters);
-                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
-            }
-            Some(_) => {
-                let updater = &mut self.updater;
-                let whole = part.is_none();
-                saver.save(pass, part, specs, (shown, None), |writer| {
-                    save_on_servers(updater.as_mut(), whole, writer, report)
-                })?
-            }
-        };
-        let statistics = part
-            .is_none()
-            .then(|| parameter_statistics::of(specs, shown));
-        report.event(&Event::Saved {
-            pass,
-            path: path.display().to_string(),
-        });
-        if let Some(statistics) = statistics {
-            report.event(&Event::Parameters { pass, statistics });
-        }
-        Ok(())
+        self.settle_end(pass, batches, report)
     }
 }
 
-/// Has the servers write their share of a pass directory: tables that no trainer holds and, at the end of a pass, all
-/// that is needed to go on. Without the latter the model is still good, so that is no reason to stop.
-fn save_on_servers(
-    updater: &mut dyn Updater,
-    whole: bool,
-    writer: &Writer,
-    report: &mut dyn Report,
-) -> Result<(), TrainError> {
-    updater.save_rows(&writer.path(""))?;
-    if !whole {
-        return Ok(());
-    }
-    let directory = writer.path(SERVERS);
-    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
-        path: directory.clone(),
-        source,
-    })?;
-    match updater.save_state(&directory) {
-        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
-            // What some of the servers wrote is of no use without the others.
-            let _ = std::fs::remove_dir_all(&directory);
-            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
-            report.line(Level::Warning, "ParamUtil.cpp:120", &text);
-            Ok(())
-        }
-        done => Ok(done?),
-    }
-}
-
-fn rolled_back(to: Position, reason: &str, report: &mut dyn Report) {
-    let Position { pass, batch } = to;
+fn rolled_back(to: Position, reason: &str, report: &mut dyn Reporter) {
+    let Position { pass, batch, .. } = to;
     let text = format!("going back to pass {pass} batch {batch}: {reason}");
-    report.line(Level::Warning, "Trainer.cpp:200", &text);
-    report.event(&Event::RolledBack { pass, batch });
+    report.line(Level::Warning, Topic::RollBack, &text);
+    report.event(&TrainerEvent::RolledBack { pass, batch });
 }
 
-fn figures(pass: u32, batch: u64, meter: &Meter, waited: Duration) -> Progress {
-    Progress {
+fn figures(pass: u32, batch: u64, meter: &CostMeter, waited: Duration) -> PassProgress {
+    PassProgress {
         pass,
         batch,
         samples: meter.samples(),
@@ -398,17 +339,10 @@ fn figures(pass: u32, batch: u64, meter: &Meter, waited: Duration) -> Progress {
     }
 }
 
-/// The seed of a batch's dropout: a function of who computes what, and of nothing else.
+/// The seed of a batch's dropout: a function of seed, trainer and position only.
 fn noise_seed(seed: u64, trainer: u32, pass: u32, batch: u64) -> u64 {
+    let next = |state| SplitMix64(state).next_u64();
     [u64::from(trainer), u64::from(pass), batch]
         .into_iter()
-        .fold(seed, |hash, part| mix(hash ^ mix(part.wrapping_add(1))))
-}
-
-/// A bijection of 64 bits that leaves no pattern (the finalizer of SplitMix64).
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+        .fold(seed, |hash, part| next(hash ^ next(part.wrapping_add(1))))
 }

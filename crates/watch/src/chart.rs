@@ -1,4 +1,4 @@
-//! A chart on paper: what the page draws on a canvas, for files. Drawn once for SVG and for pixels alike.
+//! A chart for files, as SVG; the page draws on a canvas.
 
 use crate::series::Point;
 
@@ -9,55 +9,55 @@ pub struct Curve {
     pub label: String,
     /// `#rrggbb`.
     pub colour: &'static str,
-    /// Its points.
+    /// In the order of training.
     pub points: Vec<Point>,
-    /// Few points, each with a dot.
+    /// Draws a dot at each point; for curves with few points.
     pub dots: bool,
 }
 
 /// A chart: curves over samples, and marks.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What is measured.
+    /// The name of the metric.
     pub title: String,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// Samples at which something happened.
+    /// Samples at which an event happened.
     pub marks: Vec<f64>,
 }
 
-/// What a chart is drawn on. Places are in pixels from the upper left corner.
+/// What a chart is drawn on. Positions are in pixels from the upper left corner.
 pub trait Paper {
     /// A line through points.
     fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64);
     /// A dot.
     fn dot(&mut self, at: (f64, f64), colour: &str);
-    /// Text that begins, is centred or ends at a place on its base line.
+    /// Text that begins, is centred or ends at a position on its base line.
     fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str, colour: &str);
 }
 
-/// Where text lies relative to its place.
+/// How text is aligned to its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// It begins at the position.
     Start,
-    /// Its middle is there.
+    /// It is centred on the position.
     Middle,
-    /// It ends there.
+    /// It ends at the position.
     End,
 }
 
-/// Size of a chart.
-pub const SIZE: (f64, f64) = (860.0, 300.0);
+/// Width and height of a chart in units of [`Paper`].
+pub const SIZE: (f64, f64) = (860.0, 316.0);
 
 const INK: &str = "#1d2327";
 const FAINT: &str = "#8a959c";
 const LINE: &str = "#e4e7e9";
 
 impl Chart {
-    /// Draws itself with its upper left corner at a height.
+    /// Draws the chart; its upper left corner is at the left edge, `above` from the top.
     pub fn draw(&self, paper: &mut dyn Paper, above: f64) {
-        let (left, right, top, bottom) = (60.0, SIZE.0 - 14.0, above + 34.0, above + SIZE.1 - 28.0);
+        let (left, right, top, bottom) = (60.0, SIZE.0 - 14.0, above + 34.0, above + SIZE.1 - 44.0);
         let (low, high) = self.values();
         let end = self.end();
         let x = |samples: f64| left + samples / end * (right - left);
@@ -73,13 +73,17 @@ impl Chart {
             );
         }
         for value in ticks(0.0, end, 8) {
-            paper.text(
-                (x(value), bottom + 17.0),
-                Anchor::Middle,
-                &samples(value),
-                FAINT,
-            );
+            // The last one ends at the edge of the picture.
+            let anchor = if x(value) > right - 12.0 {
+                Anchor::End
+            } else {
+                Anchor::Middle
+            };
+            paper.text((x(value), bottom + 17.0), anchor, &samples(value), FAINT);
         }
+        let middle = (left + right) / 2.0;
+        let axis = "samples of all trainers";
+        paper.text((middle, bottom + 35.0), Anchor::Middle, axis, FAINT);
         for mark in &self.marks {
             paper.line(&[(x(*mark), top), (x(*mark), bottom)], "#d9b26a", 1.0);
         }
@@ -145,7 +149,7 @@ impl Chart {
     }
 }
 
-/// At most about `most` round numbers between two.
+/// At most about `most` round numbers between `low` and `high`.
 fn ticks(low: f64, high: f64, most: u32) -> Vec<f64> {
     let rough = (high - low) / f64::from(most);
     if !rough.is_finite() || rough <= 0.0 {
@@ -182,7 +186,22 @@ fn samples(value: f64) -> String {
     }
 }
 
-/// A chart as the text of an SVG picture.
+/// Several charts, one below the other, as one SVG file.
+pub fn svg_file(charts: &[Chart]) -> String {
+    let mut paper = Svg(String::new());
+    for (number, chart) in charts.iter().enumerate() {
+        chart.draw(&mut paper, number as f64 * SIZE.1);
+    }
+    let (width, height) = (SIZE.0, SIZE.1 * charts.len().max(1) as f64);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
+        paper.0
+    )
+}
+
+/// A chart as the text of an SVG image.
 pub fn svg(chart: &Chart) -> String {
     let mut paper = Svg(String::new());
     chart.draw(&mut paper, 0.0);
@@ -226,7 +245,7 @@ impl Paper for Svg {
     }
 }
 
-/// Text for HTML and SVG: nothing in it is markup, and what cannot be shown is left out.
+/// Text for HTML and SVG: markup is escaped, and characters that cannot be shown are left out.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,17 +1,17 @@
-//! Reads files of lines that grow: each look brings the lines that are new and whole.
+//! Reads files of lines that grow: each call returns the lines that are new and complete.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Lines longer than this are skipped: ours are short, and a file may be anything.
+/// Lines longer than this are skipped: ours are short, and a file may contain anything.
 const LONGEST: usize = 4 << 20;
 
-/// Read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// A file that is read further with every look.
+/// A file that is read from where the last call ended.
 #[derive(Debug)]
 pub struct Follow {
     path: PathBuf,
@@ -21,12 +21,12 @@ pub struct Follow {
     skipping: bool,
 }
 
-/// What a look brought.
+/// The result of a call of [`Follow::look`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// New lines, or none; the file is the one of the last look.
+pub enum FollowedFile {
+    /// New lines, or none; the file is the same as at the last call.
     Further,
-    /// The file was replaced or cut: what was read before is void.
+    /// The file was replaced or truncated: what was read before is void.
     Anew,
 }
 
@@ -42,7 +42,17 @@ impl Follow {
         }
     }
 
-    /// Whether the file is no longer the one that was read.
+    /// A file of which only what is appended from now on is read.
+    pub fn from_end(path: &Path) -> Follow {
+        let meta = std::fs::metadata(path);
+        Follow {
+            offset: meta.as_ref().map_or(0, |meta| meta.len()),
+            inode: meta.map_or(0, |meta| meta.ino()),
+            ..Follow::new(path)
+        }
+    }
+
+    /// Whether the file at the path is no longer the one that was read.
     pub fn is_other(&self) -> bool {
         match std::fs::metadata(&self.path) {
             Ok(meta) => self.offset > 0 && (meta.len() < self.offset || meta.ino() != self.inode),
@@ -50,12 +60,12 @@ impl Follow {
         }
     }
 
-    /// Hands every new line to `take`.
-    pub fn look(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<Look> {
+    /// Passes every new line to `take`.
+    pub fn look(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<FollowedFile> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.offset == 0 => {
-                return Ok(Look::Further);
+                return Ok(FollowedFile::Further);
             }
             Err(error) => return Err(error),
         };
@@ -77,7 +87,11 @@ impl Follow {
                 self.feed(&piece[..count], take);
             }
         }
-        Ok(if anew { Look::Anew } else { Look::Further })
+        Ok(if anew {
+            FollowedFile::Anew
+        } else {
+            FollowedFile::Further
+        })
     }
 
     fn feed(&mut self, mut piece: &[u8], take: &mut dyn FnMut(&[u8])) {
@@ -109,7 +123,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn look(follow: &mut Follow) -> (Look, Vec<String>) {
+    fn look(follow: &mut Follow) -> (FollowedFile, Vec<String>) {
         let mut lines = Vec::new();
         let look = follow
             .look(&mut |line| lines.push(String::from_utf8_lossy(line).into_owned()))
@@ -122,7 +136,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let mut follow = Follow::new(&path);
-        assert_eq!(look(&mut follow), (Look::Further, vec![]));
+        assert_eq!(look(&mut follow), (FollowedFile::Further, vec![]));
         std::fs::write(&path, "a\nb").unwrap();
         assert_eq!(look(&mut follow).1, ["a"]);
         let mut file = std::fs::OpenOptions::new()
@@ -133,7 +147,7 @@ mod tests {
         assert_eq!(look(&mut follow).1, ["bc", "d"]);
         std::fs::write(&path, "new\n").unwrap();
         assert!(follow.is_other());
-        assert_eq!(look(&mut follow), (Look::Anew, vec!["new".into()]));
+        assert_eq!(look(&mut follow), (FollowedFile::Anew, vec!["new".into()]));
     }
 
     #[test]

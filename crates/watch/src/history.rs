@@ -1,40 +1,43 @@
-//! Records to what is shown: a fold that knows neither files nor clocks.
+//! Turns records into what is shown: a fold that uses neither files nor clocks.
 
 use std::collections::{BTreeMap, VecDeque};
 
-pub use crate::mark::{Mark, MarkKind, Source};
-use crate::place::Place;
-use crate::record::{
-    Evaluators, Figures, Life, Line, Outcome, ParameterStatistics, Record, Role, Run, Start,
+pub use crate::mark::{Mark, MarkKind, RecordSource};
+use crate::place::SamplePosition;
+use crate::series::{Key, Point, Series};
+use words::event::{
+    EvaluatorValues, Event, EventLine, Figures, JobOutcome, ProcessChange, ProcessStart, Run,
     TableSize,
 };
-use crate::series::{Key, Point, Series};
+use words::process::Role;
+use words::result::{self, Best, Stopped};
+use words::statistics::ParameterStatistics;
 
-/// Marks beyond this are forgotten, the oldest first.
+/// Beyond this number, the oldest marks are dropped.
 const MARKS: usize = 4000;
 
 /// Passes whose statistics of parameters are kept.
 const PASSES: usize = 1000;
 
-/// What is known of one process.
+/// What is known about one process.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
-    /// How it was started last.
-    pub start: Option<Start>,
-    /// When that was.
+    /// How it was last started.
+    pub start: Option<ProcessStart>,
+    /// When that was, in seconds since 1970.
     pub started: Option<f64>,
     /// Starts in this run.
     pub starts: u32,
-    /// As the runner counts.
+    /// Restarts as the runner counts them.
     pub restarts: u32,
-    /// What the runner saw last.
-    pub life: Option<Life>,
-    /// It has ended; with this error, if it failed.
+    /// The last change that the runner saw.
+    pub life: Option<ProcessChange>,
+    /// Set when it has ended; with an error if it failed.
     pub end: Option<Option<String>>,
 }
 
 impl Process {
-    /// How often it was started again.
+    /// How often it was restarted.
     pub fn restarts(&self) -> u32 {
         self.restarts.max(self.starts.saturating_sub(1))
     }
@@ -43,62 +46,66 @@ impl Process {
 /// A finished pass of a trainer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pass {
-    /// Number of arrival.
+    /// Sequence number of arrival.
     pub order: u64,
-    /// The trainer.
+    /// The trainer's node.
     pub node: u32,
-    /// When it ended.
+    /// When it ended, in seconds since 1970.
     pub t: f64,
     /// Figures of the whole pass.
     pub figures: Figures,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// How long of that it waited.
+    /// Seconds of that spent waiting.
     pub waited: f64,
-    /// The test after it.
-    pub test: Option<(Option<f64>, Evaluators)>,
+    /// Cost and evaluators of the test after it.
+    pub test: Option<(Option<f64>, EvaluatorValues)>,
 }
 
 /// Sizes of a sparse table over time, summed over servers.
 #[derive(Debug, Clone, Default)]
 pub struct Growth {
     newest: BTreeMap<u32, (u64, u64)>,
-    /// Rows.
+    /// Rows over time.
     pub rows: Series,
     /// Bytes held now.
     pub bytes: u64,
 }
 
-/// All that was told of a job so far.
+/// Everything that the records of a job contain so far.
 #[derive(Debug, Default)]
 pub struct History {
     order: u64,
-    /// The job as its runner began it.
+    /// The job as its runner started it.
     pub run: Option<Run>,
-    /// When the first record was made.
+    /// Time of the first event, in seconds since 1970.
     pub began: Option<f64>,
-    /// When the last was.
+    /// Time of the last event.
     pub last: Option<f64>,
-    /// The processes.
+    /// By node and role.
     pub processes: BTreeMap<(u32, Role), Process>,
-    /// The curves.
+    /// By trainer and metric.
     pub series: BTreeMap<Key, Series>,
-    /// Marks on them.
+    /// Events drawn on the curves, oldest first.
     pub marks: VecDeque<Mark>,
     /// Finished passes of all trainers.
     pub passes: Vec<Pass>,
-    /// Statistics of parameters by pass, with the number of arrival.
+    /// Statistics of parameters by pass, with the sequence number of arrival.
     pub parameters: BTreeMap<u64, (u64, Vec<ParameterStatistics>)>,
     /// Sparse tables.
     pub tables: BTreeMap<String, Growth>,
-    /// How the job ended, if it did.
-    pub end: Option<(f64, Outcome, String)>,
-    places: BTreeMap<u32, Place>,
-    runs: BTreeMap<Source, String>,
+    /// The best pass, by its tests.
+    pub best: Option<Best>,
+    /// Set when training ended before its last pass.
+    pub stopped: Option<Stopped>,
+    /// When, how and why the job ended, if it did.
+    pub end: Option<(f64, JobOutcome, String)>,
+    places: BTreeMap<u32, SamplePosition>,
+    runs: BTreeMap<RecordSource, String>,
 }
 
 impl History {
-    /// Number of the newest point or mark.
+    /// Sequence number of the newest point or mark.
     pub fn order(&self) -> u64 {
         self.order
     }
@@ -108,15 +115,15 @@ impl History {
         self.order
     }
 
-    /// Takes in a record.
-    pub fn take(&mut self, source: Source, line: Line) {
+    /// Adds an event.
+    pub fn take(&mut self, source: RecordSource, line: EventLine) {
         let t = line.t;
         self.began = Some(self.began.map_or(t, |began| began.min(t)));
         self.last = Some(self.last.map_or(t, |last| last.max(t)));
-        match (source, line.record) {
-            (_, Record::Run(run)) => self.begin_run(run),
-            (Source::Process(node, role), record) => self.of_process(node, role, t, record),
-            (source, record) => self.of_runner(source, t, record),
+        match (source, line.event) {
+            (_, Event::Run(run)) => self.begin_run(run),
+            (RecordSource::Process(node, role), event) => self.of_process(node, role, t, event),
+            (source, event) => self.of_runner(source, t, event),
         }
     }
 
@@ -125,9 +132,9 @@ impl History {
         self.end = None;
     }
 
-    fn of_runner(&mut self, source: Source, t: f64, record: Record) {
-        match record {
-            Record::Process {
+    fn of_runner(&mut self, source: RecordSource, t: f64, event: Event) {
+        match event {
+            Event::Process {
                 role,
                 node,
                 what,
@@ -139,7 +146,7 @@ impl History {
                 process.restarts = process.restarts.max(restarts);
                 let name = role.name();
                 match what {
-                    Life::Died => {
+                    ProcessChange::Died => {
                         self.mark(
                             source,
                             t,
@@ -148,23 +155,23 @@ impl History {
                             format!("{name} {node} {text}"),
                         );
                     }
-                    Life::Restarting => self.mark(
+                    ProcessChange::Restarting => self.mark(
                         source,
                         t,
                         MarkKind::Restarted,
                         Some(node),
-                        format!("{name} {node} is started again ({restarts}×)"),
+                        format!("{name} {node} is restarted ({restarts}×)"),
                     ),
-                    Life::Started => process.end = None,
-                    Life::Ready | Life::Ended => {}
+                    ProcessChange::Started => process.end = None,
+                    ProcessChange::Ready | ProcessChange::Ended => {}
                 }
             }
-            Record::Note { text } => self.mark(source, t, MarkKind::Note, None, text),
-            Record::JobEnd { outcome, text } => {
+            Event::Note { text } => self.mark(source, t, MarkKind::Note, None, text),
+            Event::JobEnd { outcome, text } => {
                 let words = match outcome {
-                    Outcome::Finished => "the job finished",
-                    Outcome::Failed => "the job failed",
-                    Outcome::Interrupted => "the job was interrupted",
+                    JobOutcome::Finished => "the job finished",
+                    JobOutcome::Failed => "the job failed",
+                    JobOutcome::Interrupted => "the job was interrupted",
                 };
                 let told = if text.is_empty() {
                     String::new()
@@ -172,7 +179,7 @@ impl History {
                     format!(": {text}")
                 };
                 self.mark(source, t, MarkKind::End, None, format!("{words}{told}"));
-                if source == Source::Runner {
+                if source == RecordSource::Runner {
                     self.end = Some((t, outcome, text));
                 }
             }
@@ -180,19 +187,19 @@ impl History {
         }
     }
 
-    fn of_process(&mut self, node: u32, role: Role, t: f64, record: Record) {
-        let source = Source::Process(node, role);
-        match record {
-            Record::Start(start) => self.started(source, node, role, t, *start),
-            Record::PassStarted { pass, batch } => self.pass_started(node, pass, batch),
-            Record::Batch(figures) => {
+    fn of_process(&mut self, node: u32, role: Role, t: f64, event: Event) {
+        let source = RecordSource::Process(node, role);
+        match event {
+            Event::Start(start) => self.started(source, node, role, t, *start),
+            Event::PassStarted { pass, batch } => self.pass_started(node, pass, batch),
+            Event::Batch(figures) => {
                 let place = self.places.entry(node).or_default();
                 let samples = place.samples(&figures);
                 place.note((figures.pass, figures.batch), samples);
                 place.evaluated += u32::from(!figures.evaluators.is_empty());
                 self.points(node, false, samples, t, figures.cost, &figures.evaluators);
             }
-            Record::Tested(figures) => {
+            Event::Tested(figures) => {
                 let samples = self.places.entry(node).or_default().samples(&figures);
                 let pass = self.passes.iter_mut().rev().find(|pass| pass.node == node);
                 if let Some(pass) = pass.filter(|pass| pass.figures.pass == figures.pass) {
@@ -200,55 +207,81 @@ impl History {
                 }
                 self.points(node, true, samples, t, figures.cost, &figures.evaluators);
             }
-            Record::PassFinished {
+            Event::PassFinished {
                 figures,
                 seconds,
                 waited,
             } => self.pass_finished(node, t, figures, (seconds, waited)),
-            Record::Parameters { pass, parameters } => {
+            Event::Parameters { pass, parameters } => {
                 let order = self.next();
                 self.parameters.insert(pass, (order, parameters));
                 while self.parameters.len() > PASSES {
                     self.parameters.pop_first();
                 }
             }
-            Record::Saved { pass, path } => {
+            Event::Saved { pass, path } => {
                 let name = path.rsplit('/').next().unwrap_or(&path);
                 let text = format!("model of pass {pass} saved: {name}");
                 self.mark(source, t, MarkKind::Saved, Some(node), text);
             }
-            Record::RolledBack { pass, batch } => {
-                let text = format!("the job went back to pass {pass}, batch {batch}");
+            Event::Best(best) => self.best = Some(best),
+            Event::Stopped(stopped) => {
+                let text = format!(
+                    "stopped after pass {}: {} passes without improvement",
+                    stopped.pass, stopped.patience
+                );
+                if !self.told_lately(MarkKind::End, t, &text) {
+                    self.mark(source, t, MarkKind::End, None, text);
+                }
+                self.stopped = Some(stopped);
+            }
+            Event::RolledBack { pass, batch } => {
+                let text = format!("the job rolled back to pass {pass}, batch {batch}");
                 if !self.told_lately(MarkKind::RolledBack, t, &text) {
                     self.mark(source, t, MarkKind::RolledBack, None, text);
                 }
             }
-            Record::Snapshot { step } => {
+            Event::Snapshot { step } => {
                 let text = format!("snapshot of step {step}");
                 if !self.told_lately(MarkKind::Snapshot, t, &text) {
                     self.mark(source, t, MarkKind::Snapshot, None, text);
                 }
             }
-            Record::Recovery { epoch, step } => {
-                let text = format!("life {epoch} of the job goes on from step {step}");
+            Event::Recovery {
+                epoch,
+                step,
+                restored,
+            } => {
+                let text = if restored {
+                    format!("generation {epoch}: restored the snapshot of step {step}")
+                } else {
+                    format!("generation {epoch}: continues at step {step}")
+                };
                 if !self.told_lately(MarkKind::Recovery, t, &text) {
                     self.mark(source, t, MarkKind::Recovery, None, text);
                 }
             }
-            Record::Tables { tables } => self.sizes(node, t, tables),
-            Record::End { error } => {
+            Event::Tables { tables } => self.sizes(node, t, tables),
+            Event::End { error } => {
                 if let Some(error) = &error {
                     let text = format!("{} {node} failed: {error}", role.name());
                     self.mark(source, t, MarkKind::Died, Some(node), text);
                 }
                 self.processes.entry((node, role)).or_default().end = Some(error);
             }
-            Record::Note { text } => self.mark(source, t, MarkKind::Note, Some(node), text),
+            Event::Note { text } => self.mark(source, t, MarkKind::Note, Some(node), text),
             _ => {}
         }
     }
 
-    fn started(&mut self, source: Source, node: u32, role: Role, t: f64, start: Start) {
+    fn started(
+        &mut self,
+        source: RecordSource,
+        node: u32,
+        role: Role,
+        t: f64,
+        start: ProcessStart,
+    ) {
         let run = self.runs.insert(source, start.run.clone());
         if run.is_some_and(|run| run != start.run) {
             self.forget(source, node, role);
@@ -258,14 +291,14 @@ impl History {
         process.start = Some(start);
         process.started = Some(t);
         process.end = None;
-        let text = format!("{} {node} runs again", role.name());
+        let text = format!("{} {node} is running again", role.name());
         if process.starts > 1 {
             self.mark(source, t, MarkKind::Restarted, Some(node), text);
         }
     }
 
-    /// A file goes on with another run: what it told before is of no use.
-    fn forget(&mut self, source: Source, node: u32, role: Role) {
+    /// A file continues with another run: what it said before is void.
+    fn forget(&mut self, source: RecordSource, node: u32, role: Role) {
         self.processes.remove(&(node, role));
         self.marks.retain(|mark| mark.source != source);
         if role == Role::Trainer {
@@ -274,6 +307,7 @@ impl History {
             self.places.remove(&node);
             if node == 0 {
                 self.parameters.clear();
+                (self.best, self.stopped) = (None, None);
             }
         } else {
             self.tables.clear();
@@ -305,7 +339,7 @@ impl History {
         let place = self.places.entry(node).or_default();
         let samples = place.samples(&figures);
         place.note((figures.pass + 1, 0), samples);
-        // A pass without a progress line still shows where its evaluators ended.
+        // A pass without a progress line still shows the evaluators of its end.
         if place.evaluated == 0 {
             self.points(node, false, samples, t, None, &figures.evaluators);
         }
@@ -327,7 +361,7 @@ impl History {
         samples: f64,
         t: f64,
         cost: Option<f64>,
-        evaluators: &Evaluators,
+        evaluators: &EvaluatorValues,
     ) {
         let cost = cost.map(|cost| ("cost", cost));
         let others = evaluators
@@ -366,7 +400,39 @@ impl History {
         }
     }
 
-    /// Where trainer 0, or the first that there is, was at a time.
+    /// The result in words, if the job tests its passes.
+    pub fn result(&self) -> Option<String> {
+        let best = self.best.as_ref()?;
+        Some(result::sentence(best, self.stopped))
+    }
+
+    /// Samples that each trainer has seen.
+    fn trained(&self) -> BTreeMap<u32, f64> {
+        let curves = self.series.iter();
+        let curves = curves.filter(|(key, _)| key.metric == "cost" && !key.test);
+        let last = |series: &Series| series.points().last().map_or(0.0, |point| point.samples);
+        curves
+            .map(|(key, series)| (key.node, last(series)))
+            .collect()
+    }
+
+    /// Samples that all trainers have seen together.
+    pub fn samples(&self) -> f64 {
+        self.trained().values().sum()
+    }
+
+    /// For each trainer, how many samples all trainers have seen per sample of its own: points of its curves are at its
+    /// own samples, and jobs are compared by those of all.
+    pub fn scales(&self) -> BTreeMap<u32, f64> {
+        let (all, trained) = (self.samples(), self.trained());
+        let scale = |own: f64| if own > 0.0 { all / own } else { 1.0 };
+        trained
+            .into_iter()
+            .map(|(node, own)| (node, scale(own)))
+            .collect()
+    }
+
+    /// Samples that trainer 0, or the first that exists, had seen at a time.
     pub fn samples_at(&self, t: f64) -> f64 {
         let mut curves = self
             .series
@@ -380,7 +446,7 @@ impl History {
         after.checked_sub(1).map_or(0.0, |at| points[at].samples)
     }
 
-    /// All processes of a role tell the same; once is enough.
+    /// All processes of a role report the same event; it is shown once.
     fn told_lately(&self, kind: MarkKind, t: f64, text: &str) -> bool {
         let mut same = self
             .marks
@@ -389,7 +455,14 @@ impl History {
         same.any(|mark| (mark.t - t).abs() < 30.0)
     }
 
-    fn mark(&mut self, source: Source, t: f64, kind: MarkKind, node: Option<u32>, text: String) {
+    fn mark(
+        &mut self,
+        source: RecordSource,
+        t: f64,
+        kind: MarkKind,
+        node: Option<u32>,
+        text: String,
+    ) {
         let order = self.next();
         self.marks.push_back(Mark {
             order,

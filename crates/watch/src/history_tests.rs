@@ -2,29 +2,29 @@
 
 use super::*;
 
-const TRAINER: Source = Source::Process(0, Role::Trainer);
+const TRAINER: RecordSource = RecordSource::Process(0, Role::Trainer);
 
-fn line(t: f64, record: Record) -> Line {
-    Line { t, record }
+fn line(t: f64, event: Event) -> EventLine {
+    EventLine { t, event }
 }
 
-fn start(run: &str) -> Record {
+fn start(run: &str) -> Event {
     let text = format!(r#"{{"t":0,"kind":"start","role":"trainer","node":0,"run":"{run}"}}"#);
-    Line::parse(text.as_bytes()).unwrap().record
+    EventLine::parse(text.as_bytes()).unwrap().event
 }
 
-fn batch(pass: u64, batch: u64, samples: u64, cost: f64) -> Record {
-    Record::Batch(Figures {
+fn batch(pass: u64, batch: u64, samples: u64, cost: f64) -> Event {
+    Event::Batch(Figures {
         pass,
         batch,
         samples,
         cost: Some(cost),
-        evaluators: Evaluators::new(),
+        evaluators: EvaluatorValues::new(),
     })
 }
 
-fn pass_end(pass: u64, batch: u64, samples: u64) -> Record {
-    Record::PassFinished {
+fn pass_end(pass: u64, batch: u64, samples: u64) -> Event {
+    Event::PassFinished {
         figures: Figures {
             pass,
             batch,
@@ -52,10 +52,10 @@ fn samples_go_on_over_passes() {
     let mut history = History::default();
     for (t, record) in [
         start("a"),
-        Record::PassStarted { pass: 0, batch: 0 },
+        Event::PassStarted { pass: 0, batch: 0 },
         batch(0, 10, 100, 0.9),
         pass_end(0, 20, 200),
-        Record::PassStarted { pass: 1, batch: 0 },
+        Event::PassStarted { pass: 1, batch: 0 },
         batch(1, 10, 100, 0.4),
     ]
     .into_iter()
@@ -75,12 +75,12 @@ fn what_a_roll_back_undid_is_not_shown() {
     let mut history = History::default();
     let records = [
         start("a"),
-        Record::PassStarted { pass: 0, batch: 0 },
+        Event::PassStarted { pass: 0, batch: 0 },
         batch(0, 10, 100, 0.9),
         batch(0, 20, 200, 0.8),
         batch(0, 30, 300, 0.7),
-        Record::RolledBack { pass: 0, batch: 20 },
-        Record::PassStarted { pass: 0, batch: 20 },
+        Event::RolledBack { pass: 0, batch: 20 },
+        Event::PassStarted { pass: 0, batch: 20 },
         batch(0, 30, 100, 0.75),
     ];
     for record in records {
@@ -98,7 +98,7 @@ fn a_restart_counts_and_another_run_begins_anew() {
     let mut history = History::default();
     for record in [
         start("a"),
-        Record::PassStarted { pass: 0, batch: 0 },
+        Event::PassStarted { pass: 0, batch: 0 },
         batch(0, 10, 100, 0.9),
         start("a"),
     ] {
@@ -115,14 +115,14 @@ fn a_restart_counts_and_another_run_begins_anew() {
 fn what_all_processes_tell_is_shown_once() {
     let mut history = History::default();
     for node in 0..3 {
-        let source = Source::Process(node, Role::Pserver);
-        history.take(source, line(5.0, Record::Snapshot { step: 40 }));
+        let source = RecordSource::Process(node, Role::Pserver);
+        history.take(source, line(5.0, Event::Snapshot { step: 40 }));
         let tables = vec![TableSize {
             name: "emb".into(),
             rows: 10,
             bytes: 1000,
         }];
-        history.take(source, line(6.0, Record::Tables { tables }));
+        history.take(source, line(6.0, Event::Tables { tables }));
     }
     assert_eq!(history.marks.len(), 1);
     assert_eq!(history.tables["emb"].bytes, 3000);
@@ -135,20 +135,20 @@ fn what_all_processes_tell_is_shown_once() {
 #[test]
 fn the_runner_tells_of_deaths_and_of_the_end() {
     let mut history = History::default();
-    let died = Record::Process {
+    let died = Event::Process {
         role: Role::Trainer,
         node: 2,
-        what: Life::Died,
+        what: ProcessChange::Died,
         restarts: 0,
         text: "was ended by SIGKILL".into(),
     };
-    history.take(Source::Runner, line(1.0, died));
-    let end = Record::JobEnd {
-        outcome: Outcome::Failed,
+    history.take(RecordSource::Runner, line(1.0, died));
+    let end = Event::JobEnd {
+        outcome: JobOutcome::Failed,
         text: "no".into(),
     };
-    history.take(Source::Runner, line(2.0, end));
+    history.take(RecordSource::Runner, line(2.0, end));
     assert_eq!(history.marks[0].text, "trainer 2 was ended by SIGKILL");
     assert_eq!(history.marks[1].text, "the job failed: no");
-    assert!(matches!(history.end, Some((_, Outcome::Failed, _))));
+    assert!(matches!(history.end, Some((_, JobOutcome::Failed, _))));
 }

@@ -1,4 +1,4 @@
-//! The folder of a job, read further whenever somebody looks.
+//! The folder of a job. Every look reads what is new in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,21 +6,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::beat::Beat;
 use crate::follow::Follow;
-use crate::history::{History, Source};
-use crate::record::{Line, Role};
+use crate::history::{History, RecordSource};
+use crate::state_file;
+use words::event::EventLine;
+use words::process::Role;
+use words::status::Status;
 
-/// Looks that follow each other faster than this see the same.
+/// Looks within this time of the last one read nothing.
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// More nodes than this are not shown.
 const NODES: u32 = 4096;
 
-/// A state that was written this long before the first look is not of a running process.
+/// A state that was written this many seconds before the first look is not that of a running process.
 const FRESH: f64 = 15.0;
 
-/// A folder that is not one of a job.
+/// A folder that has no record of a job.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{path} holds no record of a job: a job folder has output/node_0/train.events.jsonl once a trainer has started"
@@ -29,47 +31,47 @@ pub struct NoJob {
     path: PathBuf,
 }
 
-/// The state of a process and for how long it has been the same.
+/// The state of a process, and since when it has not changed.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// What it wrote last.
-    pub beat: Beat,
+    /// Its last status.
+    pub status: Status,
     changed: Instant,
-    /// Older than this at the first look; nothing then.
+    /// Its age in seconds, if it was already old at the first look; else 0.
     stale: f64,
 }
 
 impl Seen {
-    /// Seconds since the process last gave a sign of life.
+    /// Seconds since the process last changed its state.
     pub fn silent(&self, now: Instant) -> f64 {
         self.stale + now.saturating_duration_since(self.changed).as_secs_f64()
     }
 }
 
-/// A job that is looked at.
+/// A job that is being watched.
 #[derive(Debug)]
-pub struct Job {
+pub struct WatchedJob {
     output: PathBuf,
     name: String,
-    /// What was told.
+    /// What its records contain.
     pub history: History,
-    /// The present states.
+    /// The present state of each process.
     pub states: BTreeMap<(u32, Role), Seen>,
-    files: BTreeMap<PathBuf, (Source, Follow)>,
+    files: BTreeMap<PathBuf, (RecordSource, Follow)>,
     looked: Option<Instant>,
-    /// Grows when everything was read anew.
+    /// Grows when all files were read again from the start.
     incarnation: u64,
 }
 
-impl Job {
-    /// The job of a folder: the job folder, or its output.
-    pub fn open(folder: &Path) -> Result<Job, NoJob> {
+impl WatchedJob {
+    /// The job of a folder: the job folder, or its output folder.
+    pub fn open(folder: &Path) -> Result<WatchedJob, NoJob> {
         let inner = folder.join("output");
         let output = [inner.as_path(), folder]
             .into_iter()
             .find(|place| has_record(place));
         match output {
-            Some(output) => Ok(Job::at(output, folder)),
+            Some(output) => Ok(WatchedJob::at(output, folder)),
             None => Err(NoJob {
                 path: folder.to_owned(),
             }),
@@ -77,10 +79,10 @@ impl Job {
     }
 
     /// The job that writes, or will write, into this output folder.
-    pub fn at(output: &Path, folder: &Path) -> Job {
+    pub fn at(output: &Path, folder: &Path) -> WatchedJob {
         let absolute = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let name = absolute.file_name().unwrap_or(absolute.as_os_str());
-        Job {
+        WatchedJob {
             output: output.to_owned(),
             name: name.to_string_lossy().into_owned(),
             history: History::default(),
@@ -91,17 +93,17 @@ impl Job {
         }
     }
 
-    /// Its name: the folder's.
+    /// The folder's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it writes.
+    /// The output folder.
     pub fn output(&self) -> &Path {
         &self.output
     }
 
-    /// Which reading this is; numbers of points count anew in each.
+    /// Number of the present reading; sequence numbers of points restart in each.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -126,9 +128,9 @@ impl Job {
         }
         for (source, follow) in self.files.values_mut() {
             let history = &mut self.history;
-            // A file that cannot be read now may be readable at the next look.
+            // A file with a read error now may be readable at the next look.
             let _ = follow.look(&mut |line| {
-                if let Some(line) = Line::parse(line) {
+                if let Some(line) = EventLine::parse(line) {
                     history.take(*source, line);
                 }
             });
@@ -150,19 +152,19 @@ impl Job {
     }
 
     fn find_files(&mut self, nodes: &[u32]) {
-        let mut add = |path: PathBuf, source: Source| {
+        let mut add = |path: PathBuf, source: RecordSource| {
             self.files
                 .entry(path)
                 .or_insert_with_key(|path| (source, Follow::new(path)));
         };
-        add(self.output.join("events.jsonl"), Source::Runner);
+        add(self.output.join("events.jsonl"), RecordSource::Runner);
         for node in nodes {
             let folder = self.output.join(format!("node_{node}"));
-            let trainer = Source::Process(*node, Role::Trainer);
+            let trainer = RecordSource::Process(*node, Role::Trainer);
             add(folder.join("train.events.jsonl"), trainer);
-            let server = Source::Process(*node, Role::Pserver);
+            let server = RecordSource::Process(*node, Role::Pserver);
             add(folder.join("server.events.jsonl"), server);
-            add(folder.join("node.events.jsonl"), Source::Node(*node));
+            add(folder.join("node.events.jsonl"), RecordSource::Node(*node));
         }
     }
 
@@ -173,18 +175,18 @@ impl Job {
                 (Role::Pserver, "server.beat.json"),
             ] {
                 let path = self.output.join(format!("node_{node}")).join(file);
-                let Some(beat) = Beat::read(&path) else {
+                let Some(status) = state_file::read(&path) else {
                     continue;
                 };
                 let stale = match self.states.get(&(*node, role)) {
-                    Some(seen) if seen.beat == beat => continue,
+                    Some(seen) if seen.status == status => continue,
                     Some(_) => 0.0,
-                    None => Some(unix - beat.t)
+                    None => Some(unix - status.t)
                         .filter(|age| *age > FRESH)
                         .unwrap_or(0.0),
                 };
                 let seen = Seen {
-                    beat,
+                    status,
                     changed: now,
                     stale,
                 };
@@ -202,7 +204,7 @@ impl Job {
         self.output.join(format!("node_{node}")).join(name)
     }
 
-    /// The picture of the network, if trainer 0 has drawn one.
+    /// The image of the network, if trainer 0 has drawn one.
     pub fn network(&self) -> io::Result<Vec<u8>> {
         read_bounded(&self.output.join("node_0").join("network.svg"), 16 << 20)
     }
@@ -230,17 +232,17 @@ fn has_record(output: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
     use crate::recorder::Recorder;
+    use words::event::Event;
 
     #[test]
     fn a_folder_is_read_further_and_anew() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Job::open(folder.path()).is_err());
+        assert!(WatchedJob::open(folder.path()).is_err());
         let output = folder.path().join("output");
         let path = output.join("node_0/train.events.jsonl");
         let batch = |batch| {
-            Record::Batch(crate::record::Figures {
+            Event::Batch(words::event::Figures {
                 batch,
                 samples: batch,
                 cost: Some(1.0),
@@ -250,14 +252,14 @@ mod tests {
         let mut recorder = Recorder::create(&path).unwrap();
         recorder.record(batch(1)).unwrap();
         recorder.flush().unwrap();
-        let beat = Beat {
+        let status = Status {
             t: 50.0,
-            ..Beat::default()
+            ..Status::default()
         };
-        beat.write(&output.join("node_0/train.beat.json")).unwrap();
-        let mut job = Job::open(folder.path()).unwrap();
+        state_file::write(&status, &output.join("node_0/train.beat.json")).unwrap();
+        let mut job = WatchedJob::open(folder.path()).unwrap();
         let (begun, second) = (Instant::now(), Duration::from_secs(1));
-        let points = |job: &Job| {
+        let points = |job: &WatchedJob| {
             job.history
                 .series
                 .values()
@@ -275,7 +277,7 @@ mod tests {
         drop(Recorder::create(&path).unwrap());
         job.look(begun + 2 * second, 53.0);
         assert_eq!((points(&job), job.incarnation()), (0, 2));
-        let mut late = Job::open(&output).unwrap();
+        let mut late = WatchedJob::open(&output).unwrap();
         late.look(begun, 150.0);
         assert_eq!(late.states[&(0, Role::Trainer)].silent(begun), 100.0);
     }

@@ -1,48 +1,47 @@
-//! The record of a job: what its processes write while they run, and what pages and reports make of it.
+//! The record of a job: what its processes write while they run, and the pages and reports made from it.
 //!
 //! Every process appends what happens to a file of its own and replaces a small file with its present state once a
-//! second. Whoever wants to look reads these files: a page of a running job and one of a finished job differ in nothing.
-//! So watching costs a job nothing but the writing, and a job needs no service to be watched.
+//! second. All viewers read these files, so the pages of a running and of a finished job are the same.
+//! Watching costs a job nothing but the writing, and a job needs no service to be watched.
 //!
 //! ```text
-//! output/events.jsonl                       the runner: processes started, died, restarted; how the job ended
+//! output/events.jsonl                       the runner: processes started, crashed, restarted; how the job ended
 //! output/node_<id>/train.events.jsonl       a trainer: costs, tests, passes, statistics of parameters
 //! output/node_<id>/server.events.jsonl      a server: snapshots, recoveries, sizes of tables
-//! output/node_<id>/node.events.jsonl        a node of a cluster, where no runner sees all
-//! output/node_<id>/{train,server}.beat.json the present state of a process
+//! output/node_<id>/node.events.jsonl        a node of a cluster, where no runner sees all nodes
+//! output/node_<id>/{train,server}.beat.json the current status of a process
 //! output/tensorboard/{train,test}/          event files for TensorBoard
 //! ```
 //!
 //! # Map, in reading order
 //!
-//! - [`record`]: one thing that happened, as a line of JSON; [`recorder`] writes lines, [`beat`] the present state.
-//! - [`follow`]: reads files that grow. - [`series`]: a curve and its thinning. - [`mark`], [`place`], [`history`]: records to what a page shows; pure.
-//! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: what a page is sent, with increments.
-//! - [`logs`]: a few lines out of any log, with search.
-//! - [`tensorboard`]: event files. - [`page`]: the page itself. - [`report`], [`chart`], [`raster`]: a finished job on paper.
-//! - [`metrics`]: the names and texts of all metrics.
+//! - [`recorder`]: appends events ([`words::event`]) to a file; [`state_file`]: the current state.
+//! - [`files`]: paths of the files of a process. - [`follow`]: reads files that grow. - [`series`]: a curve and its
+//!   thinning. - [`mark`], [`place`], [`history`]: from records to what a page shows; pure.
+//! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: the data that
+//!   are sent to a page, incrementally.
+//! - [`logs`]: a few lines of any log, with search.
+//! - [`tensorboard`]: event files. - [`page`]: the page itself. - [`report`], [`chart`]: a job as one file.
 //!
 //! # Invariants
 //!
-//! 1. Nothing that is read from a file is believed: lines that are torn, too long or of another version are left out.
+//! 1. Nothing that is read from a file is trusted: lines that are torn, too long or of another version are skipped.
 //! 2. Memory is bounded by what is shown, not by what was written.
 
-pub mod beat;
 pub mod chart;
+pub mod files;
 pub mod follow;
 pub mod history;
 pub mod job;
 pub mod logs;
 pub mod mark;
-pub mod metrics;
 pub mod nodes;
+mod number_text;
 pub mod page;
 pub mod picture;
 mod place;
-pub mod raster;
-pub mod record;
 pub mod recorder;
 pub mod report;
 pub mod series;
+pub mod state_file;
 pub mod tensorboard;
-mod words;

@@ -1,6 +1,6 @@
-//! A few lines out of a log of any size: its end, what lies before, or what contains a word. Reads are bounded.
+//! A few lines of a log of any size: its end, what comes before, or what contains a word. Reads are bounded.
 //!
-//! Lines may hold anything. They are cut to a length that a screen can show, and what is not text is made visible.
+//! Lines may contain anything. They are cut to a length that a screen can show, and what is not text is made visible.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,53 +8,53 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// Lines in one answer.
+/// Most lines in one result.
 pub const LINES: usize = 400;
 
 /// Characters of a line that are shown.
 const WIDEST: usize = 2000;
 
-/// Read for one page of lines.
+/// Bytes read for one page of lines.
 const PAGE: u64 = 256 * 1024;
 
-/// Read for one search.
+/// Bytes read for one search.
 const SEARCH: u64 = 64 << 20;
 
 /// A part of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct LogExcerpt {
     /// The lines, in the order of the file.
     pub lines: Vec<String>,
-    /// Where the first begins.
+    /// Offset of the first line.
     pub from: u64,
-    /// Where the next one after the last begins.
+    /// Offset after the last line.
     pub to: u64,
     /// Bytes in the file.
     pub size: u64,
 }
 
-/// What is wanted.
+/// Which part of a log to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
-    /// Only lines that contain this, whatever the case of letters.
+pub struct LogRange {
+    /// Only lines that contain this; case is ignored.
     pub search: String,
-    /// What lies before this place; the end of the file without it.
+    /// Only what comes before this offset; `None`: the end of the file.
     pub before: Option<u64>,
-    /// Only what came after this place.
+    /// Only what comes after this offset.
     pub after: Option<u64>,
 }
 
 /// Reads a part of a log; an empty one if there is no log.
-pub fn read(path: &Path, wish: &Wish) -> io::Result<Part> {
+pub fn read(path: &Path, wish: &LogRange) -> io::Result<LogExcerpt> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Part::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LogExcerpt::default()),
         Err(error) => return Err(error),
     };
     let size = file.metadata()?.len();
     let end = wish.before.unwrap_or(size).min(size);
     let room = if wish.search.is_empty() { PAGE } else { SEARCH };
-    // What a reader already has may have been cut off since.
+    // The file may have been truncated since the reader got its offset.
     let after = wish.after.filter(|after| *after <= size);
     let start = end.saturating_sub(room).max(after.unwrap_or(0));
     let mut bytes = Vec::new();
@@ -66,18 +66,18 @@ pub fn read(path: &Path, wish: &Wish) -> io::Result<Part> {
 }
 
 /// Lines of a piece of the file that begins at `start`, perhaps inside a line.
-fn cut(bytes: &[u8], start: u64, inside: bool, size: u64, search: &str) -> Part {
+fn cut(bytes: &[u8], start: u64, inside: bool, size: u64, search: &str) -> LogExcerpt {
     let wanted = search.to_lowercase();
     let mut skipped = 0;
     if inside {
-        // A line that is longer than the whole piece is shown from where the piece begins.
+        // A line that is longer than the whole piece is shown from the beginning of the piece.
         skipped = memchr::memchr(b'\n', bytes).map_or(0, |at| at + 1);
     }
-    let mut part = Part {
+    let mut part = LogExcerpt {
         from: start + skipped as u64,
         to: start + bytes.len() as u64,
         size,
-        ..Part::default()
+        ..LogExcerpt::default()
     };
     if skipped == bytes.len() {
         return part;
@@ -110,7 +110,7 @@ fn holds(bytes: &[u8], shown: &str, wanted: &str) -> bool {
         .contains(wanted)
 }
 
-/// A line as it can be shown: cut, and without characters that would steer a terminal or hide.
+/// A line as it can be shown: cut, and without characters that control a terminal or hide text.
 pub fn shown(bytes: &[u8]) -> String {
     let most = bytes.len().min(WIDEST * 4);
     let text = String::from_utf8_lossy(&bytes[..most]);
@@ -130,7 +130,7 @@ pub fn shown(bytes: &[u8]) -> String {
     line
 }
 
-/// Characters that turn the direction of text or cannot be seen.
+/// Characters that change the direction of text or are invisible.
 pub fn is_hidden(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
@@ -149,32 +149,35 @@ mod tests {
     fn the_end_and_what_lies_before() {
         let text: String = (0..1000).map(|n| format!("line {n}\n")).collect();
         let file = log(text.as_bytes());
-        let end = read(file.path(), &Wish::default()).unwrap();
+        let end = read(file.path(), &LogRange::default()).unwrap();
         assert_eq!(end.lines.len(), LINES);
         assert_eq!((&*end.lines[0], &*end.lines[399]), ("line 600", "line 999"));
-        let before = Wish {
+        let before = LogRange {
             before: Some(end.from),
-            ..Wish::default()
+            ..LogRange::default()
         };
         let before = read(file.path(), &before).unwrap();
         assert_eq!(before.lines.last().unwrap(), "line 599");
-        let new = Wish {
+        let new = LogRange {
             after: Some(end.to - 18),
-            ..Wish::default()
+            ..LogRange::default()
         };
         assert_eq!(
             read(file.path(), &new).unwrap().lines,
             ["line 998", "line 999"]
         );
-        let none = Wish {
+        let none = LogRange {
             after: Some(end.to),
-            ..Wish::default()
+            ..LogRange::default()
         };
         assert_eq!(
             read(file.path(), &none).unwrap().lines,
             Vec::<String>::new()
         );
-        assert_eq!(read(Path::new("/nowhere"), &none).unwrap(), Part::default());
+        assert_eq!(
+            read(Path::new("/nowhere"), &none).unwrap(),
+            LogExcerpt::default()
+        );
     }
 
     #[test]
@@ -183,9 +186,9 @@ mod tests {
         text.insert_str(0, "Error: first\n");
         text += "an error, last\n";
         let file = log(text.as_bytes());
-        let wish = Wish {
+        let wish = LogRange {
             search: "eRRor".into(),
-            ..Wish::default()
+            ..LogRange::default()
         };
         let found = read(file.path(), &wish).unwrap();
         assert_eq!(found.lines, ["Error: first", "an error, last"]);
@@ -196,18 +199,18 @@ mod tests {
         let mut text = vec![b'x'; 10 << 20];
         text.extend_from_slice(b"\n<script>alert(1)</script>\x1b[31m\x00\xff\xe2\x80\xae\n");
         let file = log(&text);
-        let part = read(file.path(), &Wish::default()).unwrap();
+        let part = read(file.path(), &LogRange::default()).unwrap();
         assert_eq!(part.lines.len(), 1);
         assert_eq!(
             part.lines[0],
             "<script>alert(1)</script>␛[31m␀\u{fffd}\u{fffd}"
         );
         let file = log(&text[..10 << 20]);
-        let part = read(file.path(), &Wish::default()).unwrap();
+        let part = read(file.path(), &LogRange::default()).unwrap();
         assert!(part.lines[0].len() < 2100, "{}", part.lines[0].len());
-        let wish = Wish {
+        let wish = LogRange {
             search: "alert".into(),
-            ..Wish::default()
+            ..LogRange::default()
         };
         assert_eq!(read(log(&text).path(), &wish).unwrap().lines.len(), 1);
     }
@@ -216,7 +219,7 @@ mod tests {
         #[test]
         fn every_byte_is_in_some_line(text in proptest::collection::vec(proptest::sample::select(b"ab\n".to_vec()), 0..60)) {
             let file = log(&text);
-            let part = read(file.path(), &Wish::default()).unwrap();
+            let part = read(file.path(), &LogRange::default()).unwrap();
             let want: Vec<String> = String::from_utf8(text).unwrap().lines().map(str::to_owned).collect();
             proptest::prop_assert_eq!(part.lines, want);
         }

@@ -1,10 +1,10 @@
-//! What is worth a mark on the curves, and who told it.
+//! Events that are drawn as marks on the curves, and who wrote them.
 
-use crate::record::Role;
+use words::process::Role;
 
 /// Who wrote a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum RecordSource {
     /// The runner of all nodes.
     Runner,
     /// The runner of one node of a cluster.
@@ -13,23 +13,23 @@ pub enum Source {
     Process(u32, Role),
 }
 
-/// Something worth a mark on the curves.
+/// An event drawn on the curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Number among all points and marks, in the order of arrival.
+    /// Sequence number among all points and marks, in the order of arrival.
     pub order: u64,
     /// Seconds since 1970.
     pub t: f64,
-    /// What.
+    /// What happened.
     pub kind: MarkKind,
     /// The node it happened to.
     pub node: Option<u32>,
-    /// In words.
+    /// A sentence for people.
     pub text: String,
-    pub(crate) source: Source,
+    pub(crate) source: RecordSource,
 }
 
-/// What a mark stands for.
+/// What a mark means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {
@@ -37,15 +37,15 @@ pub enum MarkKind {
     Snapshot,
     /// A model was saved.
     Saved,
-    /// A process died.
+    /// A process crashed.
     Died,
-    /// A process was started again.
+    /// A process was restarted.
     Restarted,
-    /// Training went back.
+    /// Training rolled back.
     RolledBack,
-    /// Servers began another life of the job.
+    /// Servers began another generation of the job.
     Recovery,
-    /// Something to know.
+    /// A message for people.
     Note,
     /// The job ended.
     End,

@@ -1,69 +1,73 @@
-//! The state of a job and of its nodes: who works, who waits, and who is waited for.
+//! The state of a job and of its nodes: which work, which wait, and which are waited for.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::history::Process;
-use crate::job::{Job, Seen};
-use crate::record::{Life, Outcome, Role};
+use crate::job::{Seen, WatchedJob};
+use words::event::{JobOutcome, ProcessChange};
+use words::process::Role;
+use words::status::{HotShard, Phase};
 
-/// A job without any sign of life for so many seconds is gone.
+/// A job none of whose processes has changed its state for this many seconds is gone.
 const GONE: f64 = 15.0;
 
-/// A process whose state has not changed for so many seconds does not run.
+/// A process whose state has not changed for this many seconds is not running.
 const SILENT: f64 = 2.5;
 
 /// The job's state in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
-    /// No batch has been computed.
+pub enum WatchedState {
+    /// No batch has been computed yet.
     Starting,
-    /// It learns.
+    /// Batches are being computed.
     Running,
-    /// Somebody is waited for.
+    /// A process is waited for.
     Waiting,
     /// All passes are done.
     Finished,
-    /// It could not go on.
+    /// It could not continue.
     Failed,
-    /// Somebody ended it.
+    /// A user or a signal ended it.
     Interrupted,
-    /// It stopped without a word.
+    /// It stopped without a record of its end.
     Gone,
 }
 
 /// A process as it is shown.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct ProcessView {
-    /// In one word.
+    /// One word for the state.
     pub state: &'static str,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
-    /// Seconds without a sign of life, if it should give some.
+    /// Seconds since its state last changed, if it should be running.
     pub silent: Option<f64>,
-    /// What it waits for.
+    /// What it waits for; empty if nothing.
     pub waits_for: String,
-    /// Memory in use.
+    /// Resident memory in bytes.
     pub memory: u64,
-    /// Share of time spent waiting.
+    /// Share of its time spent waiting.
     pub waiting: Option<f64>,
-    /// Samples a second.
+    /// Samples per second.
     pub speed: Option<f64>,
-    /// Bytes a second, received and sent.
+    /// Bytes per second, received and sent.
     pub traffic: Option<(f64, f64)>,
-    /// Where it is.
+    /// Busiest shards of a server's sparse tables.
+    pub hot: Vec<HotShard>,
+    /// Current pass, from 0.
     pub pass: Option<u64>,
-    /// Where it is inside the pass.
+    /// Finished batches of the pass.
     pub batch: Option<u64>,
-    /// The machine and the system id.
+    /// Host name and process id.
     pub place: String,
 }
 
 /// A node as it is shown.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct NodeView {
-    /// Its number.
+    /// Id of the node, from 0.
     pub id: u32,
     /// The others wait for it.
     pub awaited: bool,
@@ -75,8 +79,8 @@ pub struct NodeView {
     pub server: Option<ProcessView>,
 }
 
-/// The nodes of a job and its state, from all that is known now.
-pub fn nodes(job: &Job, now: Instant) -> (State, Vec<NodeView>) {
+/// The nodes of a job and its state, from everything that is known now.
+pub fn nodes(job: &WatchedJob, now: Instant) -> (WatchedState, Vec<NodeView>) {
     let history = &job.history;
     let ended = history.end.is_some();
     let mut ids: BTreeSet<u32> = history.processes.keys().map(|(node, _)| *node).collect();
@@ -101,7 +105,10 @@ pub fn nodes(job: &Job, now: Instant) -> (State, Vec<NodeView>) {
         .collect();
     let state = state(job, &views, now);
     let mut broken = Vec::new();
-    if matches!(state, State::Running | State::Waiting | State::Starting) {
+    if matches!(
+        state,
+        WatchedState::Running | WatchedState::Waiting | WatchedState::Starting
+    ) {
         broken = blame(&mut views);
     }
     for view in &mut views {
@@ -119,21 +126,28 @@ fn process_view(
     let life = process.and_then(|process| process.life);
     let end = process.and_then(|process| process.end.as_ref());
     let silent = seen.map(|seen| seen.silent(now));
-    let beat = seen.map(|seen| &seen.beat);
-    let waits_for = beat.map(|beat| beat.waits_for.clone()).unwrap_or_default();
-    let is_over = ended || end.is_some() || life == Some(Life::Ended);
+    let status = seen.map(|seen| &seen.status);
+    let waits_for = status
+        .map(|status| status.waits_for.clone())
+        .unwrap_or_default();
+    let is_over = ended || end.is_some() || life == Some(ProcessChange::Ended);
     let state = match (end, life) {
         (Some(Some(_)), _) => "failed",
-        (Some(None), _) | (_, Some(Life::Ended)) => "finished",
-        (_, Some(Life::Died)) => "died",
-        (_, Some(Life::Restarting)) => "restarting",
+        (Some(None), _) | (_, Some(ProcessChange::Ended)) => "finished",
+        (_, Some(ProcessChange::Died)) => "died",
+        (_, Some(ProcessChange::Restarting)) => "restarting",
         _ if ended => "ended",
         _ if silent.is_some_and(|seconds| seconds > SILENT) => "silent",
         _ if !waits_for.is_empty() => "waiting",
-        _ if beat.is_some_and(|beat| beat.batch.is_some() || beat.phase == "running") => "working",
+        _ if status.is_some_and(|status| {
+            status.batch.is_some() || status.phase == Some(Phase::Running)
+        }) =>
+        {
+            "working"
+        }
         _ => "starting",
     };
-    let live = beat.filter(|_| !is_over && !matches!(state, "died" | "restarting" | "silent"));
+    let live = status.filter(|_| !is_over && !matches!(state, "died" | "restarting" | "silent"));
     ProcessView {
         state,
         restarts: process.map_or(0, Process::restarts),
@@ -143,26 +157,28 @@ fn process_view(
         } else {
             String::new()
         },
-        memory: beat.map_or(0, |beat| beat.memory_bytes),
-        waiting: live.and_then(|beat| beat.waiting),
-        speed: live.and_then(|beat| beat.samples_per_second),
-        traffic: live.and_then(|beat| {
-            beat.received_bytes_per_second
-                .zip(beat.sent_bytes_per_second)
+        memory: status.map_or(0, |status| status.memory_bytes),
+        waiting: live.and_then(|status| status.waiting),
+        speed: live.and_then(|status| status.samples_per_second),
+        traffic: live.and_then(|status| {
+            status
+                .received_bytes_per_second
+                .zip(status.sent_bytes_per_second)
         }),
-        pass: beat.and_then(|beat| beat.pass),
-        batch: beat.and_then(|beat| beat.batch),
-        place: beat.map_or(String::new(), |beat| {
-            format!("{} · {}", beat.host, beat.pid)
+        hot: status.map_or_else(Vec::new, |status| status.hot_shards.clone()),
+        pass: status.and_then(|status| status.pass),
+        batch: status.and_then(|status| status.batch),
+        place: status.map_or(String::new(), |status| {
+            format!("{} · {}", status.host, status.pid)
         }),
     }
 }
 
-fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
+fn state(job: &WatchedJob, views: &[NodeView], now: Instant) -> WatchedState {
     match &job.history.end {
-        Some((_, Outcome::Finished, _)) => return State::Finished,
-        Some((_, Outcome::Failed, _)) => return State::Failed,
-        Some((_, Outcome::Interrupted, _)) => return State::Interrupted,
+        Some((_, JobOutcome::Finished, _)) => return WatchedState::Finished,
+        Some((_, JobOutcome::Failed, _)) => return WatchedState::Failed,
+        Some((_, JobOutcome::Interrupted, _)) => return WatchedState::Interrupted,
         None => {}
     }
     let trainers: Vec<&ProcessView> = views
@@ -170,10 +186,10 @@ fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
         .filter_map(|view| view.trainer.as_ref())
         .collect();
     if trainers.iter().any(|trainer| trainer.state == "failed") {
-        return State::Failed;
+        return WatchedState::Failed;
     }
     if !trainers.is_empty() && trainers.iter().all(|trainer| trainer.state == "finished") {
-        return State::Finished;
+        return WatchedState::Finished;
     }
     let alive = job
         .states
@@ -182,20 +198,24 @@ fn state(job: &Job, views: &[NodeView], now: Instant) -> State {
         .fold(f64::INFINITY, f64::min);
     if alive > GONE {
         let begun = job.history.began.is_some();
-        return if begun { State::Gone } else { State::Starting };
+        return if begun {
+            WatchedState::Gone
+        } else {
+            WatchedState::Starting
+        };
     }
     if job.history.series.is_empty() {
-        return State::Starting;
+        return WatchedState::Starting;
     }
     let stuck = |trainer: &&ProcessView| trainer.state != "working" && trainer.state != "finished";
     if trainers.iter().all(stuck) {
-        return State::Waiting;
+        return WatchedState::Waiting;
     }
-    State::Running
+    WatchedState::Running
 }
 
-/// Finds the nodes that the others wait for: those that have fallen silent or died, and if there are none, those that the others name.
-/// Whoever waits for a broken node holds up others in turn, and would be named too.
+/// Finds the nodes that the others wait for: those that are silent or have crashed, and if there are none, those that
+/// the others name. A node that waits for a broken node delays others in turn, and would be named too.
 fn blame(views: &mut [NodeView]) -> Vec<u32> {
     let processes = |view: &NodeView| {
         [view.trainer.clone(), view.server.clone()]
@@ -224,7 +244,7 @@ fn blame(views: &mut [NodeView]) -> Vec<u32> {
     broken
 }
 
-/// The numbers after `trainer` or `server` in a sentence: `step 7 waits for trainer 1, 2`.
+/// The ids after `trainer` or `server` in a sentence: `step 7 waits for trainer 1, 2`.
 fn nodes_named(sentence: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for role in ["trainer ", "server "] {
@@ -252,7 +272,7 @@ fn sentence(view: &NodeView, broken: &[u32]) -> String {
                 return format!("{name} has given no sign of life for {}", span(seconds));
             }
             "died" | "failed" => return format!("{name} {}", process.state),
-            "restarting" => return format!("{name} is being started again"),
+            "restarting" => return format!("{name} is restarting"),
             _ => {}
         }
     }
@@ -264,7 +284,7 @@ fn sentence(view: &NodeView, broken: &[u32]) -> String {
         return format!("waits for node {}", list.join(", "));
     }
     if text.is_empty() && view.awaited {
-        return "the others wait for it".to_owned();
+        return "the other nodes wait for it".to_owned();
     }
     if text.is_empty() || text.contains("wait") {
         text
@@ -295,6 +315,7 @@ mod tests {
             waiting: None,
             speed: None,
             traffic: None,
+            hot: Vec::new(),
             pass: None,
             batch: None,
             place: String::new(),
@@ -343,7 +364,7 @@ mod tests {
             sentence(&views[0], &broken),
             "step 9 waits for trainer 1 (2 s)"
         );
-        assert_eq!(sentence(&views[1], &broken), "the others wait for it");
+        assert_eq!(sentence(&views[1], &broken), "the other nodes wait for it");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The page: one document, one style sheet, one script, written by hand and kept inside the binary.
+//! The page: one document, one style sheet, one script, written by hand and embedded in the binary.
 //!
-//! The script never makes HTML out of text: what comes from a job goes into the document as text.
+//! The script never creates HTML from text: what comes from a job is inserted as text.
 
 /// The document.
 pub const HTML: &str = include_str!("page/index.html");
@@ -13,9 +13,9 @@ pub const SCRIPT: &str = concat!(
     include_str!("page/panels.js"),
     include_str!("page/app.js"),
 );
-/// The picture in the browser's tab.
+/// The icon in the browser's tab.
 pub const ICON: &str = include_str!("page/icon.svg");
-/// Asks for the job's token.
+/// The page that asks for the job's token.
 pub const LOGIN: &str = include_str!("page/login.html");
 
 #[cfg(test)]

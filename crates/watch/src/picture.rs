@@ -1,4 +1,4 @@
-//! What a page is sent: the job's head, its nodes, and what is new on the curves since the page last asked.
+//! The data that are sent to a page: the job's head, its nodes, and what is new on the curves since its last request.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,31 +6,31 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::history::{History, Mark, Pass};
-use crate::job::Job;
-use crate::nodes::{NodeView, State, nodes};
-use crate::series::{Axis, Point, Series};
+use crate::job::WatchedJob;
+use crate::nodes::{NodeView, WatchedState, nodes};
+use crate::series::{ChartAxis, Point, Series};
 
 /// Buckets of a curve that is sent for the first time.
 const BUCKETS: usize = 600;
 
-/// Points sent at once over all curves, about.
+/// Approximate limit for the points of one reply, over all curves.
 const ROOM: usize = 60_000;
 
-/// What a page asks for.
+/// A request of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// The reading that the page knows.
+    /// The number of the reading that the page knows; see [`WatchedJob::incarnation`].
     pub incarnation: u64,
-    /// The newest point that the page has; 0 for none.
+    /// The newest sequence number that the page has; 0 for none.
     pub since: u64,
-    /// Trainers whose curves are wanted; none: the first.
+    /// Trainers whose curves are requested.
     pub nodes: Nodes,
 }
 
 /// A choice of trainers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Nodes {
-    /// The first that has any.
+    /// The first trainer that has any.
     #[default]
     First,
     /// This one.
@@ -39,8 +39,8 @@ pub enum Nodes {
     All,
 }
 
-/// Everything that a page needs beyond what it has.
-pub fn update(job: &Job, ask: &Ask, now: Instant) -> Value {
+/// Everything that a page needs in addition to what it has.
+pub fn update(job: &WatchedJob, ask: &Ask, now: Instant) -> Value {
     let history = &job.history;
     let since = if ask.incarnation == job.incarnation() {
         ask.since
@@ -65,7 +65,7 @@ pub fn update(job: &Job, ask: &Ask, now: Instant) -> Value {
     })
 }
 
-fn head(job: &Job, state: State, nodes: &[NodeView]) -> Value {
+fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
     let history = &job.history;
     let start = history
         .processes
@@ -82,25 +82,48 @@ fn head(job: &Job, state: State, nodes: &[NodeView]) -> Value {
     let passes = run
         .and_then(|run| run.passes)
         .or(start.and_then(|start| start.passes));
-    let over = matches!(state, State::Finished);
+    let over = matches!(state, WatchedState::Finished);
+    let patience = history
+        .processes
+        .values()
+        .find_map(|process| process.start.as_ref()?.patience);
+    // Training ends before this pass unless a pass is better than the best so far.
+    let stops = patience.zip(history.best.as_ref());
+    let stops = stops.map(|(patience, best)| best.pass + 1 + u64::from(patience));
+    let stops = stops.filter(|stops| passes.is_none_or(|passes| *stops < passes));
     let pass = trainers().filter_map(|trainer| trainer.pass).min();
     let batch = trainers()
         .filter(|trainer| trainer.pass == pass)
         .filter_map(|trainer| trainer.batch)
         .min();
     let speed: f64 = trainers().filter_map(|trainer| trainer.speed).sum();
-    let alive = matches!(state, State::Starting | State::Running | State::Waiting);
+    let alive = matches!(
+        state,
+        WatchedState::Starting | WatchedState::Running | WatchedState::Waiting
+    );
     json!({
         "state": state,
         "text": history.end.as_ref().map(|(_, _, text)| text.clone()).unwrap_or_default(),
         "ended": if alive { None } else { history.end.as_ref().map(|(t, _, _)| *t).or(history.last) },
-        "pass": if over { passes.or(pass.map(|pass| pass + 1)) } else { pass.map(|pass| pass + 1) },
+        "pass": match history.stopped {
+            Some(stopped) => Some(stopped.pass + 1),
+            None if over => passes.or(pass.map(|pass| pass + 1)),
+            None => pass.map(|pass| pass + 1),
+        },
         "passes": passes,
         "batch": batch,
         "batches": batches,
-        "samples": history.series.values().filter_map(|s| s.points().last()).map(|p| p.samples).fold(0.0, f64::max),
+        "samples": history.samples(),
+        "scales": history.scales(),
+        "result": history.result(),
+        "best": history.best,
+        "stopped": history.stopped,
+        "patience": patience,
+        "test": last_test(history),
+        "cost": last.and_then(|pass| pass.figures.cost).map(short),
         "speed": if alive { Some(speed) } else { None },
         "left": if alive { time_left(history, pass, batch, passes) } else { None },
+        "left_unimproved": if alive { time_left(history, pass, batch, stops) } else { None },
         "nodes": nodes.len().max(run.map_or(0, |run| run.nodes as usize)),
         "version": run.map(|run| run.version.clone()).or(start.map(|start| start.version.clone())),
         "config": run.map(|run| run.config.clone()).or(start.map(|start| start.config.clone())),
@@ -108,7 +131,18 @@ fn head(job: &Job, state: State, nodes: &[NodeView]) -> Value {
     })
 }
 
-/// Seconds until the last pass ends, if the passes so far tell.
+/// Cost and evaluators of the last test.
+fn last_test(history: &History) -> Option<Value> {
+    let first = history.passes.iter().map(|pass| pass.node).min();
+    let mut own = history.passes.iter().rev();
+    let tested = own.find(|pass| Some(pass.node) == first && pass.test.is_some())?;
+    let (cost, evaluators) = tested.test.as_ref()?;
+    Some(
+        json!({"pass": tested.figures.pass, "cost": cost.map(short), "evaluators": rounded(evaluators)}),
+    )
+}
+
+/// Estimated seconds until the last pass ends, if the passes so far allow an estimate.
 fn time_left(
     history: &History,
     pass: Option<u64>,
@@ -151,7 +185,7 @@ fn series(history: &History, ask: &Ask, since: u64, began: f64) -> Vec<Value> {
                 return None;
             }
             let points = if new.len() > 3 * buckets {
-                series.thinned(Axis::Samples, None, buckets)
+                series.thinned(ChartAxis::Samples, None, buckets)
             } else {
                 new.to_vec()
             };
@@ -161,12 +195,12 @@ fn series(history: &History, ask: &Ask, since: u64, began: f64) -> Vec<Value> {
         .collect()
 }
 
-/// A stretch of curves in detail, for a page that has zoomed in.
-pub fn stretch(job: &Job, nodes: &Nodes, axis: Axis, range: (f64, f64)) -> Value {
+/// A section of the curves in detail, for a page that has zoomed in.
+pub fn stretch(job: &WatchedJob, nodes: &Nodes, axis: ChartAxis, range: (f64, f64)) -> Value {
     let began = job.history.began.unwrap_or(0.0);
     let range = match axis {
-        Axis::Samples => range,
-        Axis::Time => (range.0 + began, range.1 + began),
+        ChartAxis::Samples => range,
+        ChartAxis::Time => (range.0 + began, range.1 + began),
     };
     let first = job.history.series.keys().map(|key| key.node).min();
     let wanted = |node: u32| match nodes {
@@ -195,7 +229,7 @@ fn columns(points: &[Point], began: f64) -> Value {
     })
 }
 
-/// Six significant digits.
+/// Rounds to six significant digits.
 fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -229,7 +263,7 @@ fn marks(history: &History, since: u64, began: f64) -> Vec<Value> {
 
 fn passes(history: &History, since: u64) -> Vec<Value> {
     let first = history.passes.iter().map(|pass| pass.node).min();
-    // A test comes after its pass: the newest pass is told again.
+    // A test comes after its pass, so the newest pass is sent again.
     let newest = history
         .passes
         .iter()
@@ -243,7 +277,7 @@ fn passes(history: &History, since: u64) -> Vec<Value> {
         json!({
             "pass": pass.figures.pass,
             "batches": pass.figures.batch,
-            "samples": pass.figures.samples,
+            "samples": samples_of(history, pass.figures.pass),
             "cost": pass.figures.cost.map(short),
             "evaluators": rounded(&pass.figures.evaluators),
             "test": pass.test.as_ref().map(|(cost, evaluators)| json!({"cost": cost.map(short), "evaluators": rounded(evaluators)})),
@@ -252,6 +286,15 @@ fn passes(history: &History, since: u64) -> Vec<Value> {
         })
     })
     .collect()
+}
+
+/// Samples of a pass, of all trainers that have finished it.
+fn samples_of(history: &History, pass: u64) -> u64 {
+    let same = history
+        .passes
+        .iter()
+        .filter(|done| done.figures.pass == pass);
+    same.map(|done| done.figures.samples).sum()
 }
 
 fn rounded(evaluators: &BTreeMap<String, f64>) -> BTreeMap<&str, f64> {
@@ -276,7 +319,7 @@ fn trends(history: &History, since: u64) -> Vec<Value> {
 }
 
 /// The histograms of a pass.
-pub fn histograms(job: &Job, pass: u64) -> Value {
+pub fn histograms(job: &WatchedJob, pass: u64) -> Value {
     let found = job
         .history
         .parameters
@@ -286,7 +329,7 @@ pub fn histograms(job: &Job, pass: u64) -> Value {
 }
 
 fn tables(history: &History, since: u64, began: f64) -> Vec<Value> {
-    let thin = |series: &Series| columns(&series.thinned(Axis::Time, None, 150), began);
+    let thin = |series: &Series| columns(&series.thinned(ChartAxis::Time, None, 150), began);
     let grown = history
         .tables
         .iter()

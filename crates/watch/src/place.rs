@@ -1,27 +1,27 @@
-//! Where a trainer is on the axis of samples, over passes, restarts and roll-backs.
+//! The position of a trainer on the axis of samples, over passes, restarts and roll-backs.
 
-use crate::record::Figures;
+use words::event::Figures;
 
-/// Where a trainer is on the axis of samples.
+/// The position of a trainer on the axis of samples.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
-    /// Samples before the stretch that figures count from.
+pub(crate) struct SamplePosition {
+    /// Samples before the point from which figures count.
     base: f64,
-    /// (pass, batch) and the samples until there.
+    /// (pass, batch) and the number of samples up to there.
     seen: Vec<((u64, u64), f64)>,
-    /// Points of evaluators in this pass.
+    /// Number of points with evaluators in this pass.
     pub(crate) evaluated: u32,
 }
 
-impl Place {
+impl SamplePosition {
     const MOST: usize = 20_000;
 
-    /// Samples at the end of a stretch.
+    /// The number of samples when `figures` were written.
     pub(crate) fn samples(&self, figures: &Figures) -> f64 {
         self.base + figures.samples as f64
     }
 
-    /// Training has come to a position.
+    /// Records that training has reached a position.
     pub(crate) fn note(&mut self, position: (u64, u64), samples: f64) {
         self.seen.push((position, samples));
         if self.seen.len() > Self::MOST {
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// Begins at a position; answers the samples there if training went back.
+    /// Begins at a position; returns the number of samples there if training rolled back.
     pub(crate) fn begin(&mut self, pass: u64, batch: u64) -> Option<f64> {
         let known = self.seen.partition_point(|(at, _)| *at <= (pass, batch));
         let back = known < self.seen.len();

@@ -1,19 +1,19 @@
-//! Appends records to a file without holding up whoever makes them.
+//! Appends records to a file without delaying the thread that creates them.
 //!
-//! Lines gather in memory and are written about once a second, and at once when they are rare and matter. A disk that is full
-//! is no reason to stop training: what cannot be written is lost, and said once.
+//! Lines are buffered and written about once a second, or immediately when they are rare and important. A full disk
+//! is no reason to stop training: what cannot be written is lost, and reported once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::record::{Line, Record};
+use words::event::{Event, EventLine};
 
 /// Lines are written at least this often while there are any.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// A file of records that cannot be written.
+/// A file of records cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("write the record {path}")]
 pub struct RecordError {
@@ -32,12 +32,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with a file, or begins it.
+    /// Continues a file, or creates it.
     pub fn append(path: &Path) -> Result<Recorder, RecordError> {
         Self::open(path, OpenOptions::new().create(true).append(true))
     }
 
-    /// Begins a file anew.
+    /// Creates a file, or truncates an existing one.
     pub fn create(path: &Path) -> Result<Recorder, RecordError> {
         Self::open(
             path,
@@ -65,9 +65,9 @@ impl Recorder {
         })
     }
 
-    /// Takes a record; it may be written later.
-    pub fn record(&mut self, record: Record) -> Result<(), RecordError> {
-        let line = Line { t: now(), record };
+    /// Adds an event; it may be written later.
+    pub fn record(&mut self, event: Event) -> Result<(), RecordError> {
+        let line = EventLine { t: now(), event };
         self.waiting.push_str(&line.to_text());
         if self.written.elapsed() >= FLUSH {
             self.flush()?;
@@ -75,7 +75,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Writes what is buffered.
     pub fn flush(&mut self) -> Result<(), RecordError> {
         self.written = Instant::now();
         let text = std::mem::take(&mut self.waiting);
@@ -90,12 +90,12 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // Nobody is left to whom a failure could be reported.
         let _ = self.flush();
     }
 }
 
-/// Whether a process died while it wrote its last line.
+/// Whether a process was killed while it wrote its last line.
 fn ends_inside_a_line(path: &Path) -> bool {
     use std::os::unix::fs::FileExt;
     let Ok(file) = File::open(path) else {
@@ -120,7 +120,7 @@ mod tests {
     fn lines_go_on_after_a_torn_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node_0/train.events.jsonl");
-        let note = |text: &str| Record::Note { text: text.into() };
+        let note = |text: &str| Event::Note { text: text.into() };
         {
             let mut recorder = Recorder::create(&path).unwrap();
             recorder.record(note("one")).unwrap();
@@ -137,7 +137,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let read: Vec<_> = text
             .lines()
-            .map(|line| Line::parse(line.as_bytes()).map(|line| line.record))
+            .map(|line| EventLine::parse(line.as_bytes()).map(|line| line.event))
             .collect();
         assert_eq!(read, [Some(note("one")), None, Some(note("two"))]);
     }

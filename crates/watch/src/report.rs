@@ -1,4 +1,4 @@
-//! What a job did, in one file that can be kept, printed and sent: no script, nothing from elsewhere.
+//! A report about a job in one file that can be kept, printed and sent: no script, no external resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -6,26 +6,26 @@ use std::time::Instant;
 
 use crate::chart::{self, Chart, Curve, escaped};
 use crate::history::{History, MarkKind, Pass};
-use crate::job::Job;
-use crate::nodes::{self, ProcessView, State};
-use crate::series::{Axis, Point, Series};
-use crate::words::{grouped, seconds, utc};
+use crate::job::WatchedJob;
+use crate::nodes::{self, ProcessView, WatchedState};
+use crate::number_text::{grouped, seconds, utc};
+use crate::series::{ChartAxis, Point, Series};
 
 const STYLE: &str = include_str!("page/report.css");
 
-/// Points of a curve on paper.
+/// Buckets per curve.
 const BUCKETS: usize = 400;
 
-/// A curve of so many points is drawn with its course.
+/// A training curve with at least this many points is also drawn smoothed.
 const RESTLESS: usize = 100;
 
-/// How much of a course each point takes over from the ones before.
+/// Weight of the previous value in the exponential smoothing.
 const SMOOTHING: f64 = 0.9;
 
-/// Events that are listed.
+/// Most events that are listed.
 const EVENTS: usize = 500;
 
-/// The curves of a job: one chart a metric, of the first trainer.
+/// The curves of a job: one chart per metric, of the first trainer.
 pub fn charts(history: &History) -> Vec<Chart> {
     let first = history.series.keys().map(|key| key.node).min();
     let own = || {
@@ -37,21 +37,26 @@ pub fn charts(history: &History) -> Vec<Chart> {
     let metrics: BTreeSet<(bool, &str)> = own()
         .map(|(key, _)| (key.metric != "cost", key.metric.as_str()))
         .collect();
+    let scales = history.scales();
+    let scale = first
+        .and_then(|node| scales.get(&node))
+        .copied()
+        .unwrap_or(1.0);
     let telling = |kind| !matches!(kind, MarkKind::Snapshot | MarkKind::Saved | MarkKind::End);
     let marks: Vec<f64> = history
         .marks
         .iter()
         .filter(|mark| telling(mark.kind))
-        .map(|mark| history.samples_at(mark.t))
+        .map(|mark| history.samples_at(mark.t) * scale)
         .collect();
     metrics
         .into_iter()
         .map(|(_, metric)| {
             let curves = own()
                 .filter(|(key, _)| key.metric == metric)
-                .flat_map(|(key, series)| curves(key.test, series));
+                .flat_map(|(key, series)| curves(key.test, series, scale));
             Chart {
-                title: metric.to_owned(),
+                title: words::result::plain_name(metric),
                 curves: curves.collect(),
                 marks: marks.clone(),
             }
@@ -59,9 +64,12 @@ pub fn charts(history: &History) -> Vec<Chart> {
         .collect()
 }
 
-/// A curve, and if it is a restless one, its course in front of it.
-fn curves(test: bool, series: &Series) -> Vec<Curve> {
-    let points = series.thinned(Axis::Samples, None, BUCKETS);
+/// A curve, and for a noisy one its smoothed version on top.
+fn curves(test: bool, series: &Series, scale: f64) -> Vec<Curve> {
+    let mut points = series.thinned(ChartAxis::Samples, None, BUCKETS);
+    for point in &mut points {
+        point.samples *= scale;
+    }
     let (label, colour) = if test {
         ("test", "#cc6a1b")
     } else {
@@ -86,27 +94,47 @@ fn curves(test: bool, series: &Series) -> Vec<Curve> {
     vec![curve(course, label, colour), curve(points, "", "#c6d8e8")]
 }
 
-/// The whole report.
-pub fn html(job: &Job, now: Instant) -> String {
+/// The whole report about a job, or about several with a table that compares them.
+pub fn html(jobs: &[WatchedJob], now: Instant) -> String {
     let mut out = String::new();
-    let name = escaped(job.name());
+    let names: Vec<String> = jobs.iter().map(|job| escaped(job.name())).collect();
+    let title = names.join(" · ");
     // Writing to a string cannot fail, here and below.
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{name} · canoe</title>\n<style>{STYLE}</style></head>\n<body><main>\n\
-         <h1>{name}</h1>\n"
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title} · canoe</title>\n<style>{STYLE}</style></head>\n<body><main>\n"
     );
-    facts(&mut out, job, now);
-    out += "<h2>Curves</h2>\n";
-    for chart in charts(&job.history) {
+    if jobs.len() > 1 {
+        comparison(&mut out, jobs, now);
+    }
+    for (job, name) in jobs.iter().zip(&names) {
+        let _ = writeln!(out, "<h1>{name}</h1>");
+        about(&mut out, job, now);
+    }
+    out += "</main></body></html>\n";
+    out
+}
+
+fn about(out: &mut String, job: &WatchedJob, now: Instant) {
+    let history = &job.history;
+    let (state, nodes_of_job) = nodes::nodes(job, now);
+    let _ = writeln!(
+        out,
+        "<p class=\"result\">{}</p>",
+        escaped(&result(state, history))
+    );
+    table(out, "facts", &facts(history, nodes_of_job.len()));
+    *out += "<h2>Curves</h2>\n";
+    for chart in charts(history) {
         let _ = writeln!(out, "<figure>{}</figure>", chart::svg(&chart));
     }
-    passes(&mut out, &job.history);
-    nodes(&mut out, job, now);
-    events(&mut out, &job.history);
-    parameters(&mut out, &job.history);
+    passes(out, history);
+    nodes(out, job, now);
+    events(out, history);
+    parameters(out, history);
     if let Ok(svg) = job.network() {
         let _ = write!(
             out,
@@ -114,6 +142,8 @@ pub fn html(job: &Job, now: Instant) -> String {
             percent_encoded(&svg)
         );
     }
+    *out += "<h2>How it was run</h2>\n";
+    table(out, "facts", &circumstances(history));
     if let Ok(config) = job.config() {
         let _ = write!(
             out,
@@ -121,83 +151,123 @@ pub fn html(job: &Job, now: Instant) -> String {
             escaped(&config)
         );
     }
-    out += "</main></body></html>\n";
-    out
 }
 
-fn facts(out: &mut String, job: &Job, now: Instant) {
-    let history = &job.history;
-    let (state, nodes) = nodes::nodes(job, now);
-    let start = history
-        .processes
-        .values()
-        .find_map(|process| process.start.as_ref());
-    let first = |text: Option<String>| {
-        text.filter(|text| !text.is_empty())
-            .unwrap_or_else(|| "–".to_owned())
+/// The result as one or two sentences.
+fn result(state: WatchedState, history: &History) -> String {
+    let state = state_words(state, history);
+    let Some(result) = history.result() else {
+        return format!(
+            "The job is {state}. Its passes were not tested, so none is known to be the best."
+        );
     };
-    let run = history.run.as_ref();
-    let duration = history
-        .began
-        .zip(history.last)
-        .map(|(began, last)| seconds(last - began));
-    let trained: u64 = history.passes.iter().map(|pass| pass.figures.samples).sum();
-    let rows = [
-        ("state", state_words(state, history)),
-        ("began", first(history.began.map(utc))),
-        ("took", first(duration)),
-        ("nodes", nodes.len().to_string()),
-        (
-            "passes",
-            first(
-                history
-                    .passes
-                    .iter()
-                    .map(|pass| pass.figures.pass + 1)
-                    .max()
-                    .map(|n| n.to_string()),
-            ),
-        ),
-        ("samples in finished passes", grouped(trained)),
-        (
-            "parameters",
-            first(
-                history
-                    .processes
-                    .values()
-                    .find_map(|process| process.start.as_ref()?.parameters)
-                    .map(grouped),
-            ),
-        ),
-        (
-            "configuration",
-            first(
-                run.map(|run| run.config.clone())
-                    .or(start.map(|start| start.config.clone())),
-            ),
-        ),
-        (
-            "canoe",
-            first(
-                run.map(|run| run.version.clone())
-                    .or(start.map(|start| start.version.clone())),
-            ),
-        ),
-        ("hosts", hosts(history)),
-        ("command of the first trainer", first(command(history))),
-    ];
-    *out += "<table class=\"facts\">\n";
+    let mut letters = result.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().collect::<String>());
+    let result = first.unwrap_or_default() + letters.as_str();
+    format!("{result}. The job is {state}.")
+}
+
+fn table(out: &mut String, class: &str, rows: &[(&str, String)]) {
+    let _ = writeln!(out, "<div class=\"scroll\"><table class=\"{class}\">");
     for (name, value) in rows {
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>",
-            escaped(&value)
+            escaped(value)
         );
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }
 
-fn state_words(state: State, history: &History) -> String {
+fn or_dash(text: Option<String>) -> String {
+    let text = text.filter(|text| !text.is_empty());
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+fn duration(history: &History) -> Option<String> {
+    let (began, last) = history.began.zip(history.last)?;
+    Some(seconds(last - began))
+}
+
+fn finished_passes(history: &History) -> Option<u64> {
+    history
+        .passes
+        .iter()
+        .map(|pass| pass.figures.pass + 1)
+        .max()
+}
+
+/// What came out.
+fn facts(history: &History, nodes: usize) -> Vec<(&'static str, String)> {
+    let trained: u64 = history.passes.iter().map(|pass| pass.figures.samples).sum();
+    let processes = || history.processes.values();
+    let parameters = processes().find_map(|process| process.start.as_ref()?.parameters);
+    vec![
+        (
+            "passes",
+            or_dash(finished_passes(history).map(|n| n.to_string())),
+        ),
+        ("took", or_dash(duration(history))),
+        ("nodes", nodes.to_string()),
+        ("samples of all trainers", grouped(trained)),
+        ("parameters", or_dash(parameters.map(grouped))),
+        ("began", or_dash(history.began.map(utc))),
+    ]
+}
+
+/// How the job was started.
+fn circumstances(history: &History) -> Vec<(&'static str, String)> {
+    let run = history.run.as_ref();
+    let processes = || history.processes.values();
+    let start = processes().find_map(|process| process.start.as_ref());
+    let config = run.map(|run| run.config.clone());
+    let version = run.map(|run| run.version.clone());
+    vec![
+        (
+            "configuration",
+            or_dash(config.or(start.map(|start| start.config.clone()))),
+        ),
+        (
+            "canoe",
+            or_dash(version.or(start.map(|start| start.version.clone()))),
+        ),
+        ("hosts", hosts(history)),
+        ("command of the first trainer", or_dash(command(history))),
+    ]
+}
+
+/// One row per job.
+fn comparison(out: &mut String, jobs: &[WatchedJob], now: Instant) {
+    *out += "<h1>Comparison</h1>\n<div class=\"scroll\"><table class=\"comparison\"><tr><th>job</th><th>state</th><th>result</th><th>nodes</th>\
+             <th>passes</th><th>samples</th><th>time</th><th>samples/s</th></tr>\n";
+    for job in jobs {
+        let history = &job.history;
+        let (state, nodes) = nodes::nodes(job, now);
+        let time = history
+            .began
+            .zip(history.last)
+            .map_or(0.0, |(began, last)| last - began);
+        let samples = history.samples();
+        row(
+            out,
+            &[
+                job.name().to_owned(),
+                state_words(state, history),
+                or_dash(history.result()),
+                nodes.len().to_string(),
+                or_dash(finished_passes(history).map(|n| n.to_string())),
+                grouped(samples as u64),
+                seconds(time),
+                grouped((samples / time.max(1e-9)) as u64),
+            ],
+        );
+    }
+    *out += "</table></div>\n";
+}
+
+fn state_words(state: WatchedState, history: &History) -> String {
     let word = serde_json::to_value(state)
         .ok()
         .and_then(|word| word.as_str().map(str::to_owned));
@@ -223,7 +293,7 @@ fn command(history: &History) -> Option<String> {
     let (_, process) = history
         .processes
         .iter()
-        .find(|((_, role), _)| *role == crate::record::Role::Trainer)?;
+        .find(|((_, role), _)| *role == words::process::Role::Trainer)?;
     Some(format!(
         "canoe train {}",
         process.start.as_ref()?.command.join(" ")
@@ -242,7 +312,7 @@ fn passes(out: &mut String, history: &History) {
         .flat_map(|pass| pass.figures.evaluators.keys())
         .map(String::as_str)
         .collect();
-    *out += "<h2>Passes of the first trainer</h2>\n<table><tr><th>pass</th><th>cost</th>";
+    *out += "<h2>Passes of the first trainer</h2>\n<div class=\"scroll\"><table><tr><th>pass</th><th>cost</th>";
     for name in &names {
         let _ = write!(out, "<th>{}</th>", escaped(name));
     }
@@ -274,11 +344,11 @@ fn passes(out: &mut String, history: &History) {
         ]);
         row(out, &cells);
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }
 
-fn nodes(out: &mut String, job: &Job, now: Instant) {
-    *out += "<h2>Nodes</h2>\n<table><tr><th>node</th><th>passes</th><th>samples</th><th>time in passes</th><th>waited</th>\
+fn nodes(out: &mut String, job: &WatchedJob, now: Instant) {
+    *out += "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>passes</th><th>samples</th><th>time in passes</th><th>waited</th>\
              <th>samples/s</th><th>memory</th><th>restarts</th><th>trainer</th><th>server</th></tr>\n";
     for node in nodes::nodes(job, now).1 {
         let own: Vec<&Pass> = job
@@ -317,7 +387,7 @@ fn nodes(out: &mut String, job: &Job, now: Instant) {
             ],
         );
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }
 
 fn events(out: &mut String, history: &History) {
@@ -342,7 +412,7 @@ fn parameters(out: &mut String, history: &History) {
     };
     let _ = write!(
         out,
-        "<h2>Parameters after pass {pass}</h2>\n<table><tr><th>parameter</th><th>values</th><th>mean</th><th>std. deviation</th><th>zeros</th><th>smallest</th><th>largest</th></tr>\n"
+        "<h2>Parameters after pass {pass}</h2>\n<div class=\"scroll\"><table><tr><th>parameter</th><th>values</th><th>mean</th><th>std. deviation</th><th>zeros</th><th>smallest</th><th>largest</th></tr>\n"
     );
     for p in parameters {
         row(
@@ -358,7 +428,7 @@ fn parameters(out: &mut String, history: &History) {
             ],
         );
     }
-    *out += "</table>\n";
+    *out += "</table></div>\n";
 }
 
 fn row(out: &mut String, cells: &[String]) {
@@ -387,8 +457,9 @@ fn percent_encoded(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Line, Record, Role};
     use crate::recorder::Recorder;
+    use words::event::{Event, EventLine};
+    use words::process::Role;
 
     #[test]
     fn hostile_names_are_text() {
@@ -396,9 +467,11 @@ mod tests {
         let output = folder.path().join("output");
         let mut recorder = Recorder::create(&output.join("node_0/train.events.jsonl")).unwrap();
         let line = br#"{"t":5,"kind":"batch","pass":0,"batch":1,"samples":2,"cost":1.0,"evaluators":{"<img src=x onerror=alert(1)>":0.5}}"#;
-        recorder.record(Line::parse(line).unwrap().record).unwrap();
         recorder
-            .record(Record::Saved {
+            .record(EventLine::parse(line).unwrap().event)
+            .unwrap();
+        recorder
+            .record(Event::Saved {
                 pass: 0,
                 path: "<table><script>alert(1)<script>".into(),
             })
@@ -410,9 +483,11 @@ mod tests {
             "<svg onload=\"alert(1)\"/>",
         )
         .unwrap();
-        let mut job = Job::open(folder.path()).unwrap();
+        let mut job = WatchedJob::open(folder.path()).unwrap();
         job.look(Instant::now(), 5.0);
-        let text = html(&job, Instant::now());
+        let jobs = [job];
+        let text = html(&jobs, Instant::now());
+        let [job] = jobs;
         assert!(
             !text.contains("<script>")
                 && !text.contains("<img src=x")

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// More points than this are merged in pairs: memory stays bounded however long a job runs.
+/// Beyond this number, points are merged in pairs: memory stays bounded however long a job runs.
 const MOST: usize = 200_000;
 
 /// One point of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Number of this point among all of the job, in the order of arrival.
+    /// Sequence number of this point among all of the job, in the order of arrival.
     pub order: u64,
     /// Samples that the trainer had seen.
     pub samples: f64,
@@ -21,17 +21,17 @@ pub struct Point {
 /// What is measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Key {
-    /// The trainer.
+    /// The trainer's node.
     pub node: u32,
     /// `cost`, or the name of an evaluator.
     pub metric: String,
-    /// On test data.
+    /// Whether it is measured on test data.
     pub test: bool,
 }
 
-/// What lies along the horizontal axis.
+/// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
+pub enum ChartAxis {
     /// Samples.
     Samples,
     /// Time.
@@ -50,7 +50,7 @@ impl Series {
         &self.points
     }
 
-    /// Adds a point behind the others.
+    /// Appends a point.
     pub fn push(&mut self, point: Point) {
         self.points.push(point);
         if self.points.len() > MOST {
@@ -62,23 +62,28 @@ impl Series {
         }
     }
 
-    /// Training went back: what came after is no part of the model any more.
+    /// Training rolled back: points after this many samples are no longer part of the model's history.
     pub fn cut_after(&mut self, samples: f64) {
         self.points.retain(|point| point.samples <= samples);
     }
 
-    /// Points that came after the one of this number.
+    /// Points after the one with this sequence number.
     pub fn since(&self, order: u64) -> &[Point] {
         let from = self.points.partition_point(|point| point.order <= order);
         &self.points[from..]
     }
 
-    /// At most about `3 × buckets` points between `from` and `to` on an axis: of each bucket the smallest, the largest and the last.
-    /// One point on either side is kept, so that lines lead out of the picture.
-    pub fn thinned(&self, axis: Axis, range: Option<(f64, f64)>, buckets: usize) -> Vec<Point> {
+    /// At most about `3 × buckets` points between `from` and `to` on an axis: the smallest, the largest and the last of
+    /// each bucket. One point on either side is kept, so that lines continue beyond the edges.
+    pub fn thinned(
+        &self,
+        axis: ChartAxis,
+        range: Option<(f64, f64)>,
+        buckets: usize,
+    ) -> Vec<Point> {
         let place = |point: &Point| match axis {
-            Axis::Samples => point.samples,
-            Axis::Time => point.t,
+            ChartAxis::Samples => point.samples,
+            ChartAxis::Time => point.t,
         };
         let points = match range {
             None => &self.points[..],
@@ -149,17 +154,21 @@ mod tests {
     #[test]
     fn thinning_keeps_ends_and_peaks() {
         let series = series(100_000);
-        let thinned = series.thinned(Axis::Samples, None, 500);
+        let thinned = series.thinned(ChartAxis::Samples, None, 500);
         assert!(thinned.len() <= 1600, "{}", thinned.len());
         assert_eq!(thinned[0], series.points()[0]);
         assert_eq!(thinned.last(), series.points().last());
         assert!(thinned.iter().any(|point| point.value == 100.0));
         assert!(thinned.windows(2).all(|pair| pair[0].order < pair[1].order));
-        let zoomed = series.thinned(Axis::Time, Some((1000.0, 1100.0)), 500);
+        let zoomed = series.thinned(ChartAxis::Time, Some((1000.0, 1100.0)), 500);
         let ends = (zoomed[0].t, zoomed[zoomed.len() - 1].t);
         assert_eq!((zoomed.len(), ends), (103, (999.0, 1101.0)));
-        assert!(series.thinned(Axis::Time, Some((5.0, 1.0)), 500).len() <= 2);
-        assert!(Series::default().thinned(Axis::Time, None, 5).is_empty());
+        assert!(series.thinned(ChartAxis::Time, Some((5.0, 1.0)), 500).len() <= 2);
+        assert!(
+            Series::default()
+                .thinned(ChartAxis::Time, None, 5)
+                .is_empty()
+        );
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Event files that TensorBoard reads: records with checksums around protobuf messages, both written by hand.
 //!
-//! A record is its length (8 bytes), a checksum of the length, the message, and a checksum of the message. Of the messages
-//! only `Event` with its summary of scalars and histograms is needed, a handful of fields.
+//! A record is its length (8 bytes), a checksum of the length, the message, and a checksum of the message. Only one
+//! message is needed, `Event` with its summary of scalars and histograms.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use crate::record::ParameterStatistics;
+use words::statistics::ParameterStatistics;
 
 /// Writes one event file.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Begins a file in a folder; TensorBoard finds it by its name.
+    /// Creates a file in a folder; TensorBoard finds it by its name.
     pub fn create(folder: &Path, t: f64, host: &str) -> io::Result<EventFile> {
         std::fs::create_dir_all(folder)?;
         let mut number = 0;
@@ -38,7 +38,7 @@ impl EventFile {
         Ok(file)
     }
 
-    /// Numbers at a step.
+    /// Writes scalar values at a step.
     pub fn scalars(&mut self, t: f64, step: u64, values: &[(&str, f64)]) -> io::Result<()> {
         let mut summary = Vec::new();
         for (tag, number) in values {
@@ -51,7 +51,7 @@ impl EventFile {
         self.summary(t, step, &summary)
     }
 
-    /// How values of parameters are spread at a step.
+    /// Writes histograms of parameter values at a step.
     pub fn histograms(
         &mut self,
         t: f64,
@@ -71,7 +71,7 @@ impl EventFile {
         self.summary(t, step, &summary)
     }
 
-    /// Training goes on from this step: what the files hold of later steps is void.
+    /// Training continues from this step: what the files contain for later steps is void.
     pub fn goes_on_from(&mut self, t: f64, step: u64) -> io::Result<()> {
         let mut session = Vec::new();
         key(&mut session, 1, VARINT);
@@ -134,7 +134,7 @@ fn histogram(parameter: &ParameterStatistics) -> Vec<u8> {
     let bins = parameter.histogram.len().max(1) as f64;
     let step = (parameter.max - parameter.min) / bins;
     let limits = (1..=parameter.histogram.len()).map(|bin| {
-        // All values may be the same; limits must grow all the same.
+        // All values may be the same; limits must increase all the same.
         let limit = parameter.min + step * bin as f64;
         if step > 0.0 {
             limit
@@ -183,7 +183,7 @@ fn packed(out: &mut Vec<u8>, field: u8, values: impl Iterator<Item = f64>) {
     bytes(out, field, &values);
 }
 
-/// CRC-32C (Castagnoli), bit-reversed, as the format wants it.
+/// CRC-32C (Castagnoli), bit-reversed, as the format demands.
 fn checksum(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let fold = |crc: u32, byte: &u8| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ crc >> 8;
@@ -210,7 +210,7 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// Checksums are stored changed, because checksums of data that hold checksums are weak.
+/// Checksums are stored masked, because checksums of data that contain checksums are weak.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

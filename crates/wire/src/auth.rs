@@ -1,7 +1,9 @@
 //! The job token: both sides prove that they know it, and neither sends it.
 //!
-//! HMAC-SHA256 keyed with the token over a label and both nonces. The labels keep a proof of one side from
-//! being played back as that of the other. A job without a token is not served: the launcher makes one.
+//! HMAC-SHA256 keyed with the token over a label, both nonces and the name of the connection
+//! ([`crate::stream::Stream::name`]). The labels keep a proof of one side from being replayed as that of the other; the
+//! name keeps it from being relayed over another connection. A job without a token is not served: the launcher creates
+//! one.
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -18,44 +20,72 @@ impl Token {
         (secret.len() >= 8).then(|| Self(secret.into()))
     }
 
-    /// A new random token as text, to be handed to all processes of a job.
+    /// A new random token as text, to be passed to all processes of a job.
     pub fn random_text() -> String {
         nonce()
     }
 
-    /// The proof of a client for these nonces.
-    pub fn client_proof(&self, server_nonce: &str, client_nonce: &str) -> String {
-        self.sign("canoe client", server_nonce, client_nonce)
+    /// A name of the job that does not reveal the token.
+    pub fn name(&self) -> String {
+        let text = b"canoe client\nname\nof this run\n";
+        hex(hmac::sign(&self.key(), text).as_ref())
     }
 
-    /// The proof of a server for these nonces.
-    pub fn server_proof(&self, server_nonce: &str, client_nonce: &str) -> String {
-        self.sign("canoe server", server_nonce, client_nonce)
+    /// The proof of a client.
+    pub fn client_proof(&self, meeting: &ProofContext<'_>) -> String {
+        self.sign("canoe client", meeting)
     }
 
-    /// Whether the client's proof is right; takes the same time for every wrong one.
-    pub fn check_client(&self, server_nonce: &str, client_nonce: &str, proof: &str) -> bool {
-        self.check("canoe client", server_nonce, client_nonce, proof)
+    /// The proof of a server.
+    pub fn server_proof(&self, meeting: &ProofContext<'_>) -> String {
+        self.sign("canoe server", meeting)
+    }
+
+    /// Whether the client's proof is right. Takes the same time for every wrong one.
+    pub fn check_client(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
+        self.check("canoe client", meeting, proof)
     }
 
     /// Whether the server's proof is right.
-    pub fn check_server(&self, server_nonce: &str, client_nonce: &str, proof: &str) -> bool {
-        self.check("canoe server", server_nonce, client_nonce, proof)
+    pub fn check_server(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
+        self.check("canoe server", meeting, proof)
     }
 
     fn key(&self) -> hmac::Key {
         hmac::Key::new(hmac::HMAC_SHA256, &self.0)
     }
 
-    fn sign(&self, label: &str, server: &str, client: &str) -> String {
-        hex(hmac::sign(&self.key(), &text(label, server, client)).as_ref())
+    fn sign(&self, label: &str, meeting: &ProofContext<'_>) -> String {
+        hex(hmac::sign(&self.key(), &meeting.text(label)).as_ref())
     }
 
-    fn check(&self, label: &str, server: &str, client: &str, proof: &str) -> bool {
+    fn check(&self, label: &str, meeting: &ProofContext<'_>, proof: &str) -> bool {
         let Some(bytes) = unhex(proof) else {
             return false;
         };
-        hmac::verify(&self.key(), &text(label, server, client), &bytes).is_ok()
+        hmac::verify(&self.key(), &meeting.text(label), &bytes).is_ok()
+    }
+}
+
+/// What a proof is about: one connection, and the random numbers of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProofContext<'a> {
+    /// The name of the connection.
+    pub connection: &'a str,
+    /// The server's random number.
+    pub server: &'a str,
+    /// The client's random number.
+    pub client: &'a str,
+}
+
+impl ProofContext<'_> {
+    fn text(&self, label: &str) -> Vec<u8> {
+        let Self {
+            connection,
+            server,
+            client,
+        } = self;
+        format!("{label}\n{server}\n{client}\n{connection}\n").into_bytes()
     }
 }
 
@@ -80,15 +110,11 @@ pub fn instance() -> u64 {
     SystemRandom::new()
         .fill(&mut bytes)
         .expect("the operating system gives random bytes");
-    // JSON readers of other languages keep 53 bits.
+    // JSON parsers of other languages keep only 53 bits.
     u64::from_le_bytes(bytes) >> 11
 }
 
-fn text(label: &str, server: &str, client: &str) -> Vec<u8> {
-    format!("{label}\n{server}\n{client}\n").into_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -107,17 +133,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_right_token_side_and_nonce_pass() {
+    fn only_the_right_token_side_connection_and_nonce_pass() {
         let token = Token::new(b"a long secret").unwrap();
         let other = Token::new(b"another secret").unwrap();
         let (s, c) = (nonce(), nonce());
-        let proof = token.client_proof(&s, &c);
-        assert!(token.check_client(&s, &c, &proof));
-        assert!(!other.check_client(&s, &c, &proof));
-        assert!(!token.check_server(&s, &c, &proof));
-        assert!(!token.check_client(&nonce(), &c, &proof));
-        assert!(!token.check_client(&s, &c, "xyz"));
-        assert!(!token.check_client(&s, &c, "ä0"));
+        let meeting = ProofContext {
+            connection: "unix 1000",
+            server: &s,
+            client: &c,
+        };
+        let proof = token.client_proof(&meeting);
+        assert!(token.check_client(&meeting, &proof));
+        assert!(!other.check_client(&meeting, &proof));
+        assert!(!token.check_server(&meeting, &proof));
+        let later = nonce();
+        let replayed = ProofContext {
+            server: &later,
+            ..meeting
+        };
+        assert!(!token.check_client(&replayed, &proof));
+        let relayed = ProofContext {
+            connection: "unix 1001",
+            ..meeting
+        };
+        assert!(
+            !token.check_client(&relayed, &proof),
+            "over another user's socket"
+        );
+        assert!(!token.check_client(&meeting, "xyz"));
+        assert!(!token.check_client(&meeting, "ä0"));
     }
 
     #[test]

@@ -1,24 +1,35 @@
-//! A stream that speaks frames: numbers them, checks them, and moves payloads without copies of its own.
+//! A stream of frames: numbers them, checks them, and reads and writes large payloads without copies of its own.
+//!
+//! A step of a small model is a handful of small frames per connection. A channel that [gathers](Channel::gather) sends
+//! them in one write and receives them in one read, because a call of the kernel costs more than their bytes.
 
+use crate::ahead::Ahead;
+use crate::data::{Encoded, Reply, Request, Stamped};
 use crate::encoding::Encoding;
-use crate::frame::{FrameError, HEAD, Head, Kind, Limits};
-use crate::message::{Hot, Refusal, from_body, to_body};
+use crate::frame::{FrameError, FrameKind, FrameLimits, HEAD, Head};
+use crate::message::{Refusal, from_body, to_body};
 use crate::shard::Block;
 use crate::stream::Stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::OwnedFd;
 
-/// Words that are converted at once when a payload has 16-bit numbers.
+/// Values that are converted in one go when a payload has 16-bit values.
 const CONVERTED: usize = 16_384;
 
-/// Why a connection cannot be used any more, or a request was not granted.
+/// A channel that gathers sends its small frames when they have this many bytes together.
+pub const GATHERED: usize = 64 << 10;
+/// Bytes that a channel that gathers reads ahead.
+const AHEAD: usize = 16 << 10;
+
+/// Why a connection can no longer be used, or a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
     /// The stream broke or timed out.
     #[error("connection to {peer} broke")]
     Io {
-        /// The other side.
+        /// Name or address of the other side.
         peer: String,
         /// The cause.
         #[source]
@@ -27,24 +38,24 @@ pub enum ChannelError {
     /// The other side closed the connection between two frames.
     #[error("{peer} closed the connection")]
     Closed {
-        /// The other side.
+        /// Name or address of the other side.
         peer: String,
     },
-    /// The other side sent what is not allowed.
+    /// The other side sent a frame that is not allowed.
     #[error("{peer} broke the protocol")]
     Frame {
-        /// The other side.
+        /// Name or address of the other side.
         peer: String,
         /// The cause.
         #[source]
         source: FrameError,
     },
-    /// The other side said no.
+    /// The other side refused the request.
     #[error("{peer} refused: {}", refusal.text)]
     Refused {
-        /// The other side.
+        /// Name or address of the other side.
         peer: String,
-        /// Its words.
+        /// Its code and text.
         refusal: Refusal,
     },
 }
@@ -54,40 +65,74 @@ pub enum ChannelError {
 pub struct Channel {
     stream: Stream,
     peer: String,
-    limits: Limits,
+    limits: FrameLimits,
     sent: u32,
     received: u32,
     body: Vec<u8>,
     words: Vec<u16>,
+    /// Frames that wait to be sent.
+    out: Vec<u8>,
+    ahead: Ahead,
+    gathers: bool,
 }
 
 impl Channel {
-    /// A channel for a new stream; the other side is a stranger until [`Channel::trust`].
+    /// A channel for a new stream. The other side counts as a stranger until [`Channel::trust`].
     pub fn new(stream: Stream) -> Self {
         Self {
             peer: stream.peer(),
             stream,
-            limits: Limits::STRANGER,
+            limits: FrameLimits::STRANGER,
             sent: 0,
             received: 0,
             body: Vec::new(),
             words: Vec::new(),
+            out: Vec::new(),
+            ahead: Ahead::new(AHEAD),
+            gathers: false,
         }
     }
 
-    /// Names the other side in errors.
+    /// From now on, small data-plane frames may wait to be sent until [`Channel::flush`] or until this end waits for the
+    /// other one in [`Channel::receive`], and bytes are received ahead.
+    pub fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    /// Sends the frames that wait.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let done = self.stream.write_all(&self.out);
+        self.out.clear();
+        done.and_then(|()| self.stream.flush())
+            .map_err(|source| Self::broken(&self.peer, source))
+    }
+
+    /// A channel for a stream over which challenge and hello have passed: the other side is a member.
+    pub fn greeted(stream: Stream) -> Self {
+        Self {
+            limits: FrameLimits::MEMBER,
+            sent: 1,
+            received: 1,
+            ..Self::new(stream)
+        }
+    }
+
+    /// Sets the name of the other side in errors.
     pub fn name_peer(&mut self, name: String) {
         self.peer = name;
     }
 
-    /// The other side's name.
+    /// The name of the other side, as errors show it.
     pub fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// The other side has proved who it is: large frames are allowed from now on.
+    /// The other side has proved who it is: large frames are accepted from now on.
     pub fn trust(&mut self) {
-        self.limits = Limits::MEMBER;
+        self.limits = FrameLimits::MEMBER;
     }
 
     /// The stream below.
@@ -96,47 +141,36 @@ impl Channel {
     }
 
     /// Sends a frame with a JSON body.
-    pub fn send<T: Serialize>(&mut self, kind: Kind, message: &T) -> Result<(), ChannelError> {
+    pub fn send<T: Serialize>(&mut self, kind: FrameKind, message: &T) -> Result<(), ChannelError> {
         let body = to_body(message);
-        self.send_parts(kind, Encoding::F32, &body, 0, &mut [])
+        self.send_parts(kind, Encoding::F32, &body, 0, &mut [])?;
+        self.flush()
     }
 
-    /// Asks for values, to be sent in this encoding; `payload` says which.
+    /// Requests values in this encoding; `payload` says which.
     pub fn ask(
         &mut self,
-        kind: Kind,
+        message: &Encoded,
         encoding: Encoding,
-        hot: &Hot,
         payload: &[u8],
     ) -> Result<(), ChannelError> {
         let mut parts = [IoSlice::new(payload)];
-        self.send_parts(
-            kind,
-            encoding,
-            &hot.encode(),
-            payload.len() as u64,
-            &mut parts,
-        )
+        let len = payload.len() as u64;
+        self.send_parts(message.kind, encoding, &message.body, len, &mut parts)
     }
 
     /// Sends a data-plane frame whose payload is these byte slices, one after another.
-    pub fn send_bytes(
-        &mut self,
-        kind: Kind,
-        hot: &Hot,
-        parts: &[&[u8]],
-    ) -> Result<(), ChannelError> {
+    pub fn send_bytes(&mut self, message: &Encoded, parts: &[&[u8]]) -> Result<(), ChannelError> {
         let len = parts.iter().map(|part| part.len() as u64).sum();
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        self.send_parts(kind, Encoding::F32, &hot.encode(), len, &mut slices)
+        self.send_parts(message.kind, Encoding::F32, &message.body, len, &mut slices)
     }
 
-    /// Sends a data-plane frame: `before` as bytes, then the given runs of `values` as numbers.
+    /// Sends a data-plane frame: `before` as bytes, then the given runs of `values`.
     pub fn send_values<'a>(
         &mut self,
-        kind: Kind,
+        message: &Encoded,
         encoding: Encoding,
-        hot: &Hot,
         before: &[u8],
         runs: impl Iterator<Item = &'a [f32]> + Clone,
     ) -> Result<(), ChannelError> {
@@ -148,56 +182,52 @@ impl Channel {
         }
         if encoding == Encoding::F32 {
             slices.extend(runs.map(|run| IoSlice::new(bytemuck::cast_slice(run))));
-            return self.send_parts(kind, encoding, &hot.encode(), len, &mut slices);
+            return self.send_parts(message.kind, encoding, &message.body, len, &mut slices);
         }
-        self.send_parts(kind, encoding, &hot.encode(), len, &mut slices)?;
+        self.send_parts(message.kind, encoding, &message.body, len, &mut slices)?;
         for run in runs {
             self.send_narrow(encoding, run)?;
         }
         Ok(())
     }
 
-    /// Begins a data-plane frame of `before` and `count` numbers, which follow with [`Channel::more`]. For numbers
+    /// Begins a data-plane frame of `before` and `count` values, which follow with [`Channel::more`]. For values
     /// that are gathered piece by piece, while they are in the cache.
     pub fn begin_values(
         &mut self,
-        kind: Kind,
+        message: &Encoded,
         encoding: Encoding,
-        hot: &Hot,
         before: &[u8],
         count: usize,
     ) -> Result<(), ChannelError> {
         let payload = (before.len() + count * encoding.bytes()) as u64;
         let mut parts = [IoSlice::new(before)];
-        self.send_parts(kind, encoding, &hot.encode(), payload, &mut parts)
+        self.send_parts(message.kind, encoding, &message.body, payload, &mut parts)
     }
 
-    /// The next numbers of the frame that was begun.
+    /// Sends the next values of the frame that was begun.
     pub fn more(&mut self, encoding: Encoding, numbers: &[f32]) -> Result<(), ChannelError> {
         if encoding == Encoding::F32 {
-            return self
-                .stream
-                .write_all(bytemuck::cast_slice(numbers))
-                .map_err(|source| Self::broken(&self.peer, source));
+            return self.send_slices(&mut [IoSlice::new(bytemuck::cast_slice(numbers))]);
         }
         self.send_narrow(encoding, numbers)
     }
 
     fn send_narrow(&mut self, encoding: Encoding, run: &[f32]) -> Result<(), ChannelError> {
-        self.words.resize(CONVERTED, 0);
+        let mut words = std::mem::take(&mut self.words);
+        words.resize(CONVERTED, 0);
         for piece in run.chunks(CONVERTED) {
-            let words = &mut self.words[..piece.len()];
+            let words = &mut words[..piece.len()];
             encoding.narrow(piece, words);
-            self.stream
-                .write_all(bytemuck::cast_slice(words))
-                .map_err(|source| Self::broken(&self.peer, source))?;
+            self.send_slices(&mut [IoSlice::new(bytemuck::cast_slice(words))])?;
         }
+        self.words = words;
         Ok(())
     }
 
     fn send_parts(
         &mut self,
-        kind: Kind,
+        kind: FrameKind,
         encoding: Encoding,
         body: &[u8],
         payload: u64,
@@ -212,13 +242,26 @@ impl Channel {
             body_crc: crc32fast::hash(body),
         };
         self.sent = self.sent.wrapping_add(1);
-        let mut front = Vec::with_capacity(HEAD + body.len());
-        front.extend_from_slice(&head.encode());
-        front.extend_from_slice(body);
+        self.out.extend_from_slice(&head.encode());
+        self.out.extend_from_slice(body);
+        self.send_slices(parts)
+    }
+
+    /// Sends what waits and these bytes; a channel that gathers keeps a few bytes to send them with others.
+    fn send_slices(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), ChannelError> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if self.gathers && self.out.len() + len <= GATHERED {
+            parts
+                .iter()
+                .for_each(|part| self.out.extend_from_slice(part));
+            return Ok(());
+        }
         let mut slices = Vec::with_capacity(parts.len() + 1);
-        slices.push(IoSlice::new(&front));
+        slices.push(IoSlice::new(&self.out));
         slices.extend_from_slice(parts);
-        write_all(&mut self.stream, &mut slices).map_err(|source| Self::broken(&self.peer, source))
+        let done = write_all(&mut self.stream, &mut slices);
+        self.out.clear();
+        done.map_err(|source| Self::broken(&self.peer, source))
     }
 
     /// Receives a frame's head and body. The payload, if any, must be read next.
@@ -234,10 +277,10 @@ impl Channel {
             }));
         }
         self.received = self.received.wrapping_add(1);
-        self.body.resize(head.body as usize, 0);
-        self.stream
-            .read_exact(&mut self.body)
-            .map_err(|source| Self::broken(&self.peer, source))?;
+        let mut body = std::mem::take(&mut self.body);
+        body.resize(head.body as usize, 0);
+        self.read_bytes(&mut body)?;
+        self.body = body;
         if crc32fast::hash(&self.body) != head.body_crc {
             return Err(self.violation(FrameError::BodyChecksum));
         }
@@ -245,9 +288,12 @@ impl Channel {
     }
 
     fn read_head(&mut self, bytes: &mut [u8; HEAD]) -> Result<(), ChannelError> {
+        if self.ahead.len() < HEAD {
+            self.flush()?;
+        }
         let mut have = 0;
         while have < HEAD {
-            match self.stream.read(&mut bytes[have..]) {
+            match self.read_some(&mut bytes[have..]) {
                 Ok(0) if have == 0 => {
                     return Err(ChannelError::Closed {
                         peer: self.peer.clone(),
@@ -267,46 +313,58 @@ impl Channel {
         Ok(())
     }
 
+    /// Reads some bytes: first those received ahead.
+    fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.gathers || self.ahead.len() > 0 {
+            return self.ahead.read(&mut self.stream, out);
+        }
+        self.stream.read(out)
+    }
+
     /// Receives a frame of this kind with a JSON body; a refusal becomes an error.
-    pub fn expect<T: DeserializeOwned>(&mut self, kind: Kind) -> Result<T, ChannelError> {
+    pub fn expect<T: DeserializeOwned>(&mut self, kind: FrameKind) -> Result<T, ChannelError> {
         let head = self.receive()?;
         self.check(&head, kind, "an answer")?;
         self.json(&head)
     }
 
-    /// Receives a data-plane frame of this kind; a refusal becomes an error.
-    pub fn expect_hot(&mut self, kind: Kind) -> Result<(Head, Hot), ChannelError> {
+    /// Receives a reply of a service; a refusal becomes an error.
+    pub fn expect_reply(&mut self) -> Result<(Head, Stamped<Reply>), ChannelError> {
         let head = self.receive()?;
-        self.check(&head, kind, "values")?;
-        let hot = self.hot(&head)?;
-        Ok((head, hot))
+        self.check_refusal(&head)?;
+        let reply = Stamped::<Reply>::decode(head.kind, &self.body);
+        Ok((head, reply.map_err(|source| self.violation(source))?))
     }
 
-    /// Receives values, or word that they lie in shared memory; a refusal becomes an error.
-    pub fn expect_values(&mut self) -> Result<(Head, Hot), ChannelError> {
-        let head = self.receive()?;
-        if head.kind != Kind::ValuesPlaced {
-            self.check(&head, Kind::Values, "values")?;
-        }
-        let hot = self.hot(&head)?;
-        Ok((head, hot))
-    }
-
-    fn check(&self, head: &Head, kind: Kind, wanted: &'static str) -> Result<(), ChannelError> {
-        if head.kind == Kind::Error {
-            let refusal = self.json(head)?;
-            return Err(ChannelError::Refused {
-                peer: self.peer.clone(),
-                refusal,
-            });
-        }
+    fn check(
+        &self,
+        head: &Head,
+        kind: FrameKind,
+        wanted: &'static str,
+    ) -> Result<(), ChannelError> {
+        self.check_refusal(head)?;
         if head.kind != kind {
-            return Err(self.violation(FrameError::Unexpected {
-                got: head.kind,
-                wanted,
-            }));
+            return Err(self.unexpected(head, wanted));
         }
         Ok(())
+    }
+
+    fn check_refusal(&self, head: &Head) -> Result<(), ChannelError> {
+        if head.kind != FrameKind::Error {
+            return Ok(());
+        }
+        Err(ChannelError::Refused {
+            peer: self.peer.clone(),
+            refusal: self.json(head)?,
+        })
+    }
+
+    /// The error for a frame that is not the one that was due.
+    pub fn unexpected(&self, head: &Head, wanted: &'static str) -> ChannelError {
+        self.violation(FrameError::Unexpected {
+            got: head.kind,
+            wanted,
+        })
     }
 
     /// The JSON body of the frame that was received last.
@@ -314,35 +372,45 @@ impl Channel {
         from_body(head.kind, &self.body).map_err(|source| self.violation(source))
     }
 
-    /// The fixed body of the frame that was received last.
-    pub fn hot(&self, head: &Head) -> Result<Hot, ChannelError> {
-        Hot::decode(head.kind, &self.body).map_err(|source| self.violation(source))
+    /// The request of a trainer in the frame that was received last.
+    pub fn request(&self, head: &Head) -> Result<Stamped<Request>, FrameError> {
+        Stamped::<Request>::decode(head.kind, &self.body)
     }
 
     /// Reads payload bytes.
     pub fn read_bytes(&mut self, out: &mut [u8]) -> Result<(), ChannelError> {
-        self.stream
-            .read_exact(out)
-            .map_err(|source| Self::broken(&self.peer, source))
-    }
-
-    /// Reads payload numbers.
-    pub fn read_values(&mut self, encoding: Encoding, out: &mut [f32]) -> Result<(), ChannelError> {
-        if encoding == Encoding::F32 {
-            return self.read_bytes(bytemuck::cast_slice_mut(out));
-        }
-        self.words.resize(CONVERTED, 0);
-        for piece in out.chunks_mut(CONVERTED) {
-            let words = &mut self.words[..piece.len()];
-            self.stream
-                .read_exact(bytemuck::cast_slice_mut(words))
-                .map_err(|source| Self::broken(&self.peer, source))?;
-            encoding.widen(words, piece);
+        let mut have = 0;
+        while have < out.len() {
+            match self.read_some(&mut out[have..]) {
+                Ok(0) => {
+                    let source = io::ErrorKind::UnexpectedEof.into();
+                    return Err(Self::broken(&self.peer, source));
+                }
+                Ok(count) => have += count,
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Self::broken(&self.peer, source)),
+            }
         }
         Ok(())
     }
 
-    /// Reads payload numbers into blocks of `values`; blocks ascend and lie inside it.
+    /// Reads payload values.
+    pub fn read_values(&mut self, encoding: Encoding, out: &mut [f32]) -> Result<(), ChannelError> {
+        if encoding == Encoding::F32 {
+            return self.read_bytes(bytemuck::cast_slice_mut(out));
+        }
+        let mut words = std::mem::take(&mut self.words);
+        words.resize(CONVERTED, 0);
+        for piece in out.chunks_mut(CONVERTED) {
+            let words = &mut words[..piece.len()];
+            self.read_bytes(bytemuck::cast_slice_mut(words))?;
+            encoding.widen(words, piece);
+        }
+        self.words = words;
+        Ok(())
+    }
+
+    /// Reads payload values into blocks of `values`; the blocks are ascending and inside it.
     pub fn read_blocks(
         &mut self,
         encoding: Encoding,
@@ -363,10 +431,36 @@ impl Channel {
             slices.push(IoSliceMut::new(bytemuck::cast_slice_mut(run)));
             (rest, at) = (tail, block.start + block.len);
         }
-        read_all(&mut self.stream, &mut slices).map_err(|source| Self::broken(&self.peer, source))
+        let mut slices = slices.as_mut_slice();
+        while let Some(first) = slices.first_mut()
+            && self.ahead.len() > 0
+        {
+            let count = self.ahead.take(first);
+            IoSliceMut::advance_slices(&mut slices, count);
+        }
+        read_all(&mut self.stream, slices).map_err(|source| Self::broken(&self.peer, source))
     }
 
-    /// An error for a frame that should not have come.
+    /// Receives what the other end passes with [`Stream::send_descriptors`] after a reply that says so.
+    pub fn expect_descriptors(
+        &mut self,
+    ) -> Result<(Head, Stamped<Reply>, Vec<OwnedFd>), ChannelError> {
+        // Descriptors belong to a byte: it must not be received ahead as a part of the reply.
+        let gathers = std::mem::replace(&mut self.gathers, false);
+        let reply = self.expect_reply();
+        self.gathers = gathers;
+        let (head, reply) = reply?;
+        let some = matches!(reply.message, Reply::Shared { descriptors } if descriptors > 0);
+        let descriptors = if some {
+            let received = self.stream.receive_descriptors();
+            received.map_err(|source| Self::broken(&self.peer, source))?
+        } else {
+            Vec::new()
+        };
+        Ok((head, reply, descriptors))
+    }
+
+    /// The error for a frame that is not allowed here.
     pub fn violation(&self, source: FrameError) -> ChannelError {
         ChannelError::Frame {
             peer: self.peer.clone(),
@@ -380,6 +474,22 @@ impl Channel {
             source,
         }
     }
+}
+
+/// A whole frame with a JSON body, as bytes.
+pub(crate) fn json_frame<T: Serialize>(kind: FrameKind, message: &T, sequence: u32) -> Vec<u8> {
+    let body = to_body(message);
+    let head = Head {
+        kind,
+        encoding: Encoding::F32,
+        body: u32::try_from(body.len()).expect("bodies are far below 4 GiB"),
+        payload: 0,
+        sequence,
+        body_crc: crc32fast::hash(&body),
+    };
+    let mut frame = head.encode().to_vec();
+    frame.extend_from_slice(&body);
+    frame
 }
 
 fn write_all(stream: &mut Stream, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
@@ -406,4 +516,96 @@ fn read_all(stream: &mut Stream, mut slices: &mut [IoSliceMut<'_>]) -> io::Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{BODY, Carrier};
+    use crate::ids::{Generation, Step, TableId};
+    use crate::stranger::Accepted;
+    use crate::stream::Dial;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::time::Duration;
+
+    fn pair() -> (Channel, Channel) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let dial = Dial {
+            timeout: Duration::from_secs(5),
+            tls: None,
+            local: false,
+        };
+        let port = listener.local_addr().unwrap().port();
+        let one = Stream::connect("127.0.0.1", port, &dial).unwrap();
+        let (tcp, _) = listener.accept().unwrap();
+        let other = Stream::accepted(Accepted::Tcp(tcp), String::new());
+        (Channel::greeted(one), Channel::greeted(other))
+    }
+
+    fn values(step: u64) -> Encoded {
+        let message = Reply::Values {
+            table: TableId(3),
+            ticket: None,
+            carrier: Carrier::Payload,
+        };
+        let stamped = Stamped {
+            generation: Generation(1),
+            step: Step(step),
+            message,
+        };
+        stamped.encode()
+    }
+
+    #[test]
+    fn small_frames_leave_together_when_the_sender_waits() {
+        let (mut one, mut other) = pair();
+        one.gather();
+        other.gather();
+        for step in 0..3 {
+            one.send_bytes(&values(step), &[&[7; 100]]).unwrap();
+        }
+        assert_eq!(one.stream().meter().traffic().sent, 0);
+        one.flush().unwrap();
+        let sent = one.stream().meter().traffic().sent;
+        assert_eq!(sent, 3 * (HEAD + BODY + 100) as u64);
+        other.expect_reply().unwrap();
+        assert_eq!(other.stream().meter().traffic().received, sent);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn frames_of_any_size_arrive_as_they_were_sent(
+            lens in prop::collection::vec(prop_oneof![0_usize..300, 10_000..40_000_usize], 1..12),
+            gathers in any::<(bool, bool)>(),
+        ) {
+            let (mut one, mut other) = pair();
+            if gathers.0 {
+                one.gather();
+            }
+            if gathers.1 {
+                other.gather();
+            }
+            let numbers: Vec<f32> = (0..40_000).map(|at| at as f32).collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (step, len) in (0..).zip(&lens) {
+                        let run = std::iter::once(&numbers[..*len]);
+                        one.send_values(&values(step), Encoding::F32, &[1, 2, 3, 4], run).unwrap();
+                    }
+                    one.flush().unwrap();
+                });
+                for (step, len) in (0..).zip(&lens) {
+                    let (head, reply) = other.expect_reply().unwrap();
+                    assert_eq!((head.payload, reply.step), (4 + 4 * *len as u64, Step(step)));
+                    let (mut before, mut got) = ([0; 4], vec![0.0; *len]);
+                    other.read_bytes(&mut before).unwrap();
+                    let blocks = [Block { index: 0, start: 0, len: len / 2 }, Block { index: 1, start: len / 2, len: len - len / 2 }];
+                    other.read_blocks(head.encoding, &mut got, &blocks).unwrap();
+                    assert!(before == [1, 2, 3, 4] && got == numbers[..*len]);
+                }
+            });
+        }
+    }
 }

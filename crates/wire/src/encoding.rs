@@ -1,4 +1,4 @@
-//! How numbers are written in a payload: as they are, or in 16 bits.
+//! How values are written in a payload: as they are, or in 16 bits.
 //!
 //! `f32` is exact and the default. `f16` and `bf16` halve the bytes and round to nearest even; results are then
 //! still reproducible, but no longer equal to those of one process.
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// Bytes of one number.
+    /// Bytes per value.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,

@@ -1,4 +1,4 @@
-//! The frame: a 32-byte head, a small body, a payload of numbers.
+//! The frame: a 32-byte head, a small body, a payload of row ids and values.
 //!
 //! ```text
 //!  0 magic "CANO"      8 body length u32      20 sequence u32
@@ -8,7 +8,7 @@
 //!  7 zero
 //! ```
 //!
-//! Little-endian. Everything is checked against [`Limits`] before a byte of body or payload is read, so a
+//! Little-endian. Everything is checked against [`FrameLimits`] before a byte of body or payload is read, so a
 //! stranger cannot make a process allocate. The sequence number counts the frames of one direction of one
 //! connection: a replayed, lost or re-ordered frame ends the connection.
 
@@ -19,23 +19,24 @@ pub const HEAD: usize = 32;
 /// The first four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"CANO";
 /// The version of the protocol that this build speaks.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
-/// What a frame says. Kinds below 32 have a JSON body, the others the fixed body of [`crate::message::Hot`].
+/// What a frame means. Bodies are JSON ([`crate::message`]) in the control plane, and fixed ([`crate::data`]) in the data
+/// plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
-    /// Server's first word: a nonce.
+pub enum FrameKind {
+    /// The server's first frame: a nonce.
     Challenge = 1,
-    /// Client's answer: who it is, and proof that it knows the token.
+    /// The client's reply: who it is, and proof that it knows the token.
     Hello = 2,
     /// Server's proof, and its report.
     Welcome = 3,
-    /// Why a request was refused; ends the connection unless said otherwise.
+    /// Why a request was refused. Ends the connection unless stated otherwise.
     Error = 4,
-    /// A sign of life with the trainer's status.
+    /// Sent every half second with the trainer's status.
     Heartbeat = 5,
-    /// Answer to a heartbeat or a command: the state of the server.
+    /// Reply to a heartbeat or a command: the state of the server.
     Report = 6,
     /// A command of the coordinator or of a trainer: open, save, load, fail, leave.
     Command = 7,
@@ -47,94 +48,103 @@ pub enum Kind {
     PushRows = 34,
     /// The trainer has pushed all of its batch.
     FinishBatch = 35,
-    /// Asks for all dense values of a service.
+    /// Requests the dense values of a service.
     PullDense = 36,
-    /// Asks for rows of a sparse table.
+    /// Requests rows of a sparse table.
     PullRows = 37,
-    /// Values that were asked for.
+    /// Reply to a pull: the requested values.
     Values = 38,
-    /// The trainer has no more data in this pass; answered when nobody has.
+    /// The trainer has no more data in this pass. The reply is sent when no trainer has.
     FinishPass = 39,
-    /// The pass has ended for everybody.
+    /// The pass has ended for all trainers; the next one begins.
     PassEnded = 40,
-    /// Numbers to be summed over all trainers.
+    /// Values to be summed over all trainers.
     Reduce = 41,
-    /// The sum.
+    /// Reply to `Reduce`, when all trainers have sent theirs: the sum.
     Reduced = 42,
-    /// A trainer on the same host asks for shared memory.
+    /// A trainer on the same host requests shared memory.
     Share = 43,
-    /// The answer; if there is memory, its descriptors follow with one more byte.
+    /// Reply to `Share` and `ShareRows`. If there is memory, its file descriptors follow with one more byte.
     Shared = 44,
-    /// As `PushDense`, with the numbers in the outbox.
+    /// As `PushDense`, with the values in the outbox.
     PushPlaced = 45,
-    /// As `Values`, with the numbers in shared memory: the server's own, or, of rows, that of the table.
+    /// As `Values`, with the values in shared memory: the server's own, or, for rows, the table's row buffer.
     ValuesPlaced = 46,
-    /// A trainer on the same host asks for memory for rows of a table; answered with `Shared`.
+    /// A trainer on the same host requests a row buffer for a table. The reply is `Shared`.
     ShareRows = 47,
-    /// As `PushRows` of the rows of the last pull, with the numbers in that memory.
+    /// As `PushRows` for the rows of the last pull, with the values in the row buffer.
     PushRowsPlaced = 48,
+    /// Reply to `FinishPass`: no trainer has more data in this pass.
+    PassOver = 49,
+    /// The trainer has finished its tests and saves at the end of the pass. The reply is sent when trainer 0 has.
+    EndPass = 50,
+    /// Requests rows of a dense table.
+    PullDenseRows = 51,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 24] = [
-            Kind::Challenge,
-            Kind::Hello,
-            Kind::Welcome,
-            Kind::Error,
-            Kind::Heartbeat,
-            Kind::Report,
-            Kind::Command,
-            Kind::Initial,
-            Kind::PushDense,
-            Kind::PushRows,
-            Kind::FinishBatch,
-            Kind::PullDense,
-            Kind::PullRows,
-            Kind::Values,
-            Kind::FinishPass,
-            Kind::PassEnded,
-            Kind::Reduce,
-            Kind::Reduced,
-            Kind::Share,
-            Kind::Shared,
-            Kind::PushPlaced,
-            Kind::ValuesPlaced,
-            Kind::ShareRows,
-            Kind::PushRowsPlaced,
+impl FrameKind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        const ALL: [FrameKind; 27] = [
+            FrameKind::Challenge,
+            FrameKind::Hello,
+            FrameKind::Welcome,
+            FrameKind::Error,
+            FrameKind::Heartbeat,
+            FrameKind::Report,
+            FrameKind::Command,
+            FrameKind::Initial,
+            FrameKind::PushDense,
+            FrameKind::PushRows,
+            FrameKind::FinishBatch,
+            FrameKind::PullDense,
+            FrameKind::PullRows,
+            FrameKind::Values,
+            FrameKind::FinishPass,
+            FrameKind::PassEnded,
+            FrameKind::Reduce,
+            FrameKind::Reduced,
+            FrameKind::Share,
+            FrameKind::Shared,
+            FrameKind::PushPlaced,
+            FrameKind::ValuesPlaced,
+            FrameKind::ShareRows,
+            FrameKind::PushRowsPlaced,
+            FrameKind::PassOver,
+            FrameKind::EndPass,
+            FrameKind::PullDenseRows,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
-/// The most that a receiver takes.
+/// The largest frame that a receiver accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct FrameLimits {
     /// Bytes of a body.
     pub body: u32,
     /// Bytes of a payload.
     pub payload: u64,
 }
 
-impl Limits {
-    /// Before the other side has proved that it belongs to the job.
+impl FrameLimits {
+    /// Before the peer has proved that it belongs to the job.
     pub const STRANGER: Self = Self {
         body: 16 << 10,
         payload: 0,
     };
-    /// Afterwards: 16 MiB of body, 64 GiB of payload (payloads go into buffers whose size is known beforehand).
+    /// After that: 16 MiB of body, 64 GiB of payload (payloads go into buffers whose size is known beforehand).
     pub const MEMBER: Self = Self {
         body: 16 << 20,
         payload: 64 << 30,
     };
 }
 
-/// A frame's head.
+/// A decoded frame head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// What the frame says.
-    pub kind: Kind,
-    /// How the numbers of the payload are written.
+    /// Decides what the body and payload mean.
+    pub kind: FrameKind,
+    /// How the values of the payload are encoded.
     pub encoding: Encoding,
     /// Bytes of the body.
     pub body: u32,
@@ -142,48 +152,48 @@ pub struct Head {
     pub payload: u64,
     /// Number of this frame on its connection and direction, from 0.
     pub sequence: u32,
-    /// Checksum of the body.
+    /// CRC-32 of the body.
     pub body_crc: u32,
 }
 
 /// Why bytes are not a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The first bytes are something else.
+    /// The first bytes are not the magic number.
     #[error(
         "not a canoe frame: it begins with {got:02x?}; is another program talking to this port?"
     )]
     Magic {
-        /// The bytes found.
+        /// The first four bytes, instead of [`MAGIC`].
         got: [u8; 4],
     },
-    /// Another version of the protocol.
+    /// The peer speaks another version of the protocol.
     #[error(
         "peer speaks protocol version {got}, this build speaks {VERSION}; use the same canoe everywhere"
     )]
     Version {
-        /// The version found.
+        /// The peer's version.
         got: u8,
     },
-    /// The head is damaged.
+    /// The checksum of the head does not match.
     #[error("frame head fails its checksum")]
     HeadChecksum,
-    /// The body is damaged.
+    /// The checksum of the body does not match.
     #[error("frame body fails its checksum")]
     BodyChecksum,
-    /// A kind that this version does not know.
+    /// A kind that this version of the protocol does not have.
     #[error("unknown frame kind {got}")]
     Kind {
-        /// The number found.
+        /// The kind's byte.
         got: u8,
     },
-    /// An encoding that this version does not know.
+    /// An encoding that this version of the protocol does not have.
     #[error("unknown number encoding {got}")]
     Encoding {
-        /// The number found.
+        /// The encoding's byte.
         got: u8,
     },
-    /// The body is larger than this receiver takes now.
+    /// The body is larger than this receiver accepts now.
     #[error("frame body of {got} bytes exceeds the limit of {limit}")]
     Body {
         /// Bytes announced.
@@ -191,7 +201,7 @@ pub enum FrameError {
         /// Bytes allowed.
         limit: u32,
     },
-    /// The payload is larger than this receiver takes now.
+    /// The payload is larger than this receiver accepts now.
     #[error("frame payload of {got} bytes exceeds the limit of {limit}")]
     Payload {
         /// Bytes announced.
@@ -199,28 +209,28 @@ pub enum FrameError {
         /// Bytes allowed.
         limit: u64,
     },
-    /// A frame was lost, repeated or re-ordered.
+    /// A frame was lost, repeated or reordered.
     #[error("frame number {got} where {want} was due: replayed, lost or out of order")]
     Sequence {
-        /// Number found.
+        /// The sequence number of the frame.
         got: u32,
-        /// Number due.
+        /// The sequence number that was due.
         want: u32,
     },
-    /// The body does not hold what its kind says.
+    /// The body does not decode as its kind demands.
     #[error("body of a {kind:?} frame cannot be read: {reason}")]
     Malformed {
         /// The frame's kind.
-        kind: Kind,
-        /// What is wrong.
+        kind: FrameKind,
+        /// A sentence for people.
         reason: String,
     },
-    /// A frame that has no place here.
+    /// A valid frame that is not allowed at this point of the conversation.
     #[error("unexpected {got:?} frame while {wanted} was due")]
     Unexpected {
         /// The frame's kind.
-        got: Kind,
-        /// What would have been right.
+        got: FrameKind,
+        /// What was expected instead, in words.
         wanted: &'static str,
     },
 }
@@ -243,7 +253,7 @@ impl Head {
     }
 
     /// Reads a head and checks it against the limits.
-    pub fn decode(bytes: &[u8; HEAD], limits: &Limits) -> Result<Self, FrameError> {
+    pub fn decode(bytes: &[u8; HEAD], limits: &FrameLimits) -> Result<Self, FrameError> {
         let magic = [bytes[0], bytes[1], bytes[2], bytes[3]];
         if magic != MAGIC {
             return Err(FrameError::Magic { got: magic });
@@ -254,7 +264,7 @@ impl Head {
         if crc32fast::hash(&bytes[..28]) != u32_at(bytes, 28) {
             return Err(FrameError::HeadChecksum);
         }
-        let kind = Kind::from_byte(bytes[5]).ok_or(FrameError::Kind { got: bytes[5] })?;
+        let kind = FrameKind::from_byte(bytes[5]).ok_or(FrameError::Kind { got: bytes[5] })?;
         let encoding =
             Encoding::from_byte(bytes[6]).ok_or(FrameError::Encoding { got: bytes[6] })?;
         let body = u32_at(bytes, 8);
@@ -293,7 +303,7 @@ mod tests {
 
     fn head() -> Head {
         Head {
-            kind: Kind::PushDense,
+            kind: FrameKind::PushDense,
             encoding: Encoding::F32,
             body: 48,
             payload: 4096,
@@ -304,12 +314,15 @@ mod tests {
 
     #[test]
     fn a_head_comes_back_as_it_was() {
-        assert_eq!(Head::decode(&head().encode(), &Limits::MEMBER), Ok(head()));
+        assert_eq!(
+            Head::decode(&head().encode(), &FrameLimits::MEMBER),
+            Ok(head())
+        );
     }
 
     #[test]
     fn a_stranger_cannot_announce_a_payload() {
-        let refused = Head::decode(&head().encode(), &Limits::STRANGER);
+        let refused = Head::decode(&head().encode(), &FrameLimits::STRANGER);
         assert_eq!(
             refused,
             Err(FrameError::Payload {
@@ -324,7 +337,7 @@ mod tests {
         let mut bytes = head().encode();
         bytes[4] = 9;
         assert_eq!(
-            Head::decode(&bytes, &Limits::MEMBER),
+            Head::decode(&bytes, &FrameLimits::MEMBER),
             Err(FrameError::Version { got: 9 })
         );
     }
@@ -334,12 +347,12 @@ mod tests {
         fn a_damaged_head_is_refused(at in 0_usize..HEAD, flip in 1_u8..=255) {
             let mut bytes = head().encode();
             bytes[at] ^= flip;
-            prop_assert!(Head::decode(&bytes, &Limits::MEMBER).is_err());
+            prop_assert!(Head::decode(&bytes, &FrameLimits::MEMBER).is_err());
         }
 
         #[test]
         fn any_bytes_give_an_answer(bytes in prop::array::uniform32(any::<u8>())) {
-            let _ = Head::decode(&bytes, &Limits::MEMBER);
+            let _ = Head::decode(&bytes, &FrameLimits::MEMBER);
         }
     }
 }

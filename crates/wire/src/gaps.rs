@@ -1,6 +1,6 @@
-//! A dense gradient with gaps: of an embedding's gradient a batch fills only the rows of its words. A block is cut into
-//! 64 parts, and only the parts that are not all zero travel; a mask of 64 bits says which. What is put together again
-//! is what was taken apart, bit for bit: a negative zero is not a gap.
+//! A dense gradient with gaps: in an embedding's gradient, a batch fills only the rows of its words. A block is cut
+//! into 64 parts, and only the parts that are not all zero are sent; a mask of 64 bits says which. Unpacking restores
+//! the block bit for bit: a negative zero is not a gap.
 
 /// Values in a part of a block.
 fn part(len: usize) -> usize {
@@ -16,7 +16,7 @@ pub fn mask(block: &[f32]) -> u64 {
     })
 }
 
-/// The parts of a block of `len` values that values `from..to` lie in; `to` is at most `len`.
+/// The parts of a block of `len` values that contain values `from..to`; `to` is at most `len`.
 pub fn parts(from: usize, to: usize, len: usize) -> u64 {
     if from >= to {
         return 0;
@@ -25,7 +25,7 @@ pub fn parts(from: usize, to: usize, len: usize) -> u64 {
     (u64::MAX >> (63 - last)) & (u64::MAX << first)
 }
 
-/// How many values a mask stands for in a block of this length; none if it names parts that the block does not have.
+/// Number of values that a mask selects in a block of this length; `None` if it selects parts that the block lacks.
 pub fn count(mask: u64, len: usize) -> Option<usize> {
     let part = part(len);
     let parts = len.div_ceil(part);
@@ -46,8 +46,8 @@ pub fn pack(block: &[f32], mask: u64, out: &mut Vec<f32>) {
     }
 }
 
-/// Adds the parts that its mask names to a block of which the parts `filled` differ from zero; answers which do then.
-/// The sum is that of whole blocks, bit for bit: a negative zero plus the zero of a gap is a positive one.
+/// Adds the parts that its mask names to a block of which the parts `filled` differ from zero; returns those that do
+/// afterwards. The sum is that of whole blocks, bit for bit: a negative zero plus the zero of a gap is a positive one.
 pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64 {
     let size = part(block.len());
     let mut rest = mask | filled;
@@ -69,7 +69,7 @@ pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64
     mask | filled
 }
 
-/// Puts a block together from the parts that its mask names: as many values as [`count`] says.
+/// Restores a block from the parts that its mask names: as many values as [`count`] returns.
 pub fn unpack(mut packed: &[f32], mask: u64, block: &mut [f32]) {
     let size = part(block.len());
     for (at, part) in block.chunks_mut(size).enumerate() {

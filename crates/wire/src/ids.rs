@@ -1,4 +1,4 @@
-//! The numbers that name things, each with a type of its own so that two cannot be swapped.
+//! Ids, each with a type of its own so that two cannot be swapped.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,7 +17,7 @@ macro_rules! id {
         }
 
         impl $name {
-            /// The number as an index into a list.
+            /// The id as an index into a list.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -34,10 +34,10 @@ id!(
     TableId(u32)
 );
 id!(
-    /// A life of the job. It grows with every recovery; what carries an older one is stale.
-    Epoch(u64)
+    /// A generation of the job. It grows with every recovery; a message with an older one is stale.
+    Generation(u64)
 );
 id!(
-    /// The number of a global batch since the job began; in values: how many have been applied.
+    /// A step, counted from the start of the job; in values: how many have been applied.
     Step(u64)
 );

@@ -1,4 +1,4 @@
-//! What the processes of a job say to each other, and leave on disk for each other: ids, shard map, frames,
+//! What the processes of a job send to each other and leave on disk for each other: ids, shard map, frames,
 //! messages, files of tables, and the trainer's client.
 //!
 //! Nothing here knows a layer, an optimizer or a table's memory. Update rules travel as opaque JSON.
@@ -6,32 +6,40 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`ids`], [`shard`]: names of things, and where each row and block lives. Pure.
-//! - [`spec`], [`status`]: what a job consists of; what a process tells about itself.
+//! - [`ids`], [`shard`]: names of things, and which service holds each row and block. Pure.
+//! - [`spec`], [`status`]: what a job consists of; what a process reports about itself.
 //! - [`frame`], [`encoding`], [`message`]: the bytes.
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
-//! - [`shared`]: memory in place of payloads between processes of one host.
-//! - [`part`]: tables of servers on disk.
-//! - [`recovery`]: where a job goes on after a loss. Pure. [`order`]: who orders a snapshot for a server that ends.
-//! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides the latency of memory from it.
+//! - [`stranger`]: a connection before its hello. [`lines`]: whether a connection carries what is sent. Pure.
+//! - [`shared`]: shared memory instead of payloads between processes of one host.
+//! - [`part`]: the servers' tables on disk. [`binding`]: which part of which save a file is.
+//! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: who orders a snapshot for a server that is
+//!   about to end. [`owed`]: what trainer 0 tests and saves at which point.
+//! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides memory latency from it.
 //!
 //! # Invariants
 //!
-//! 1. Nothing is allocated on the word of a peer before it is checked against a limit.
-//! 2. Every wait has an end, and a sentence that says for whom.
-//! 3. Where a row or block lives depends on the table's name, the row and the number of services alone.
+//! 1. A length that a peer sends is checked against a limit before anything is allocated.
+//! 2. Every wait has a time limit, and a sentence that says whom it waits for.
+//! 3. Which service holds a row or block depends only on the table's name, the row and the number of services.
 
+mod ahead;
 pub mod auth;
+pub mod bell;
+pub mod binding;
 pub mod channel;
 pub mod client;
+pub mod data;
 pub mod encoding;
 pub mod frame;
 pub mod gaps;
 pub mod handshake;
 pub mod ids;
+pub mod lines;
 pub mod message;
 pub mod order;
+pub mod owed;
 pub mod part;
 pub mod prefetch;
 pub mod recovery;
@@ -39,17 +47,21 @@ pub mod shard;
 pub mod shared;
 pub mod spec;
 pub mod status;
+pub mod stranger;
 pub mod stream;
 pub mod tls;
 
 pub use auth::Token;
-pub use client::{Config, Error, Position, Rows, ServerAddress, Session, Timing, Watch};
+pub use client::{
+    AddressBook, Error, ResumePoint, RowRequest, ServerAddress, Session, SessionConfig,
+    SessionTiming, Watch,
+};
+pub use data::View;
 pub use encoding::Encoding;
-pub use ids::{Epoch, Step, TableId, TrainerId};
-pub use message::View;
+pub use ids::{Generation, Step, TableId, TrainerId};
 pub use shard::Topology;
 pub use spec::{JobSpec, Mode, TableSpec};
-pub use status::Status;
+pub use status::PeerStatus;
 
 #[cfg(target_endian = "big")]
 compile_error!("payloads are copied as they lie in memory, which must be little-endian");

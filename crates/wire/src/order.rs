@@ -1,25 +1,25 @@
 //! Who orders a snapshot, and when: pure.
 //!
-//! A server whose process is to end wants a snapshot that all servers have, but servers do not know each other. It
+//! A server whose process is about to end wants a snapshot on all servers, but servers do not know each other. It
 //! says so in its reports. A trainer that reads this puts the order into the message that ends its batch, which
 //! goes to every service: so all take the snapshot at the same step, or, after a loss, none does.
 
 use crate::ids::{Step, TrainerId};
-use crate::recovery::{Report, stable};
+use crate::recovery::{ServerReport, stable};
 
-/// Trainer 0 orders at once. It may have no more data in this pass, so another one orders after this time.
+/// Trainer 0 orders immediately. It may have no more data in this pass, so another one orders after this time.
 const TURN: u64 = 1_000;
 
-/// A snapshot that has not come after this time (one was still being written) is ordered again.
+/// A snapshot that is not there after this time (another one was still being written) is ordered again.
 const AGAIN: u64 = 2_000;
 
-/// The step at or after which a server wants a snapshot on all servers, as long as there is none.
-pub fn wish(reports: &[Report]) -> Option<Step> {
+/// The step at or after which a server wants a snapshot on all servers; `None` once there is one.
+pub fn wish(reports: &[ServerReport]) -> Option<Step> {
     let wanted = reports.iter().filter_map(|report| report.wanted).max()?;
     (stable(reports) < Some(wanted)).then_some(wanted)
 }
 
-/// When a trainer orders. Times are milliseconds on any clock of its own.
+/// When a trainer orders. Times are milliseconds of any clock of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Orders {
     wish: Option<Step>,
@@ -48,21 +48,24 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Epoch;
-    use crate::recovery::Phase;
-    use crate::status::Status;
+    use crate::ids::Generation;
+    use crate::status::PeerStatus;
+    use words::status::Phase;
 
-    fn report(wanted: Option<u64>, snapshots: &[u64]) -> Report {
-        Report {
-            epoch: Epoch(1),
+    fn report(wanted: Option<u64>, snapshots: &[u64]) -> ServerReport {
+        ServerReport {
+            epoch: Generation(1),
             phase: Phase::Running,
             reason: String::new(),
             waiting: Vec::new(),
             missing: Vec::new(),
             boundary: None,
             snapshots: snapshots.iter().map(|step| Step(*step)).collect(),
+            settled: None,
+            disk: crate::recovery::Disk::default(),
             wanted: wanted.map(Step),
-            status: Status::default(),
+            lines: Vec::new(),
+            status: PeerStatus::default(),
         }
     }
 

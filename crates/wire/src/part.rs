@@ -1,5 +1,5 @@
-//! The file format of a part of a snapshot or of saved tables: one service's blocks and rows. Servers write and read it,
-//! trainers read it to test a model whose tables they could not hold. `P` is what a table's scalars are to both.
+//! The file format of a part of a snapshot or of saved tables: one service's blocks and rows. Servers write and read
+//! it; trainers read it to test a model whose tables do not fit in their memory. `P` is the type of a table's scalars.
 //!
 //! ```text
 //! "CANOPART"  version u32  header length u32  header (JSON)  crc32 of all before
@@ -10,30 +10,28 @@
 //!   kind 0, the end: count = number of sections before it
 //! ```
 //!
-//! Little-endian. A reader takes nothing on trust: lengths are compared with the table and with what is left of
-//! the file before anything is allocated.
+//! Little-endian. A reader trusts nothing: lengths are compared with the table and with the rest of
+//! the file before anything is allocated. The header says which part of which save the file is ([`Binding`]), and the
+//! fingerprint, a checksum over all checksums, is in the save's manifest: a part of another step, server or run, or
+//! one that was written at another time, is not taken for the right one.
 
-use crate::recovery::Boundary;
+use crate::binding::Binding;
 use crate::shard::SHARDS;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"CANOPART";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const LONGEST_HEADER: u32 = 64 << 20;
 const SECTION_HEAD: usize = 24;
 
-/// What a part says about itself.
+/// The header of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header<P> {
-    /// The run of the job.
-    pub job: String,
-    /// Hash of the tables' names and shapes.
-    pub shapes: u64,
-    /// Where the job stood.
-    pub boundary: Boundary,
+pub struct PartHeader<P> {
+    /// Which part of which save this is.
+    pub binding: Binding,
     /// The tables.
     pub tables: Vec<TableHeader<P>>,
 }
@@ -44,11 +42,11 @@ pub struct Header<P> {
 pub struct TableHeader<P> {
     /// Its name.
     pub name: String,
-    /// Values in a row.
+    /// Values per row.
     pub cols: u32,
-    /// State numbers a value.
+    /// State values per parameter value.
     pub slots: u32,
-    /// Its scalars; none if the service holds nothing of the table.
+    /// Its scalars; `None` if the service holds nothing of the table.
     pub progress: Option<P>,
 }
 
@@ -57,9 +55,9 @@ pub struct TableHeader<P> {
 pub enum Section<'a> {
     /// A block of a dense table.
     Block {
-        /// The table.
+        /// Index of the table.
         table: usize,
-        /// The block's number.
+        /// Index of the block in its table.
         index: u64,
         /// Its values.
         values: &'a [f32],
@@ -68,7 +66,7 @@ pub enum Section<'a> {
     },
     /// Rows of a shard of a sparse table.
     Rows {
-        /// The table.
+        /// Index of the table.
         table: usize,
         /// The logical shard.
         shard: u32,
@@ -82,22 +80,24 @@ pub enum Section<'a> {
 /// Why a part cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The file ends early or cannot be read.
+    /// The file ends early or there was a read error.
     #[error("read")]
     Read(#[source] io::Error),
-    /// Not such a file.
-    #[error("it was not saved by a server of canoe")]
+    /// The file is not a part.
+    #[error("it was not written by a canoe server")]
     Magic,
-    /// Of another version of canoe.
-    #[error("snapshot format {0} is not known to this build")]
+    /// Written by another version of canoe.
+    #[error(
+        "it has format {0} of another version of canoe; this one reads format {VERSION}: continue with that version, or start with --fresh"
+    )]
     Version(u32),
-    /// Damaged.
+    /// A checksum does not match.
     #[error("checksum of {0} is wrong: the file is damaged")]
     Checksum(&'static str),
-    /// The header cannot be understood.
+    /// The header does not parse.
     #[error("header cannot be read")]
     Header(#[source] serde_json::Error),
-    /// A length or number that cannot be.
+    /// A length or value that is not possible.
     #[error("{0}")]
     Impossible(String),
 }
@@ -107,11 +107,12 @@ pub enum FormatError {
 pub struct PartWriter<W: Write> {
     out: W,
     sections: u64,
+    fingerprint: crc32fast::Hasher,
 }
 
 impl<W: Write> PartWriter<W> {
-    /// Begins a part.
-    pub fn new<P: Serialize>(mut out: W, header: &Header<P>) -> io::Result<Self> {
+    /// Begins a part: writes the header.
+    pub fn new<P: Serialize>(mut out: W, header: &PartHeader<P>) -> io::Result<Self> {
         let text = serde_json::to_vec(header).map_err(io::Error::other)?;
         let length = u32::try_from(text.len()).map_err(io::Error::other)?;
         let mut bytes = Vec::with_capacity(text.len() + 20);
@@ -122,7 +123,13 @@ impl<W: Write> PartWriter<W> {
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
         out.write_all(&bytes)?;
-        Ok(Self { out, sections: 0 })
+        let mut fingerprint = crc32fast::Hasher::new();
+        fingerprint.update(&crc.to_le_bytes());
+        Ok(Self {
+            out,
+            sections: 0,
+            fingerprint,
+        })
     }
 
     /// Adds a section.
@@ -156,12 +163,12 @@ impl<W: Write> PartWriter<W> {
         }
     }
 
-    /// Ends the part and gives the stream back.
-    pub fn finish(mut self) -> io::Result<W> {
+    /// Ends the part and returns the stream and the part's fingerprint.
+    pub fn finish(mut self) -> io::Result<(W, u32)> {
         let head = head(0, 0, 0, self.sections);
         self.write(&head, &[])?;
         self.out.flush()?;
-        Ok(self.out)
+        Ok((self.out, self.fingerprint.finalize()))
     }
 
     fn write(&mut self, head: &[u8; SECTION_HEAD], data: &[&[u8]]) -> io::Result<()> {
@@ -172,7 +179,9 @@ impl<W: Write> PartWriter<W> {
             crc.update(bytes);
             self.out.write_all(bytes)?;
         }
-        self.out.write_all(&crc.finalize().to_le_bytes())
+        let crc = crc.finalize().to_le_bytes();
+        self.fingerprint.update(&crc);
+        self.out.write_all(&crc)
     }
 }
 
@@ -190,10 +199,11 @@ fn head(kind: u32, table: usize, index: u64, count: u64) -> [u8; SECTION_HEAD] {
 pub struct PartReader<R: Read, P> {
     input: R,
     length: u64,
-    /// Bytes that are left, as the file system says.
+    /// Bytes that are left, according to the file's length.
     left: u64,
-    header: Header<P>,
+    header: PartHeader<P>,
     sections: u64,
+    fingerprint: crc32fast::Hasher,
     ids: Vec<u32>,
     numbers: Vec<f32>,
 }
@@ -224,7 +234,8 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&front);
         crc.update(&text);
-        check(&mut input, crc, "the header")?;
+        let mut fingerprint = crc32fast::Hasher::new();
+        check(&mut input, crc, "the header", &mut fingerprint)?;
         let header = serde_json::from_slice(&text).map_err(FormatError::Header)?;
         Ok(Self {
             input,
@@ -232,17 +243,23 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
             left,
             header,
             sections: 0,
+            fingerprint,
             ids: Vec::new(),
             numbers: Vec::new(),
         })
     }
 
-    /// What the part says about itself.
-    pub fn header(&self) -> &Header<P> {
+    /// The part's header.
+    pub fn header(&self) -> &PartHeader<P> {
         &self.header
     }
 
-    /// Where in the file the numbers of the last section begin.
+    /// The checksum over all checksums so far; of the whole part once [`PartReader::next_section`] returned `None`.
+    pub fn fingerprint(&self) -> u32 {
+        self.fingerprint.clone().finalize()
+    }
+
+    /// Offset in the file of the first value of the last section.
     pub fn numbers_at(&self) -> u64 {
         self.length - self.left - 4 - 4 * self.numbers.len() as u64
     }
@@ -264,7 +281,11 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&bytes);
         if kind == 0 {
-            check(&mut self.input, crc, "the end")?;
+            check(&mut self.input, crc, "the end", &mut self.fingerprint)?;
+            if self.left > 0 {
+                let text = format!("{} bytes follow its end", self.left);
+                return Err(FormatError::Impossible(text));
+            }
             if count != self.sections {
                 return Err(FormatError::Impossible(format!(
                     "{} of {count} sections are there",
@@ -285,7 +306,7 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
             .read_exact(number_bytes)
             .map_err(FormatError::Read)?;
         crc.update(number_bytes);
-        check(&mut self.input, crc, "a section")?;
+        check(&mut self.input, crc, "a section", &mut self.fingerprint)?;
         if kind == 1 {
             let (values, state) = self.numbers.split_at(count as usize);
             return Ok(Some(Section::Block {
@@ -306,7 +327,7 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         }))
     }
 
-    /// How many ids and numbers a section has; fails before anything is allocated if the file cannot hold them.
+    /// Numbers of ids and values in a section; fails before anything is allocated if the file cannot hold them.
     fn lengths(
         &mut self,
         kind: u32,
@@ -342,13 +363,16 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
     }
 }
 
+/// Compares the checksum that follows, and adds it to the fingerprint.
 fn check(
     input: &mut impl Read,
     crc: crc32fast::Hasher,
     what: &'static str,
+    fingerprint: &mut crc32fast::Hasher,
 ) -> Result<(), FormatError> {
     let mut stored = [0_u8; 4];
     input.read_exact(&mut stored).map_err(FormatError::Read)?;
+    fingerprint.update(&stored);
     if u32::from_le_bytes(stored) == crc.finalize() {
         Ok(())
     } else {
@@ -359,7 +383,6 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Step;
     use proptest::prelude::*;
 
     fn sample() -> Vec<u8> {
@@ -369,14 +392,8 @@ mod tests {
             slots: 1,
             progress: Some(5),
         };
-        let header = Header {
-            job: "j".to_owned(),
-            shapes: 7,
-            boundary: Boundary {
-                step: Step(4),
-                pass: 1,
-                batches: vec![2, 2],
-            },
+        let header = PartHeader {
+            binding: crate::binding::tests::sample(),
             tables: vec![table("a"), table("b")],
         };
         let mut writer = PartWriter::new(Vec::new(), &header).unwrap();
@@ -397,7 +414,7 @@ mod tests {
                 rows: &rows,
             })
             .unwrap();
-        writer.finish().unwrap()
+        writer.finish().unwrap().0
     }
 
     fn read_all(bytes: &[u8]) -> Result<usize, FormatError> {
@@ -414,7 +431,7 @@ mod tests {
         let bytes = sample();
         let length = bytes.len() as u64;
         let mut reader = PartReader::<_, u64>::new(bytes.as_slice(), length).unwrap();
-        assert_eq!(reader.header().boundary.batches, [2, 2]);
+        assert_eq!(reader.header().binding.boundary.batches, [2, 2]);
         assert_eq!(reader.header().tables[1].progress, Some(5));
         let block = Section::Block {
             table: 0,
@@ -435,6 +452,55 @@ mod tests {
         let written: &[u8] = bytemuck::cast_slice(&rows);
         assert_eq!(&bytes[at..at + 20], written);
         assert_eq!(reader.next_section().unwrap(), None);
+    }
+
+    #[test]
+    fn the_fingerprint_is_of_the_contents() {
+        let fingerprint = |value: f32| {
+            let header = PartHeader::<u64> {
+                binding: crate::binding::tests::sample(),
+                tables: vec![TableHeader {
+                    name: "a".to_owned(),
+                    cols: 1,
+                    slots: 0,
+                    progress: None,
+                }],
+            };
+            let mut writer = PartWriter::new(Vec::new(), &header).unwrap();
+            let block = Section::Block {
+                table: 0,
+                index: 0,
+                values: &[value],
+                state: &[],
+            };
+            writer.section(&block).unwrap();
+            let (bytes, written) = writer.finish().unwrap();
+            let length = bytes.len() as u64;
+            let mut reader = PartReader::<_, u64>::new(bytes.as_slice(), length).unwrap();
+            while reader.next_section().unwrap().is_some() {}
+            assert_eq!(reader.fingerprint(), written);
+            written
+        };
+        assert_eq!(fingerprint(1.0), fingerprint(1.0));
+        assert_ne!(fingerprint(1.0), fingerprint(2.0));
+    }
+
+    #[test]
+    fn what_follows_the_end_is_noticed() {
+        let mut bytes = sample();
+        bytes.push(0);
+        assert!(read_all(&bytes).is_err());
+    }
+
+    #[test]
+    fn an_earlier_format_is_refused_by_name() {
+        let mut bytes = sample();
+        bytes[8] = 1;
+        let text = read_all(&bytes).unwrap_err().to_string();
+        assert!(
+            text.contains("format 1") && text.contains("--fresh"),
+            "{text}"
+        );
     }
 
     #[test]

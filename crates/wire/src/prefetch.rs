@@ -1,9 +1,9 @@
-//! Asks the processor to fetch memory that will be needed soon. Without effect where there is no such instruction.
+//! Asks the processor to fetch memory that will be needed soon. No effect on processors without such an instruction.
 
 /// Floats in a cache line.
 const LINE: usize = 16;
 
-/// Fetches the lines of a slice.
+/// Fetches the cache lines of a slice.
 #[inline(always)]
 pub fn slice(values: &[f32]) {
     let mut at = 0;
@@ -16,7 +16,7 @@ pub fn slice(values: &[f32]) {
     }
 }
 
-/// Fetches the line of an address.
+/// Fetches the cache line of an address.
 #[inline(always)]
 pub fn address<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

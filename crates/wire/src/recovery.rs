@@ -1,28 +1,16 @@
-//! The decision after a loss: where the job goes on. Pure, so that every combination can be tested.
+//! The decision after a loss: where the job continues. Pure, so that every combination can be tested.
 //!
-//! Trainer 0 asks every server for its [`Report`] once all trainers have come back, and tells all of them the
-//! outcome of [`decide`].
+//! Once all trainers are connected again, trainer 0 asks every server for its [`ServerReport`] and sends the result of
+//! [`decide`] to all of them.
 
-use crate::ids::{Epoch, Step, TrainerId};
-use crate::message::Start;
-use crate::status::Status;
+use crate::ids::{Generation, Step, TrainerId};
+use crate::lines::Traffic;
+use crate::message::GenerationStart;
+use crate::status::PeerStatus;
 use serde::{Deserialize, Serialize};
+use words::status::Phase;
 
-/// What a server is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// Waiting for trainers to come (back) and for trainer 0 to open an epoch.
-    Lobby,
-    /// Serving an epoch.
-    Running,
-    /// The job cannot go on; [`Report::reason`] says why.
-    Failed,
-    /// All trainers have left.
-    Finished,
-}
-
-/// A point between two steps where nothing is half done.
+/// A point between two steps at which no table is half updated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boundary {
@@ -34,52 +22,133 @@ pub struct Boundary {
     pub batches: Vec<u64>,
 }
 
-/// The state of a server as it tells it.
+/// What a server found in the folder of its snapshots, besides those that it can restore.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// The folder; empty if it keeps none.
+    pub folder: String,
+    /// The newest snapshot of this run that all servers once had.
+    pub confirmed: Option<Step>,
+    /// What is there and cannot be read, as a sentence: damaged snapshots of this run, or the folder itself.
+    pub unreadable: Option<String>,
+}
+
+/// The state of a server, as it reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
-    /// The newest epoch it knows.
-    pub epoch: Epoch,
-    /// What it does.
+pub struct ServerReport {
+    /// The newest generation it knows.
+    pub epoch: Generation,
+    /// What the server is doing.
     pub phase: Phase,
-    /// Why it does not run: the loss that ended the epoch, or the failure of the job.
+    /// Why it does not run: the loss that ended the generation, or the failure of the job. Empty while it runs.
     pub reason: String,
-    /// Trainers that are connected and wait to be let in.
+    /// Trainers that are connected and wait to be admitted.
     pub waiting: Vec<TrainerId>,
     /// Trainers that are not connected.
     pub missing: Vec<TrainerId>,
-    /// Where its tables stand, if they stand at a boundary.
+    /// Where its tables are, if that is a boundary.
     pub boundary: Option<Boundary>,
     /// Steps whose snapshot it can restore, ascending.
     pub snapshots: Vec<Step>,
-    /// It wants a snapshot of this step or a later one on all servers, because its process is to end.
+    /// The newest snapshot of this generation whose writing has ended, with or without success.
+    pub settled: Option<Step>,
+    /// What it found in the folder of its snapshots.
+    pub disk: Disk,
+    /// It wants a snapshot of this step or a later one on all servers, because its process is about to end.
     pub wanted: Option<Step>,
-    /// Its own status, with whom it waits for.
-    pub status: Status,
+    /// What it has counted on the data connections of the trainer that it reports to, by port; see [`crate::lines`].
+    /// Empty while there are none.
+    pub lines: Vec<Traffic>,
+    /// Its own status, with the processes that it waits for.
+    pub status: PeerStatus,
 }
 
-/// Where the job goes on.
+/// What is to be done after a loss.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The job continues.
+    Start(GenerationStart),
+    /// It would start again although it had snapshots: that needs a word from the user. Says what is missing and where.
+    Lost(String),
+}
+
+/// What trainer 0 knows besides the reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CoordinatorKnowledge {
+    /// The user wants to begin again if snapshots are lost.
+    pub fresh: bool,
+    /// The newest state that was saved with a pass of this run: steps applied, and the pass that comes next.
+    pub saved: Option<(Step, u64)>,
+}
+
+/// Where the job continues.
 ///
-/// - All servers stand at the same boundary: from there, nothing is lost.
-/// - Otherwise from the newest snapshot that all have.
-/// - Without one, from the start.
-pub fn decide(reports: &[Report]) -> Start {
+/// - All servers are at the same boundary: from there, nothing is lost.
+/// - Otherwise from the newest snapshot that all have, or from the newest pass directory of this run if that is newer.
+/// - Without either, from the start, if there never was a snapshot or the user allows it.
+pub fn decide(
+    reports: &[ServerReport],
+    known: CoordinatorKnowledge,
+    name: impl Fn(usize) -> String,
+) -> Decision {
     let Some((first, others)) = reports.split_first() else {
-        return Start::Fresh;
+        return Decision::Start(GenerationStart::Fresh);
     };
     if let Some(boundary) = &first.boundary
         && others.iter().all(|r| r.boundary == first.boundary)
     {
-        return Start::Continue {
+        return Decision::Start(GenerationStart::Continue {
             step: boundary.step,
             pass: boundary.pass,
-        };
+        });
     }
-    stable(reports).map_or(Start::Fresh, Start::Restore)
+    let stable = stable(reports);
+    let newer = |(step, _): &(Step, u64)| stable.is_none_or(|stable| *step > stable);
+    match (stable, known.saved.filter(newer)) {
+        (_, Some((step, pass))) if !(known.fresh && stable.is_none()) => {
+            Decision::Start(GenerationStart::Saved { step, pass })
+        }
+        (Some(step), _) => Decision::Start(GenerationStart::Restore(step)),
+        (None, _) => match loss(reports, name) {
+            Some(text) if !known.fresh => Decision::Lost(text),
+            _ => Decision::Start(GenerationStart::Fresh),
+        },
+    }
+}
+
+/// What servers should have and have not, as a sentence; none if the job never had a common snapshot and nothing is
+/// unreadable. Only for reports without a common snapshot.
+fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<String> {
+    let confirmed = reports.iter().filter_map(|r| r.disk.confirmed).max();
+    let mut causes = Vec::new();
+    for (server, report) in reports.iter().enumerate() {
+        let folder = &report.disk.folder;
+        if let Some(text) = &report.disk.unreadable {
+            causes.push(format!("server {}: {text}", name(server)));
+        } else if confirmed.is_some() && report.snapshots.is_empty() {
+            let name = name(server);
+            causes.push(format!(
+                "server {name} has no snapshot of this run in {folder}"
+            ));
+        }
+    }
+    if causes.is_empty() {
+        confirmed?;
+        causes.push("the snapshots that servers have are of different steps".to_owned());
+    }
+    let known = confirmed.map(|step| format!(", all servers once had that of step {step}"));
+    Some(format!(
+        "no snapshot is on all servers{}: {}. Nothing was deleted. Bring the files back, continue from a saved pass with \
+         --start_pass, or begin again with --fresh, which keeps what is there under another name",
+        known.unwrap_or_default(),
+        causes.join("; ")
+    ))
 }
 
 /// The newest snapshot that all servers have.
-pub fn stable(reports: &[Report]) -> Option<Step> {
+pub fn stable(reports: &[ServerReport]) -> Option<Step> {
     let (first, others) = reports.split_first()?;
     first
         .snapshots
@@ -89,28 +158,51 @@ pub fn stable(reports: &[Report]) -> Option<Step> {
         .max()
 }
 
-/// What the reports of all servers mean for a trainer that waits to be let in.
+/// Snapshots that some server has and that will never be on all servers, because another one failed to write its part.
+pub fn dead(reports: &[ServerReport]) -> Vec<Step> {
+    let Some(first) = reports.first() else {
+        return Vec::new();
+    };
+    // A server that rolled back writes the same steps again.
+    let alike = |r: &ServerReport| r.epoch == first.epoch && r.phase == Phase::Running;
+    if !reports.iter().all(alike) {
+        return Vec::new();
+    }
+    let lacks =
+        |r: &ServerReport, step: Step| r.settled >= Some(step) && !r.snapshots.contains(&step);
+    let steps = reports.iter().flat_map(|report| &report.snapshots).copied();
+    let mut dead: Vec<Step> = steps
+        .filter(|step| reports.iter().any(|report| lacks(report, *step)))
+        .collect();
+    dead.sort_unstable();
+    dead.dedup();
+    dead
+}
+
+/// What the reports of all servers mean for a trainer that waits to be admitted.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// All servers run this epoch: go in.
-    Enter(Epoch, Boundary),
-    /// Everybody is there; trainer 0 may open this epoch.
-    Open(Epoch, Start),
+pub enum AdmissionVerdict {
+    /// All servers run this generation: join it.
+    Enter(Generation, Boundary),
+    /// All trainers are connected; trainer 0 may open this generation.
+    Open(Generation, GenerationStart),
+    /// The job has lost what it needs to continue; see [`Decision::Lost`].
+    Lost(String),
     /// Not yet, for this reason.
     Wait(String),
     /// The job has ended without this trainer.
     Over,
 }
 
-/// What the reports mean. `seen` is the last epoch this trainer was in.
+/// What the reports mean. `seen` is the last generation that this trainer was in.
 pub fn judge(
-    reports: &[Report],
-    seen: Epoch,
+    reports: &[ServerReport],
+    (seen, known): (Generation, CoordinatorKnowledge),
     trainers: u32,
     name: impl Fn(usize) -> String,
-) -> Verdict {
+) -> AdmissionVerdict {
     if reports.iter().any(|r| r.phase == Phase::Finished) {
-        return Verdict::Over;
+        return AdmissionVerdict::Over;
     }
     let newest = reports.iter().map(|r| r.epoch).max().unwrap_or_default();
     let all_run = reports
@@ -120,7 +212,7 @@ pub fn judge(
         && newest > seen
         && let Some(boundary) = reports.first().and_then(|r| r.boundary.clone())
     {
-        return Verdict::Enter(newest, boundary);
+        return AdmissionVerdict::Enter(newest, boundary);
     }
     for (server, report) in reports.iter().enumerate() {
         if report.waiting.len() == trainers as usize {
@@ -132,9 +224,9 @@ pub fn judge(
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        return Verdict::Wait(if report.missing.is_empty() {
+        return AdmissionVerdict::Wait(if report.missing.is_empty() {
             format!(
-                "server {} waits for trainers to leave the old epoch",
+                "server {} waits for trainers to leave the previous generation",
                 name(server)
             )
         } else {
@@ -145,27 +237,30 @@ pub fn judge(
             )
         });
     }
-    Verdict::Open(Epoch(newest.max(seen).0 + 1), decide(reports))
+    match decide(reports, known, name) {
+        Decision::Start(start) => AdmissionVerdict::Open(Generation(newest.max(seen).0 + 1), start),
+        Decision::Lost(text) => AdmissionVerdict::Lost(text),
+    }
 }
 
-/// Which snapshots a server may delete: all but the newest two, and never the newest one that is known to be
-/// on all servers nor anything after it. `have` is ascending.
-pub fn expendable(have: &[Step], stable: Option<Step>) -> Vec<Step> {
-    let keep_from = have.len().saturating_sub(2);
-    have[..keep_from]
-        .iter()
-        .copied()
-        .filter(|step| stable.is_some_and(|stable| *step < stable))
-        .collect()
+/// The snapshots that a server may delete: those that will never be on all servers ([`dead`]), and of the others all
+/// but the newest two, but never the newest one that is known to be on all servers, nor any after it. `have` is
+/// ascending.
+pub fn expendable(have: &[Step], stable: Option<Step>, dead: &[Step]) -> Vec<Step> {
+    let useful = have.iter().filter(|step| !dead.contains(step));
+    let kept: Vec<&Step> = useful.rev().take(2).collect();
+    let old = |step: &Step| stable.is_some_and(|stable| *step < stable) && !kept.contains(&step);
+    let expendable = have.iter().filter(|step| dead.contains(step) || old(step));
+    expendable.copied().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn report(boundary: Option<u64>, snapshots: &[u64]) -> Report {
-        Report {
-            epoch: Epoch(3),
+    fn report(boundary: Option<u64>, snapshots: &[u64]) -> ServerReport {
+        ServerReport {
+            epoch: Generation(3),
             phase: Phase::Lobby,
             reason: String::new(),
             waiting: vec![],
@@ -176,38 +271,166 @@ mod tests {
                 batches: vec![step],
             }),
             snapshots: snapshots.iter().map(|s| Step(*s)).collect(),
+            settled: None,
+            disk: Disk::default(),
             wanted: None,
-            status: Status::default(),
+            lines: Vec::new(),
+            status: PeerStatus::default(),
         }
+    }
+
+    fn decided(reports: &[ServerReport], fresh: bool) -> Decision {
+        let known = CoordinatorKnowledge { fresh, saved: None };
+        decide(reports, known, |server| format!("s{server}"))
+    }
+
+    #[test]
+    fn a_saved_pass_is_used_when_it_is_newer_than_every_snapshot() {
+        let after = |reports: &[ServerReport], fresh, saved: Option<u64>| {
+            let saved = saved.map(|step| (Step(step), 3));
+            decide(reports, CoordinatorKnowledge { fresh, saved }, |server| {
+                server.to_string()
+            })
+        };
+        let saved = |step| {
+            let step = Step(step);
+            Decision::Start(GenerationStart::Saved { step, pass: 3 })
+        };
+        let both = [report(None, &[400, 500]), report(None, &[400, 500])];
+        let restore = Decision::Start(GenerationStart::Restore(Step(500)));
+        assert_eq!(after(&both, false, Some(450)), restore);
+        assert_eq!(after(&both, false, Some(500)), restore);
+        assert_eq!(after(&both, false, Some(600)), saved(600));
+        assert_eq!(after(&both, false, None), restore);
+        let lost = [
+            with_disk(&[400, 500], Some(500), None),
+            with_disk(&[], None, None),
+        ];
+        assert_eq!(
+            after(&lost, false, Some(450)),
+            saved(450),
+            "not from the start"
+        );
+        assert!(matches!(after(&lost, false, None), Decision::Lost(_)));
+        assert_eq!(
+            after(&lost, true, Some(450)),
+            Decision::Start(GenerationStart::Fresh)
+        );
+        let never = [report(None, &[]), report(None, &[])];
+        assert_eq!(after(&never, false, Some(60)), saved(60));
+        let here = [report(Some(70), &[]), report(Some(70), &[])];
+        assert!(matches!(
+            after(&here, false, Some(60)),
+            Decision::Start(GenerationStart::Continue { .. })
+        ));
+    }
+
+    fn with_disk(
+        snapshots: &[u64],
+        confirmed: Option<u64>,
+        unreadable: Option<&str>,
+    ) -> ServerReport {
+        ServerReport {
+            disk: Disk {
+                folder: "/snapshots".to_owned(),
+                confirmed: confirmed.map(Step),
+                unreadable: unreadable.map(str::to_owned),
+            },
+            ..report(None, snapshots)
+        }
+    }
+
+    #[test]
+    fn a_job_that_had_snapshots_does_not_begin_again_without_a_word() {
+        let gone = [
+            with_disk(&[400, 500], Some(500), None),
+            with_disk(&[], None, None),
+        ];
+        let Decision::Lost(text) = decided(&gone, false) else {
+            panic!("a server lost its folder");
+        };
+        for words in [
+            "server s1 has no snapshot of this run in /snapshots",
+            "step 500",
+            "--fresh",
+        ] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert_eq!(
+            decided(&gone, true),
+            Decision::Start(GenerationStart::Fresh)
+        );
+        let unreadable = [
+            with_disk(&[], None, Some("list /snapshots: Permission denied")),
+            with_disk(&[], None, None),
+        ];
+        let Decision::Lost(text) = decided(&unreadable, false) else {
+            panic!("a folder cannot be read");
+        };
+        assert!(
+            text.contains("server s0: list /snapshots: Permission denied"),
+            "{text}"
+        );
+        let parted = [
+            with_disk(&[500], Some(500), None),
+            with_disk(&[400], Some(400), None),
+        ];
+        assert!(matches!(decided(&parted, false), Decision::Lost(_)));
+    }
+
+    #[test]
+    fn what_all_servers_have_is_restored_whatever_else_is_damaged() {
+        let damaged = with_disk(&[400], Some(500), Some("step 500 is damaged"));
+        let reports = [with_disk(&[400, 500], Some(500), None), damaged];
+        assert_eq!(
+            decided(&reports, false),
+            Decision::Start(GenerationStart::Restore(Step(400)))
+        );
+    }
+
+    #[test]
+    fn a_first_snapshot_that_only_one_server_has_is_no_loss() {
+        let reports = [with_disk(&[100], None, None), with_disk(&[], None, None)];
+        assert_eq!(
+            decided(&reports, false),
+            Decision::Start(GenerationStart::Fresh)
+        );
     }
 
     #[test]
     fn each_case_has_its_decision() {
         let cases = [
-            (vec![report(None, &[]), report(None, &[])], Start::Fresh),
+            (
+                vec![report(None, &[]), report(None, &[])],
+                GenerationStart::Fresh,
+            ),
             (
                 vec![report(Some(7), &[5]), report(Some(7), &[])],
-                Start::Continue {
+                GenerationStart::Continue {
                     step: Step(7),
                     pass: 0,
                 },
             ),
             (
                 vec![report(Some(7), &[0, 5]), report(Some(8), &[5])],
-                Start::Restore(Step(5)),
+                GenerationStart::Restore(Step(5)),
             ),
             (
                 vec![report(Some(7), &[0, 5]), report(None, &[0])],
-                Start::Restore(Step(0)),
+                GenerationStart::Restore(Step(0)),
             ),
             (
                 vec![report(Some(7), &[5]), report(None, &[0])],
-                Start::Fresh,
+                GenerationStart::Fresh,
             ),
-            (vec![], Start::Fresh),
+            (vec![], GenerationStart::Fresh),
         ];
         for (reports, wanted) in cases {
-            assert_eq!(decide(&reports), wanted, "{reports:?}");
+            assert_eq!(
+                decided(&reports, false),
+                Decision::Start(wanted),
+                "{reports:?}"
+            );
         }
     }
 
@@ -220,13 +443,15 @@ mod tests {
             pass: 1,
             batches: vec![0],
         });
-        assert_eq!(decide(&[before, after]), Start::Fresh);
+        let decision = decided(&[before, after], false);
+        assert_eq!(decision, Decision::Start(GenerationStart::Fresh));
     }
 
     #[test]
     fn the_newest_common_snapshot_is_never_deleted() {
         let steps = |list: &[u64]| list.iter().map(|s| Step(*s)).collect::<Vec<_>>();
         let have = steps(&[10, 20, 30, 40]);
+        let expendable = |have: &[Step], stable| expendable(have, stable, &[]);
         assert_eq!(expendable(&have, None), steps(&[]));
         assert_eq!(expendable(&have, Some(Step(10))), steps(&[]));
         assert_eq!(expendable(&have, Some(Step(20))), steps(&[10]));
@@ -234,9 +459,36 @@ mod tests {
         assert_eq!(expendable(&have[..2], Some(Step(20))), steps(&[]));
     }
 
-    fn seat(phase: Phase, epoch: u64, waiting: u32) -> Report {
-        Report {
-            epoch: Epoch(epoch),
+    #[test]
+    fn a_snapshot_that_one_server_could_not_write_is_dead_on_all() {
+        let settled = |snapshots: &[u64], settled| ServerReport {
+            phase: Phase::Running,
+            settled: Some(Step(settled)),
+            ..report(None, snapshots)
+        };
+        let steps = |list: &[u64]| list.iter().map(|s| Step(*s)).collect::<Vec<_>>();
+        let (whole, failed) = (settled(&[10, 20, 30], 30), settled(&[10], 20));
+        let reports = [whole.clone(), failed.clone()];
+        assert_eq!(dead(&reports), steps(&[20]), "30 may still come");
+        assert_eq!(
+            expendable(&whole.snapshots, stable(&reports), &dead(&reports)),
+            steps(&[20])
+        );
+        let past = ServerReport {
+            epoch: Generation(2),
+            ..failed.clone()
+        };
+        assert_eq!(dead(&[whole.clone(), past]), steps(&[]));
+        let lobby = ServerReport {
+            phase: Phase::Lobby,
+            ..failed
+        };
+        assert_eq!(dead(&[whole, lobby]), steps(&[]));
+    }
+
+    fn seat(phase: Phase, epoch: u64, waiting: u32) -> ServerReport {
+        ServerReport {
+            epoch: Generation(epoch),
             phase,
             reason: String::new(),
             waiting: (0..waiting).map(TrainerId).collect(),
@@ -247,13 +499,21 @@ mod tests {
                 batches: vec![4, 4],
             }),
             snapshots: vec![],
+            settled: None,
+            disk: Disk::default(),
             wanted: None,
-            status: Status::default(),
+            lines: Vec::new(),
+            status: PeerStatus::default(),
         }
     }
 
-    fn verdict(reports: &[Report], seen: u64) -> Verdict {
-        judge(reports, Epoch(seen), 2, |server| format!("s{server}"))
+    fn verdict(reports: &[ServerReport], seen: u64) -> AdmissionVerdict {
+        judge(
+            reports,
+            (Generation(seen), CoordinatorKnowledge::default()),
+            2,
+            |server| format!("s{server}"),
+        )
     }
 
     #[test]
@@ -262,15 +522,15 @@ mod tests {
         let lobby = seat(Phase::Lobby, 4, 2);
         assert!(matches!(
             verdict(&[run.clone(), run.clone()], 4),
-            Verdict::Enter(Epoch(5), _)
+            AdmissionVerdict::Enter(Generation(5), _)
         ));
         assert!(matches!(
             verdict(&[run.clone(), lobby.clone()], 4),
-            Verdict::Open(Epoch(6), Start::Continue { .. })
+            AdmissionVerdict::Open(Generation(6), GenerationStart::Continue { .. })
         ));
         assert!(matches!(
             verdict(&[run.clone(), run], 5),
-            Verdict::Open(Epoch(6), _)
+            AdmissionVerdict::Open(Generation(6), _)
         ));
     }
 
@@ -279,7 +539,7 @@ mod tests {
         let wait = verdict(&[seat(Phase::Lobby, 4, 2), seat(Phase::Lobby, 4, 1)], 4);
         assert_eq!(
             wait,
-            Verdict::Wait("server s1 waits for trainers 1 to connect".to_owned())
+            AdmissionVerdict::Wait("server s1 waits for trainers 1 to connect".to_owned())
         );
     }
 }

@@ -1,18 +1,18 @@
-//! Where a block or a row lives: a pure function that every process computes alike.
+//! Which service holds a block or a row: a pure function with the same result in every process.
 //!
 //! Tables are cut into pieces (dense: blocks of neighbouring values; sparse: rows), each piece belongs to one
-//! of [`SHARDS`] logical shards, and shards are dealt out to services. A service is one port of one server.
+//! of [`SHARDS`] logical shards, and shards are distributed over services. A service is one port of one server.
 //! The piece-to-shard half does not depend on the number of servers, so a snapshot restores on another number.
 
 use serde::{Deserialize, Serialize};
 
-/// Number of logical shards. Fixed for ever: it is part of the snapshot format.
+/// Number of logical shards. Must never change: it is part of the snapshot format.
 pub const SHARDS: u32 = 1024;
 
 const SMALLEST_BLOCK: usize = 1024;
 const LARGEST_BLOCK: usize = 65_536;
 
-/// A number for a table that depends on its name alone (64-bit FNV-1a, then mixed).
+/// A hash of a table's name (64-bit FNV-1a, then mixed).
 pub fn table_hash(name: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in name.bytes() {
@@ -61,9 +61,9 @@ pub fn block_len(len: u64) -> usize {
 /// A run of values of a dense table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Number of the block in its table.
+    /// Index of the block in its table.
     pub index: u64,
-    /// First value.
+    /// Offset of its first value in the table.
     pub start: usize,
     /// Number of values; the last block of a table may be short.
     pub len: usize,
@@ -94,22 +94,22 @@ pub struct Topology {
     pub servers: u32,
     /// Ports of each server for dense tables (`--ports_num`).
     pub ports: u32,
-    /// Ports of each server for sparse tables (`--ports_num_for_sparse`); 0: they share the dense ports.
+    /// Ports of each server for sparse tables (`--ports_num_for_sparse`); 0: sparse tables use the dense ports.
     pub sparse_ports: u32,
 }
 
 impl Topology {
-    /// Services of dense tables: number `k` is port `k % ports` of server `k / ports`.
+    /// Number of services of dense tables. Service `k` is port `k % ports` of server `k / ports`.
     pub fn dense_services(&self) -> u32 {
         self.servers * self.ports
     }
 
-    /// Services of sparse tables.
+    /// Number of services of sparse tables.
     pub fn sparse_services(&self) -> u32 {
         self.servers * self.sparse_width()
     }
 
-    /// Ports of a server that hold sparse tables.
+    /// Ports of each server that hold sparse tables.
     pub fn sparse_width(&self) -> u32 {
         if self.sparse_ports == 0 {
             self.ports

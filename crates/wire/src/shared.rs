@@ -1,9 +1,9 @@
-//! Memory that a server and a trainer on one host share, so that dense numbers need not go through a socket.
+//! Memory that a server and a trainer on one host share, so that dense values need not go through a socket.
 //!
-//! A server keeps the values of a service in such memory, and gives every trainer beside it an outbox of the same
-//! layout. The trainer lays its gradients down in the outbox and copies new values out; frames on their unix socket still
-//! say what is ready, and thereby who may touch what: memory that a frame has announced is left alone by its writer until
-//! the receiver's next frame. What follows from a peer that breaks this rule are wrong numbers in its own job, nothing
+//! A server keeps the values of a service in such memory, and gives every trainer on its host an outbox of the same
+//! layout. The trainer writes its gradients to the outbox and copies new values out. Frames on their unix socket still
+//! say what is ready, and thereby who may access what: the writer does not touch memory that it has announced in a
+//! frame until the receiver's next frame. A peer that breaks this rule causes wrong values in its own job, nothing
 //! else: memory is only ever copied, and sealed so that it cannot shrink under a reader.
 
 use std::io;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Numbers to which the beginning of a table is rounded: a cache line.
+/// The beginning of a table is rounded up to this many values: a cache line.
 const ALIGNED: usize = 16;
 
-/// Where parts of these lengths begin in a region, and how long it is. Both sides compute it.
+/// The offsets of parts of these lengths in a region, and the region's length. Both sides compute it.
 pub fn layout(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     let mut end = 0;
     let starts = lens.map(|len| {
@@ -28,16 +28,16 @@ pub fn layout(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
     (starts.collect(), end)
 }
 
-/// What this process may do with a region that another one made.
+/// What this process may do with a region that another one created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum RegionAccess {
     /// Copy out of it.
     Read,
     /// Copy into it, too.
     Write,
 }
 
-/// Pages of this process that show shared memory.
+/// Pages of this process that map shared memory.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<f32>,
@@ -50,10 +50,10 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(descriptor: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
+    fn new(descriptor: BorrowedFd<'_>, bytes: usize, access: RegionAccess) -> io::Result<Self> {
         let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+            RegionAccess::Read => ProtFlags::READ,
+            RegionAccess::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
         // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
         let start = unsafe {
@@ -80,16 +80,16 @@ impl Drop for Mapping {
     }
 }
 
-/// Shared numbers that both sides copy from and to.
+/// Shared values that both sides copy from and to.
 #[derive(Debug)]
-pub struct Region {
+pub struct SharedRegion {
     mapping: Mapping,
     len: usize,
-    access: Access,
+    access: RegionAccess,
     descriptor: OwnedFd,
 }
 
-impl Region {
+impl SharedRegion {
     /// New memory of `len` zeros.
     pub fn create(len: usize) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -97,17 +97,17 @@ impl Region {
         let bytes = Self::bytes(len)?;
         rustix::fs::ftruncate(&descriptor, bytes as u64)?;
         rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
-        let mapping = Mapping::new(descriptor.as_fd(), bytes, Access::Write)?;
+        let mapping = Mapping::new(descriptor.as_fd(), bytes, RegionAccess::Write)?;
         Ok(Self {
             mapping,
             len,
-            access: Access::Write,
+            access: RegionAccess::Write,
             descriptor,
         })
     }
 
-    /// Memory that another process made; refused if it is too small or could shrink.
-    pub fn open(descriptor: OwnedFd, len: usize, access: Access) -> io::Result<Self> {
+    /// Memory that another process created; refused if it is too small or could shrink.
+    pub fn open(descriptor: OwnedFd, len: usize, access: RegionAccess) -> io::Result<Self> {
         let bytes = Self::bytes(len)?;
         let size = rustix::fs::fstat(&descriptor)?.st_size;
         let seals = rustix::fs::fcntl_get_seals(&descriptor)?;
@@ -133,22 +133,22 @@ impl Region {
         bytes.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Number of numbers.
+    /// Length in `f32` values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if it holds nothing.
+    /// True if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// For handing the memory to another process.
+    /// For passing the memory to another process.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// Copies numbers out, from place `at` on. They must lie inside.
+    /// Copies values out, from offset `at` on. They must be inside.
     pub fn read(&self, at: usize, out: &mut [f32]) {
         assert!(at <= self.len && out.len() <= self.len - at);
         // SAFETY: the range is inside the mapping, which cannot shrink, and `out` is other memory. The numbers are
@@ -159,9 +159,9 @@ impl Region {
         }
     }
 
-    /// Copies numbers in, from place `at` on. They must fit, and this process must have [`Access::Write`].
+    /// Copies values in, from offset `at` on. They must fit, and this process must have [`RegionAccess::Write`].
     pub fn write(&self, at: usize, from: &[f32]) {
-        assert!(self.access == Access::Write);
+        assert!(self.access == RegionAccess::Write);
         assert!(at <= self.len && from.len() <= self.len - at);
         // SAFETY: as above, and the mapping can be written.
         unsafe {
@@ -170,9 +170,9 @@ impl Region {
         }
     }
 
-    /// Divides memory that was just made into parts of these lengths (see [`layout`]), which alone can be written from
-    /// now on; also gives the descriptor that lets others read them.
-    pub fn divide(self, lens: &[usize]) -> io::Result<(OwnedFd, Vec<Part>)> {
+    /// Divides memory that was just created into parts of these lengths (see [`layout`]), which alone can be written
+    /// from now on. Also returns the descriptor with which others can read them.
+    pub fn divide(self, lens: &[usize]) -> io::Result<(OwnedFd, Vec<PublishedValues>)> {
         let (starts, end) = layout(lens.iter().copied());
         if end > self.len {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -182,7 +182,7 @@ impl Region {
         let parts = starts.into_iter().zip(lens).map(|(start, len)| {
             // SAFETY: inside the mapping, as checked above.
             let start = unsafe { mapping.start.add(start) };
-            Part {
+            PublishedValues {
                 start,
                 len: *len,
                 _mapping: mapping.clone(),
@@ -192,20 +192,20 @@ impl Region {
     }
 }
 
-/// Numbers of this process that others may copy while they do not change.
+/// Values of this process that others may copy while they do not change.
 #[derive(Debug)]
-pub struct Part {
+pub struct PublishedValues {
     start: NonNull<f32>,
     len: usize,
     _mapping: Arc<Mapping>,
 }
 
 // SAFETY: a part is the only way to its numbers in this process, like a boxed slice.
-unsafe impl Send for Part {}
+unsafe impl Send for PublishedValues {}
 // SAFETY: a shared reference only reads.
-unsafe impl Sync for Part {}
+unsafe impl Sync for PublishedValues {}
 
-impl std::ops::Deref for Part {
+impl std::ops::Deref for PublishedValues {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -215,7 +215,7 @@ impl std::ops::Deref for Part {
     }
 }
 
-impl std::ops::DerefMut for Part {
+impl std::ops::DerefMut for PublishedValues {
     fn deref_mut(&mut self) -> &mut [f32] {
         // SAFETY: as above, and this is the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
@@ -233,31 +233,31 @@ mod tests {
 
     #[test]
     fn another_mapping_sees_what_is_written_but_cannot_write() {
-        let (descriptor, mut parts) = Region::create(48).unwrap().divide(&[3, 20]).unwrap();
+        let (descriptor, mut parts) = SharedRegion::create(48).unwrap().divide(&[3, 20]).unwrap();
         parts[1][19] = 7.5;
         let copy = descriptor.try_clone().unwrap();
-        let there = Region::open(descriptor, 48, Access::Read).unwrap();
+        let there = SharedRegion::open(descriptor, 48, RegionAccess::Read).unwrap();
         let mut seen = [0.0; 2];
         there.read(34, &mut seen);
         assert_eq!(seen, [0.0, 7.5]);
-        assert!(Region::open(copy, 48, Access::Write).is_err());
+        assert!(SharedRegion::open(copy, 48, RegionAccess::Write).is_err());
     }
 
     #[test]
     fn memory_that_is_too_small_or_could_shrink_is_refused() {
-        let region = Region::create(16).unwrap();
+        let region = SharedRegion::create(16).unwrap();
         let copy = || region.descriptor().try_clone_to_owned().unwrap();
-        assert!(Region::open(copy(), 16, Access::Write).is_ok());
-        assert!(Region::open(copy(), 1 << 20, Access::Write).is_err());
-        assert!(Region::open(copy(), usize::MAX, Access::Write).is_err());
+        assert!(SharedRegion::open(copy(), 16, RegionAccess::Write).is_ok());
+        assert!(SharedRegion::open(copy(), 1 << 20, RegionAccess::Write).is_err());
+        assert!(SharedRegion::open(copy(), usize::MAX, RegionAccess::Write).is_err());
         let open = rustix::fs::memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&open, 4096).unwrap();
-        assert!(Region::open(open, 16, Access::Read).is_err());
+        assert!(SharedRegion::open(open, 16, RegionAccess::Read).is_err());
     }
 
     #[test]
     #[should_panic(expected = "assertion")]
     fn nothing_is_read_outside() {
-        Region::create(16).unwrap().read(15, &mut [0.0; 2]);
+        SharedRegion::create(16).unwrap().read(15, &mut [0.0; 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! What trainer 0 tells the servers about the job: tables, update rules, mode. Servers know nothing else of it.
+//! What trainer 0 sends to the servers about the job: tables, update rules, mode. Servers know nothing else of it.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::shard::table_hash;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// Name of this run of the job; snapshots of another run are not restored.
+    /// Name of this run of the job. Snapshots of another run are not restored.
     pub job: String,
-    /// How gradients of several trainers meet.
+    /// How gradients of several trainers are combined.
     pub mode: Mode,
-    /// A snapshot is taken each time that many steps are complete; 0: never.
+    /// A snapshot is taken every time this many steps are complete; 0: never.
     pub snapshot_every: u64,
-    /// Passes that were done before this job: it starts with the pass of this number.
+    /// Passes that were finished before this run: it starts with the pass of this number.
     pub first_pass: u64,
     /// What the job starts from, if not from initial values.
     pub origin: Option<Origin>,
@@ -23,25 +23,25 @@ pub struct JobSpec {
     pub tables: Vec<TableSpec>,
 }
 
-/// What a job starts from: a directory that the servers see, written by another one, on whatever number of servers.
+/// What a job starts from: a directory that the servers see, written by another job with any number of servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Everything: values, optimizer state, steps and passes. The job goes on exactly.
+    /// Everything: values, optimizer state, steps and passes. The job continues exactly where the other ended.
     State(String),
     /// The values of sparse tables.
     Rows(String),
 }
 
-/// How gradients of several trainers meet.
+/// How gradients of several trainers are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One update a step with the sum over all trainers, taken in their order.
+    /// One update per step with the sum over all trainers, added in the order of their ids.
     Sync,
-    /// Each gradient is applied when it comes.
+    /// Each gradient is applied when it arrives.
     Async {
-        /// A trainer that has finished this many batches more than the slowest one waits.
+        /// A trainer that is this many batches ahead of the slowest one waits.
         staleness: u32,
     },
 }
@@ -52,18 +52,18 @@ pub enum Mode {
 pub struct TableSpec {
     /// Name of the parameter.
     pub name: String,
-    /// Rows; of a dense table only `rows * cols` matters.
+    /// Rows; for a dense table only `rows * cols` matters.
     pub rows: u64,
-    /// Values in a row.
+    /// Values per row.
     pub cols: u32,
-    /// Pulled and pushed by row, created row by row on first touch.
+    /// Pulled and pushed by row; each row is created on first use.
     pub sparse: bool,
-    /// `optim::Rule` as JSON: what a pushed gradient does to the values. Trainers that optimise locally and meet
+    /// `optim::Rule` as JSON: what a pushed gradient does to the values. Trainers that optimise locally and synchronise
     /// every few batches push differences with the rule `Add` (v1's `average` and `elastic_average`).
     pub rule: String,
-    /// `optim::init::Initial` as JSON: the values of rows that nobody has set.
+    /// `optim::init::Initial` as JSON: the values of rows that were never set.
     pub initial: String,
-    /// Values that trainer 0 brings (a loaded model); not part of the message.
+    /// Values that trainer 0 sends (a loaded model); not part of the message.
     #[serde(skip)]
     pub values: Option<Arc<[f32]>>,
 }
@@ -79,20 +79,20 @@ impl TableSpec {
         self.len() == 0
     }
 
-    /// Number derived from the name, for the shard map.
+    /// Hash of the name, for the shard map.
     pub fn hash(&self) -> u64 {
         table_hash(&self.name)
     }
 }
 
 impl JobSpec {
-    /// A number that differs when any part of the job does.
+    /// A hash of the whole job: differs when any part of the job does.
     pub fn fingerprint(&self) -> u64 {
         let text = serde_json::to_string(self).expect("a job spec serialises");
         table_hash(&text)
     }
 
-    /// A number for the shapes alone: a snapshot with another one is of another model.
+    /// A hash of the shapes alone: a snapshot with another hash is of another model.
     pub fn shapes(&self) -> u64 {
         let shapes: Vec<_> = self
             .tables
@@ -102,7 +102,7 @@ impl JobSpec {
         table_hash(&serde_json::to_string(&shapes).expect("shapes serialise"))
     }
 
-    /// Refuses what no server could hold.
+    /// Rejects what no server could hold.
     pub fn check(&self) -> Result<(), String> {
         if self.tables.len() > 100_000 {
             return Err(format!("{} tables are more than 100000", self.tables.len()));

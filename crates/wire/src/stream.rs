@@ -1,11 +1,14 @@
 //! A byte stream between two processes: TCP, a unix socket when both are on one host, or TLS over TCP.
 //!
 //! A server that listens on TCP also listens, in the abstract namespace of the same network, on the unix name
-//! `canoe/ADDRESS:PORT` (`*` for all addresses). A client first connects by TCP; when both ends turn out to have the same address it moves to the
-//! unix socket, which carries the same bytes for about half the work, and descriptors of [shared memory](crate::shared).
-//! TLS stays on TCP.
+//! `canoe/ADDRESS:PORT` (`*` for all addresses). A client first connects by TCP. When both ends have the same address,
+//! it switches to the unix socket, which carries the same bytes for about half the work, and can pass descriptors of
+//! [shared memory](crate::shared). TLS stays on TCP. Both ends of a unix socket check the user at the other end.
 
-use crate::tls::{ClientTls, ServerTls};
+use crate::ahead::Buffered;
+use crate::lines::Traffic;
+use crate::stranger::Accepted;
+use crate::tls::{self, ClientTls};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -14,23 +17,56 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A connected stream.
 #[derive(Debug)]
-pub enum Stream {
-    /// Plain TCP.
+pub struct Stream {
+    inner: Inner,
+    /// What identifies the connection to both ends.
+    name: String,
+    meter: Arc<ByteMeter>,
+}
+
+#[derive(Debug)]
+enum Inner {
     Tcp(TcpStream),
-    /// A unix socket on the same host.
     Unix(UnixStream),
-    /// TLS, client side.
-    TlsClient(Box<StreamOwned<ClientConnection, TcpStream>>),
-    /// TLS, server side.
-    TlsServer(Box<StreamOwned<ServerConnection, TcpStream>>),
+    TlsClient(Box<StreamOwned<ClientConnection, Buffered>>),
+    TlsServer(Box<StreamOwned<ServerConnection, Buffered>>),
+}
+
+/// Counts the bytes of a stream, for other threads.
+#[derive(Debug, Default)]
+pub struct ByteMeter {
+    sent: AtomicU64,
+    received: AtomicU64,
+    reading: AtomicBool,
+}
+
+impl ByteMeter {
+    /// What has passed since [`ByteMeter::reset`].
+    pub fn traffic(&self) -> Traffic {
+        // `reading` first: bytes that arrive in between make a stream that waits look busy, not the other way round.
+        let reading = self.reading.load(Ordering::Acquire);
+        Traffic {
+            reading,
+            sent: self.sent.load(Ordering::Acquire),
+            received: self.received.load(Ordering::Acquire),
+        }
+    }
+
+    /// Begins to count again.
+    pub fn reset(&self) {
+        self.sent.store(0, Ordering::Release);
+        self.received.store(0, Ordering::Release);
+    }
 }
 
 /// Ends a stream from another thread.
@@ -43,7 +79,7 @@ pub enum Stopper {
 }
 
 impl Stopper {
-    /// Wakes whoever reads; what is being written still arrives.
+    /// Wakes a blocked reader; data that is being written still arrives.
     pub fn stop_reading(&self) {
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Read),
@@ -51,9 +87,9 @@ impl Stopper {
         };
     }
 
-    /// Wakes whoever reads or writes, with an error or the end of the stream.
+    /// Wakes a blocked reader or writer, with an error or the end of the stream.
     pub fn stop(&self) {
-        // An error means that the stream is gone already, which is what was wanted.
+        // An error means that the stream is already closed, which is the goal.
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -61,115 +97,166 @@ impl Stopper {
     }
 }
 
-/// Descriptors that one message may carry.
+/// Bytes that are encrypted before they are written.
+const TLS_WRITTEN: usize = 256 << 10;
+
+/// Most descriptors that one message may carry.
 const DESCRIPTORS: usize = 2;
 
 /// How to connect.
 #[derive(Debug, Clone)]
 pub struct Dial {
-    /// For the whole of connecting to one address.
+    /// Time limit for connecting to one address.
     pub timeout: Duration,
-    /// TLS, when the job uses it.
+    /// Set when the job uses TLS.
     pub tls: Option<ClientTls>,
-    /// Use a unix socket to a server on the same host.
+    /// Use a unix socket if the server is on the same host.
     pub local: bool,
 }
 
+/// Why a stream could not be connected.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The server cannot be reached now.
+    #[error(transparent)]
+    Unreachable(#[from] io::Error),
+    /// Certificates do not fit: another attempt cannot succeed.
+    #[error("{0}")]
+    Hopeless(String),
+}
+
 impl Stream {
-    /// Connects to a host name or address and a port.
-    pub fn connect(host: &str, port: u16, dial: &Dial) -> io::Result<Self> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match Self::connect_to(address, dial) {
-                Ok(stream) => return Ok(stream),
-                Err(cause) => last = cause,
-            }
+    fn new(inner: Inner, name: String) -> Self {
+        Self {
+            inner,
+            name,
+            meter: Arc::default(),
         }
-        Err(last)
     }
 
-    fn connect_to(address: SocketAddr, dial: &Dial) -> io::Result<Self> {
-        let tcp = TcpStream::connect_timeout(&address, dial.timeout)?;
+    /// Connects to a host name or address and a port.
+    pub fn connect(host: &str, port: u16, dial: &Dial) -> Result<Self, ConnectError> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (host, port).to_socket_addrs()? {
+            match Self::connect_at(address, dial.timeout, dial) {
+                Err(ConnectError::Unreachable(cause)) => last = cause,
+                done => return done,
+            }
+        }
+        Err(last.into())
+    }
+
+    /// Connects to an address, which has this long to reply at all.
+    pub fn connect_at(
+        address: SocketAddr,
+        limit: Duration,
+        dial: &Dial,
+    ) -> Result<Self, ConnectError> {
+        Self::connect_to(address, limit, dial).map_err(|cause| match tls::hopeless(&cause) {
+            Some(text) => ConnectError::Hopeless(text),
+            None => ConnectError::Unreachable(cause),
+        })
+    }
+
+    fn connect_to(address: SocketAddr, limit: Duration, dial: &Dial) -> io::Result<Self> {
+        let tcp = TcpStream::connect_timeout(&address, limit)?;
         tcp.set_nodelay(true)?;
+        keep_alive(&tcp);
         if let Some(tls) = &dial.tls {
-            let connection = tls.connection().map_err(io::Error::other)?;
+            let mut connection = tls.connection().map_err(io::Error::other)?;
+            connection.set_buffer_limit(Some(TLS_WRITTEN));
             tcp.set_read_timeout(Some(dial.timeout))?;
-            let mut stream = StreamOwned::new(connection, tcp);
+            let mut stream = StreamOwned::new(connection, Buffered::new(tcp));
             while stream.conn.is_handshaking() {
                 stream.conn.complete_io(&mut stream.sock)?;
             }
-            stream.sock.set_read_timeout(None)?;
-            return Ok(Self::TlsClient(Box::new(stream)));
+            stream.sock.tcp.set_read_timeout(None)?;
+            let name = tls::connection_name(|out| {
+                stream.conn.export_keying_material(out, tls::LABEL, None)
+            })?;
+            return Ok(Self::new(Inner::TlsClient(Box::new(stream)), name));
         }
         if dial.local
             && same_host(&tcp)?
             && let Some(unix) = connect_unix(address)
         {
-            return Ok(Self::unix(unix));
+            return Ok(Self::unix(unix, own_user()));
         }
-        Ok(Self::Tcp(tcp))
+        Ok(Self::new(Inner::Tcp(tcp), TCP_NAME.to_owned()))
     }
 
-    /// Takes a connected unix socket.
-    pub fn unix(stream: UnixStream) -> Self {
+    /// A unix socket whose client is this user.
+    fn unix(stream: UnixStream, client: u32) -> Self {
         widen(&stream);
-        Self::Unix(stream)
+        Self::new(Inner::Unix(stream), unix_connection_name(client))
     }
 
-    /// Takes an accepted TCP stream; with TLS the handshake is done here.
-    pub fn accept(tcp: TcpStream, tls: Option<&ServerTls>, timeout: Duration) -> io::Result<Self> {
-        tcp.set_nodelay(true)?;
-        let Some(tls) = tls else {
-            return Ok(Self::Tcp(tcp));
+    /// The server's end of a stranger's connection, after its hello.
+    pub(crate) fn accepted(inner: Accepted, name: String) -> Self {
+        let inner = match inner {
+            Accepted::Tcp(tcp) => Inner::Tcp(tcp),
+            Accepted::Unix(unix) => {
+                widen(&unix);
+                Inner::Unix(unix)
+            }
+            Accepted::Tls(mut connection, tcp) => {
+                connection.set_buffer_limit(Some(TLS_WRITTEN));
+                let stream = StreamOwned::new(*connection, Buffered::new(tcp));
+                Inner::TlsServer(Box::new(stream))
+            }
         };
-        let connection = tls.connection().map_err(io::Error::other)?;
-        tcp.set_read_timeout(Some(timeout))?;
-        let mut stream = StreamOwned::new(connection, tcp);
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock)?;
-        }
-        stream.sock.set_read_timeout(None)?;
-        Ok(Self::TlsServer(Box::new(stream)))
+        Self::new(inner, name)
+    }
+
+    /// What identifies the connection to both ends, for proofs: with TLS a secret of both, on a unix socket the user of
+    /// the client, whom the kernel names. Plain TCP has nothing that both ends see.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The counter of its bytes.
+    pub fn meter(&self) -> &Arc<ByteMeter> {
+        &self.meter
     }
 
     /// A handle to end the stream from another thread.
     pub fn stopper(&self) -> io::Result<Stopper> {
-        Ok(match self {
-            Self::Tcp(stream) => Stopper::Tcp(stream.try_clone()?),
-            Self::Unix(stream) => Stopper::Unix(stream.try_clone()?),
-            Self::TlsClient(stream) => Stopper::Tcp(stream.sock.try_clone()?),
-            Self::TlsServer(stream) => Stopper::Tcp(stream.sock.try_clone()?),
+        Ok(match &self.inner {
+            Inner::Tcp(stream) => Stopper::Tcp(stream.try_clone()?),
+            Inner::Unix(stream) => Stopper::Unix(stream.try_clone()?),
+            Inner::TlsClient(stream) => Stopper::Tcp(stream.sock.tcp.try_clone()?),
+            Inner::TlsServer(stream) => Stopper::Tcp(stream.sock.tcp.try_clone()?),
         })
     }
 
-    /// How long a read may wait; `None`: until the stream is stopped.
+    /// How long a read may block; `None`: until the stream is stopped.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(timeout),
-            Self::Unix(stream) => stream.set_read_timeout(timeout),
-            Self::TlsClient(stream) => stream.sock.set_read_timeout(timeout),
-            Self::TlsServer(stream) => stream.sock.set_read_timeout(timeout),
+        match &self.inner {
+            Inner::Tcp(stream) => stream.set_read_timeout(timeout),
+            Inner::Unix(stream) => stream.set_read_timeout(timeout),
+            Inner::TlsClient(stream) => stream.sock.tcp.set_read_timeout(timeout),
+            Inner::TlsServer(stream) => stream.sock.tcp.set_read_timeout(timeout),
         }
     }
 
-    /// How long a write may wait.
+    /// How long a write may block; `None`: until the stream is stopped.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_write_timeout(timeout),
-            Self::Unix(stream) => stream.set_write_timeout(timeout),
-            Self::TlsClient(stream) => stream.sock.set_write_timeout(timeout),
-            Self::TlsServer(stream) => stream.sock.set_write_timeout(timeout),
+        match &self.inner {
+            Inner::Tcp(stream) => stream.set_write_timeout(timeout),
+            Inner::Unix(stream) => stream.set_write_timeout(timeout),
+            Inner::TlsClient(stream) => stream.sock.tcp.set_write_timeout(timeout),
+            Inner::TlsServer(stream) => stream.sock.tcp.set_write_timeout(timeout),
         }
     }
 
-    /// Whether both ends are on one host, and can share memory.
+    /// Whether both ends are on one host and can share memory.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::Unix(_))
+        matches!(self.inner, Inner::Unix(_))
     }
 
     /// Sends one byte that carries descriptors; only over a unix socket.
     pub fn send_descriptors(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let Self::Unix(stream) = self else {
+        let Inner::Unix(stream) = &self.inner else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -184,7 +271,7 @@ impl Stream {
 
     /// Receives what [`Stream::send_descriptors`] sent.
     pub fn receive_descriptors(&self) -> io::Result<Vec<OwnedFd>> {
-        let Self::Unix(stream) = self else {
+        let Inner::Unix(stream) = &self.inner else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -206,70 +293,105 @@ impl Stream {
 
     /// The other side's address as text, for messages.
     pub fn peer(&self) -> String {
-        let tcp = match self {
-            Self::Tcp(stream) => stream,
-            Self::Unix(_) => return "this host".to_owned(),
-            Self::TlsClient(stream) => &stream.sock,
-            Self::TlsServer(stream) => &stream.sock,
+        let tcp = match &self.inner {
+            Inner::Tcp(stream) => stream,
+            Inner::Unix(_) => return "this host".to_owned(),
+            Inner::TlsClient(stream) => &stream.sock.tcp,
+            Inner::TlsServer(stream) => &stream.sock.tcp,
         };
         tcp.peer_addr()
             .map_or_else(|_| "a peer that is gone".to_owned(), |a| a.ip().to_string())
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.inner {
+            Inner::Tcp(stream) => stream.as_fd(),
+            Inner::Unix(stream) => stream.as_fd(),
+            Inner::TlsClient(stream) => stream.sock.tcp.as_fd(),
+            Inner::TlsServer(stream) => stream.sock.tcp.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    fn reading(&mut self, read: impl FnOnce(&mut Inner) -> io::Result<usize>) -> io::Result<usize> {
+        self.meter.reading.store(true, Ordering::Release);
+        let got = read(&mut self.inner);
+        self.meter.reading.store(false, Ordering::Release);
+        if let Ok(count) = got {
+            let count = count as u64;
+            self.meter.received.fetch_add(count, Ordering::AcqRel);
+        }
+        got
+    }
+
+    fn writing(
+        &mut self,
+        write: impl FnOnce(&mut Inner) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let put = write(&mut self.inner);
+        if let Ok(count) = put {
+            self.meter.sent.fetch_add(count as u64, Ordering::AcqRel);
+        }
+        put
+    }
+}
+
 impl Read for Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buf),
-            Self::Unix(stream) => stream.read(buf),
-            Self::TlsClient(stream) => stream.read(buf),
-            Self::TlsServer(stream) => stream.read(buf),
-        }
+        self.reading(|inner| match inner {
+            Inner::Tcp(stream) => stream.read(buf),
+            Inner::Unix(stream) => stream.read(buf),
+            Inner::TlsClient(stream) => stream.read(buf),
+            Inner::TlsServer(stream) => stream.read(buf),
+        })
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read_vectored(bufs),
-            Self::Unix(stream) => stream.read_vectored(bufs),
-            Self::TlsClient(stream) => stream.read_vectored(bufs),
-            Self::TlsServer(stream) => stream.read_vectored(bufs),
-        }
+        self.reading(|inner| match inner {
+            Inner::Tcp(stream) => stream.read_vectored(bufs),
+            Inner::Unix(stream) => stream.read_vectored(bufs),
+            Inner::TlsClient(stream) => stream.read_vectored(bufs),
+            Inner::TlsServer(stream) => stream.read_vectored(bufs),
+        })
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(buf),
-            Self::Unix(stream) => stream.write(buf),
-            Self::TlsClient(stream) => stream.write(buf),
-            Self::TlsServer(stream) => stream.write(buf),
-        }
+        self.writing(|inner| match inner {
+            Inner::Tcp(stream) => stream.write(buf),
+            Inner::Unix(stream) => stream.write(buf),
+            Inner::TlsClient(stream) => stream.write(buf),
+            Inner::TlsServer(stream) => stream.write(buf),
+        })
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write_vectored(bufs),
-            Self::Unix(stream) => stream.write_vectored(bufs),
-            Self::TlsClient(stream) => stream.write_vectored(bufs),
-            Self::TlsServer(stream) => stream.write_vectored(bufs),
-        }
+        self.writing(|inner| match inner {
+            Inner::Tcp(stream) => stream.write_vectored(bufs),
+            Inner::Unix(stream) => stream.write_vectored(bufs),
+            Inner::TlsClient(stream) => stream.write_vectored(bufs),
+            Inner::TlsServer(stream) => stream.write_vectored(bufs),
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.flush(),
-            Self::Unix(stream) => stream.flush(),
-            Self::TlsClient(stream) => stream.flush(),
-            Self::TlsServer(stream) => stream.flush(),
+        match &mut self.inner {
+            Inner::Tcp(stream) => stream.flush(),
+            Inner::Unix(stream) => stream.flush(),
+            Inner::TlsClient(stream) => stream.flush(),
+            Inner::TlsServer(stream) => stream.flush(),
         }
     }
 }
 
-/// Bytes that a unix socket may hold; TCP sizes its buffers itself, unix sockets keep a small default.
+/// Buffer size of a unix socket in bytes. TCP sizes its buffers itself; unix sockets keep a small default.
 const UNIX_BUFFER: libc::c_int = 4 << 20;
 
-/// Gives a unix socket large buffers, so that large payloads need few changes between the processes.
+/// Gives a unix socket large buffers, so that large payloads need few context switches.
 fn widen(stream: &UnixStream) {
     let size = UNIX_BUFFER;
     for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
@@ -287,26 +409,72 @@ fn widen(stream: &UnixStream) {
     }
 }
 
+/// Connections that may wait to be accepted: a flood of strangers must not crowd out a trainer.
+const BACKLOG: i32 = 4096;
+
 /// A listening port on one address.
 pub fn listen_tcp(address: IpAddr, port: u16) -> io::Result<TcpListener> {
-    TcpListener::bind((address, port))
+    let listener = TcpListener::bind((address, port))?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
 }
 
-/// The unix twin of a TCP port, for clients on the same host.
+/// The name of a plain TCP connection, which has nothing of its own that both ends see.
+pub(crate) const TCP_NAME: &str = "tcp";
+
+/// The name of a unix connection whose client is this user.
+pub(crate) fn unix_connection_name(client: u32) -> String {
+    format!("unix {client}")
+}
+
+/// The user of this process.
+pub(crate) fn own_user() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The user at the other end of a unix socket, if the kernel says that it may be trusted: the own one, or root.
+pub(crate) fn trusted_user(stream: &UnixStream) -> io::Result<u32> {
+    let user = peer_user(stream)?;
+    if user == own_user() || user == 0 {
+        return Ok(user);
+    }
+    let text = format!("the socket belongs to user {user}, this process to another one");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+#[cfg(target_os = "linux")]
+fn peer_user(stream: &UnixStream) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn peer_user(_stream: &UnixStream) -> io::Result<u32> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Has the kernel notice a peer whose machine is gone, on a connection that is idle for long.
+pub(crate) fn keep_alive(tcp: &TcpStream) {
+    use rustix::net::sockopt;
+    // Heartbeats notice the same later, so a system without these options only loses time.
+    let _ = sockopt::set_socket_keepalive(tcp, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(tcp, Duration::from_secs(5)))
+        .and_then(|()| sockopt::set_tcp_keepintvl(tcp, Duration::from_secs(2)))
+        .and_then(|()| sockopt::set_tcp_keepcnt(tcp, 3));
+}
+
+/// The unix socket that belongs to a TCP port, for clients on the same host.
 pub fn listen_unix(address: IpAddr, port: u16) -> io::Result<UnixListener> {
     let any = address.is_unspecified();
     UnixListener::bind_addr(&unix_name((!any).then_some(address), port)?)
 }
 
-/// Connects to the unix twin of a port and hangs up, to wake a listener that is to end.
-pub fn knock(address: IpAddr, port: u16) {
-    drop(connect_unix(SocketAddr::new(address, port)));
-}
-
 fn connect_unix(address: SocketAddr) -> Option<UnixStream> {
     [Some(address.ip()), None].into_iter().find_map(|ip| {
         let name = unix_name(ip, address.port()).ok()?;
-        UnixStream::connect_addr(&name).ok()
+        let stream = UnixStream::connect_addr(&name).ok()?;
+        // Abstract names belong to whoever is first: another user's process must not be mistaken for the server.
+        trusted_user(&stream).ok().map(|_| stream)
     })
 }
 

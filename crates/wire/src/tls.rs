@@ -1,30 +1,31 @@
-//! TLS by rustls: the servers show a certificate, and ask for one when given an authority for clients.
+//! TLS by rustls: the servers show a certificate, and require one from clients if they have an authority for clients.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use std::io;
 use std::sync::Arc;
 
-/// Why keys cannot be used.
+/// Why certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A PEM text holds no usable certificate or key.
     #[error("{what} is not usable PEM")]
     Pem {
-        /// Which of the texts.
+        /// Which text: certificates, key or authority.
         what: &'static str,
         /// The cause.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// A PEM text holds nothing.
+    /// A PEM text contains no certificate or key.
     #[error("{what} holds no certificate")]
     Empty {
-        /// Which of the texts.
+        /// Which text: certificates, key or authority.
         what: &'static str,
     },
-    /// Certificate and key do not fit, or the name is wrong.
+    /// Certificate and key do not match, or the name is not valid.
     #[error("set up TLS")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -44,12 +45,12 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// The server's side.
+/// Settings of the server's side.
 #[derive(Debug, Clone)]
 pub struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
-    /// A server with `identity`; with `clients_authority` (PEM) only clients with a certificate of it are served.
+    /// A server with `identity`. With `clients_authority` (PEM), only clients with a certificate of it are served.
     pub fn new(identity: &Identity, clients_authority: Option<&str>) -> Result<Self, TlsError> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -69,12 +70,18 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(crate) fn connection(&self) -> Result<ServerConnection, rustls::Error> {
+    /// The settings of rustls, for servers of other protocols.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
+    }
+
+    /// The server's end of a new connection.
+    pub fn connection(&self) -> Result<ServerConnection, rustls::Error> {
         ServerConnection::new(self.0.clone())
     }
 }
 
-/// The client's side.
+/// Settings of the client's side.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -107,10 +114,62 @@ impl ClientTls {
         })
     }
 
-    pub(crate) fn connection(&self) -> Result<ClientConnection, rustls::Error> {
+    /// The client's end of a new connection.
+    pub fn connection(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(self.config.clone(), self.name.clone())
     }
 }
+
+/// Sets the proofs of a connection apart from other uses of its secret.
+pub(crate) const LABEL: &[u8] = b"EXPORTER-canoe-connection";
+
+/// The name of a TLS connection: a secret that only its two ends can compute, so a proof that contains it is worth
+/// nothing on another connection.
+pub(crate) fn connection_name(
+    export: impl FnOnce([u8; 32]) -> Result<[u8; 32], rustls::Error>,
+) -> io::Result<String> {
+    let secret = export([0; 32]).map_err(io::Error::other)?;
+    Ok(format!("tls {}", crate::auth::hex(&secret)))
+}
+
+/// If a handshake failed for a reason that another attempt cannot change: what is wrong and what to do.
+pub(crate) fn hopeless(error: &io::Error) -> Option<String> {
+    use rustls::{CertificateError as Certificate, Error};
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    let other_end = match error {
+        Error::InvalidCertificate(certificate) => match certificate {
+            Certificate::UnknownIssuer | Certificate::BadSignature => {
+                "the server's certificate is not signed by the authority of --tls_ca; make the certificates of servers \
+                 and trainers with the same authority"
+                    .to_owned()
+            }
+            Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => format!(
+                "the server's certificate is not made for the name that trainers expect: the certificate of every \
+                 server needs the subject alternative name DNS:{SERVER_NAME}"
+            ),
+            Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                "the server's certificate has expired; make a new one (or set the clock of this machine)".to_owned()
+            }
+            Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                "the server's certificate is not valid yet; set the clocks of both machines".to_owned()
+            }
+            other => format!("the server's certificate is refused: {other}"),
+        },
+        Error::AlertReceived(alert) => format!(
+            "the server refuses the TLS connection ({alert:?}): it wants a certificate of the trainer that is signed by \
+             the authority of its --tls_ca and has not expired; give --tls_cert and --tls_key"
+        ),
+        Error::InvalidMessage(_) => {
+            "the server does not speak TLS; start it with --tls_cert and --tls_key, or the trainers without --tls_ca"
+                .to_owned()
+        }
+        Error::PeerIncompatible(why) => format!("the server has no TLS version or cipher in common: {why:?}"),
+        _ => return None,
+    };
+    Some(other_end)
+}
+
+pub use words::process::SERVER_NAME;
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())

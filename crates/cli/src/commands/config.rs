@@ -1,13 +1,18 @@
 //! `canoe config`: evaluate a configuration file and look at what it describes.
 
+mod check;
+
+use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use config::EvaluateOptions;
-use config::command::{self, DumpFormat, Part};
+use config::command::{self, DumpFormat, DumpPart};
 use config::diagram::DiagramFormat;
 
 use crate::exit::Exit;
+use crate::form::Form;
 
 /// Arguments of `canoe config`.
 #[derive(Debug, Args)]
@@ -18,8 +23,16 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Evaluate a file, check that it can be trained, and say what it describes.
-    Check(File),
+    /// Evaluate a file and check that it can be trained: the network, the data providers, the first samples.
+    Check {
+        #[command(flatten)]
+        file: File,
+        /// Only evaluate the file and build the network; read no data.
+        #[arg(long)]
+        fast: bool,
+        #[command(flatten)]
+        form: Form,
+    },
     /// Print the network as v1's text protobuf.
     Dump {
         #[command(flatten)]
@@ -27,17 +40,22 @@ enum ConfigCommand {
         /// Print the whole configuration, not only the network.
         #[arg(long)]
         whole: bool,
-        /// How to print.
-        #[arg(long, value_enum, default_value = "text")]
-        output: Output,
+        #[command(flatten)]
+        form: Form,
+        /// Write the whole configuration as v1's binary protobuf.
+        #[arg(long)]
+        binary: bool,
     },
     /// Draw the network.
     Diagram {
         #[command(flatten)]
         file: File,
-        /// As a picture, or as text for Graphviz.
-        #[arg(long, value_enum, default_value = "svg")]
-        output: Drawing,
+        /// SVG, or DOT for Graphviz.
+        #[arg(long, value_enum, default_value = "svg", alias = "output")]
+        format: Drawing,
+        /// Write the drawing to this file instead of printing it.
+        #[arg(long)]
+        to: Option<PathBuf>,
     },
 }
 
@@ -54,12 +72,6 @@ struct File {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Drawing {
     Svg,
     Dot,
@@ -68,18 +80,29 @@ enum Drawing {
 /// Runs the command.
 pub fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
     let text = match args.command {
-        ConfigCommand::Check(file) => check(&file)?,
+        ConfigCommand::Check { file, fast, form } => return check::run(&file, fast, form),
         ConfigCommand::Dump {
-            file,
-            whole,
-            output,
-        } => command::dump(&options(&file), part(whole), format(output))?,
-        ConfigCommand::Diagram { file, output } => {
-            let format = match output {
+            file, binary: true, ..
+        } => {
+            let bytes = config::binary::encode(&config::evaluate(&options(&file))?)?;
+            std::io::stdout().write_all(&bytes)?;
+            return Ok(Exit::Success);
+        }
+        ConfigCommand::Dump {
+            file, whole, form, ..
+        } => command::dump(&options(&file), part(whole), format(form))?,
+        ConfigCommand::Diagram { file, format, to } => {
+            let format = match format {
                 Drawing::Svg => DiagramFormat::Svg,
                 Drawing::Dot => DiagramFormat::Dot,
             };
-            command::draw(&options(&file), format)?
+            let drawing = command::draw(&options(&file), format)?;
+            if let Some(path) = to {
+                std::fs::write(&path, drawing)
+                    .with_context(|| format!("write {}", path.display()))?;
+                return Ok(Exit::Success);
+            }
+            drawing
         }
     };
     print!("{text}");
@@ -94,21 +117,18 @@ fn options(file: &File) -> EvaluateOptions {
     }
 }
 
-/// What the configuration describes, and whether every layer of it can be executed.
-fn check(file: &File) -> anyhow::Result<String> {
-    let text = command::check(&options(file))?;
-    let evaluated = config::evaluate(&options(file))?;
-    nn::Network::new(&evaluated.model_config.unwrap_or_default())?;
-    Ok(text)
+fn part(whole: bool) -> DumpPart {
+    if whole {
+        DumpPart::Whole
+    } else {
+        DumpPart::Model
+    }
 }
 
-fn part(whole: bool) -> Part {
-    if whole { Part::Whole } else { Part::Model }
-}
-
-fn format(output: Output) -> DumpFormat {
-    match output {
-        Output::Text => DumpFormat::Text,
-        Output::Json => DumpFormat::Json,
+fn format(form: Form) -> DumpFormat {
+    if form.json() {
+        DumpFormat::Json
+    } else {
+        DumpFormat::Text
     }
 }

@@ -1,14 +1,14 @@
-//! `canoe dashboard JOB_DIR|URL …`: the page of running and finished jobs, of several at once to compare them.
+//! `canoe dashboard JOB_DIR|URL …`: the page of running and finished jobs, of several together to compare them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use launch::local::{self, Shutdown};
+use run::local::{self, Shutdown};
 
 use crate::exit::Exit;
-use crate::web::{self, Access, Site, Source};
+use crate::web::{self, PageAccess, PageSource, Site};
 
 /// Arguments of `canoe dashboard`.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub struct DashboardArgs {
     /// Job folders, or addresses of pages of running jobs.
     #[arg(required = true)]
     jobs: Vec<String>,
-    /// Where to serve the page; elsewhere than on loopback it asks for the job's token (`CANOE_JOB_TOKEN`).
+    /// Address to serve the page at; if it is not on loopback, the page asks for the job's token (`CANOE_JOB_TOKEN`).
     #[arg(long)]
     address: Option<SocketAddr>,
 }
@@ -24,11 +24,13 @@ pub struct DashboardArgs {
 /// Runs the command.
 pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
     let token = std::env::var(local::plan::TOKEN_VARIABLE).ok();
-    let jobs: anyhow::Result<Vec<Source>> = args
+    let jobs: anyhow::Result<Vec<PageSource>> = args
         .jobs
         .iter()
-        .map(|job| Source::open(job, token.clone()))
+        .map(|job| PageSource::open(job, token.clone()))
         .collect();
+    // Before anything listens: a folder without a job is no reason to print an address.
+    let jobs = jobs?;
     let address = args.address.unwrap_or(([127, 0, 0, 1], web::PORT).into());
     let listener = web::listen(address, args.address.is_none())?;
     let address = listener.local_addr()?;
@@ -43,8 +45,8 @@ pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
             token: &secret
         }
     );
-    let access = Access::at(address.ip(), vec![secret.clone()]);
-    web::serve(listener, Arc::new(Site::new(jobs?)), access)?;
+    let access = PageAccess::at(address.ip(), vec![secret.clone()]);
+    web::serve(listener, Arc::new(Site::new(jobs)), access)?;
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
     while shutdown.requests() == 0 {
@@ -53,11 +55,11 @@ pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Where a page is, and what it asks for.
+/// Address and token of a page.
 pub struct Invitation<'a> {
-    /// Where.
+    /// The address that it listens on.
     pub address: SocketAddr,
-    /// What opens it if it is not on loopback.
+    /// Required to open the page if the address is not on loopback.
     pub token: &'a str,
 }
 

@@ -10,15 +10,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde_json::json;
 
+use crate::form::Form;
+
+use super::follow::{self, FollowArgs};
 use super::progress::{bytes_bar, human_bytes, set_total};
-use crate::data::archive::{self, Limits};
-use crate::data::carry;
-use crate::data::checksum::Checksum;
-use crate::data::fetch::{self, Fetched, Patience, Request};
-use crate::data::show::{self, Amount, Shown};
-use crate::data::split::manifest::Manifest;
-use crate::data::split::sources::Sources;
-use crate::data::split::{self, By, Layout, Options, Report};
+use dataset::archive::{self, ArchiveLimits};
+use dataset::bucket;
+use dataset::carry::{self, Existing};
+use dataset::checksum::Checksum;
+use dataset::fetch::{self, FetchPatience, FetchRequest, Fetched};
+use dataset::pick::Pick;
+use dataset::show::{self, Amount, ShownData};
+use dataset::split::manifest::SplitManifest;
+use dataset::split::sources::Sources;
+use dataset::split::{self, By, ShardLayout, SplitOptions, SplitReport};
+use s3::Location;
 
 /// Split, fetch and look at data.
 #[derive(Debug, clap::Args)]
@@ -29,15 +35,34 @@ pub struct DataArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Split a file, or the training files of a job directory, into one shard for each trainer.
+    /// Split a file, or the training files of a job directory, into one shard per trainer.
     Split(SplitArgs),
-    /// Bring a file here from a URL or a path: resumed if it was interrupted, checked, unpacked.
+    /// Download or copy a file from a URL or a path, or all files below s3://…: resumed after an interruption, verified, unpacked.
     Fetch(FetchArgs),
-    /// Take in a folder that comes on standard input; the other end of `canoe job submit --data`.
+    /// Copy the files of a folder to s3://…; files that are there already are not sent again.
+    Push {
+        /// The folder.
+        folder: PathBuf,
+        /// s3://BUCKET/PREFIX.
+        to: String,
+    },
+    /// Copy what a job makes to s3://… while it runs; what the pod of `copies` in job.yaml runs.
+    #[command(hide = true)]
+    Follow(FollowArgs),
+    /// Receive a folder on standard input; the counterpart of `canoe job submit --data`.
     #[command(hide = true)]
     Receive {
-        /// Where it goes.
+        /// Target folder.
         folder: PathBuf,
+    },
+    /// Send what is picked of an output folder on standard output; the counterpart of `canoe job get`.
+    #[command(hide = true)]
+    Send {
+        /// The output folder.
+        folder: PathBuf,
+        /// What of it.
+        #[arg(long)]
+        pick: Pick,
     },
     /// Show files, shards, sizes, lines and the first samples of a job directory, folder or file.
     Show(ShowArgs),
@@ -45,51 +70,53 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct SplitArgs {
-    /// A job directory with data/train.list, a data directory with train.list, or one file.
+    /// A job directory with data/train.list, a data directory with train.list, one file, or s3://… (fetched to --out first).
     source: PathBuf,
     /// Number of shards, usually the number of nodes.
     #[arg(long, value_name = "N")]
     shards: u32,
-    /// Where the shards go; the default is beside the data.
+    /// Directory for the shards (default: next to the data).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What is equal between shards.
+    /// What each shard gets the same amount of.
     #[arg(long, value_enum, default_value_t = Even::Lines)]
     by: Even,
-    /// Draw the lines of each shard at random instead of cutting the file into stretches.
+    /// Assign lines to shards at random instead of cutting the file into contiguous parts.
     #[arg(long)]
     shuffle: bool,
     /// Seed of the shuffle.
     #[arg(long, default_value_t = 0, requires = "shuffle")]
     seed: u64,
-    /// Where the shard of a node is put.
-    #[arg(long, value_enum, default_value_t = Place::Data)]
-    layout: Place,
-    /// Replace shard directories that something else has made.
+    /// The first line of each training file is a header: every shard gets it (CSV files with column names).
+    #[arg(long)]
+    header: bool,
+    /// Folder layout of the shards.
+    #[arg(long, value_enum, default_value_t = LayoutName::Data)]
+    layout: LayoutName,
+    /// Replace shard directories that an earlier split did not create.
     #[arg(long)]
     force: bool,
-    /// Print what each shard got as text or JSON.
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    #[command(flatten)]
+    form: Form,
 }
 
 #[derive(Debug, clap::Args)]
 struct FetchArgs {
-    /// http://…, https://… or a path.
+    /// http://…, https://…, s3://BUCKET/KEY, s3://BUCKET/PREFIX/ or a path.
     source: String,
-    /// A folder (ending with / if it does not exist yet) or a file name; the default is here, under the source's name.
+    /// A folder (ending with / if it does not exist yet) or a file name (default: the current directory, under the source's name).
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// What the file must be, 64 hexadecimal digits.
+    /// Expected SHA-256 of the file, 64 hexadecimal digits.
     #[arg(long, value_name = "HEX")]
     sha256: Option<Checksum>,
-    /// Unpack a zip, tar.gz, tar or gz file beside itself.
+    /// Unpack a zip, tar.gz, tar or gz file into the same folder.
     #[arg(long)]
     unpack: bool,
-    /// Refuse to unpack more bytes than this.
-    #[arg(long, default_value_t = Limits::default().bytes, requires = "unpack", value_name = "BYTES")]
+    /// Refuse a file with more bytes than this, and to unpack more than this.
+    #[arg(long, default_value_t = ArchiveLimits::default().bytes, value_name = "BYTES")]
     max_bytes: u64,
-    /// Fetch again and replace what is there.
+    /// Fetch again and replace existing files.
     #[arg(long)]
     force: bool,
 }
@@ -98,39 +125,32 @@ struct FetchArgs {
 struct ShowArgs {
     /// A job directory, a folder or a file.
     path: PathBuf,
-    /// First lines to show of each file.
+    /// How many lines of each file to show.
     #[arg(long, default_value_t = 2)]
     lines: usize,
-    /// Characters to show of each line.
+    /// How many characters of each line to show.
     #[arg(long, default_value_t = 100)]
     width: usize,
-    /// Text or JSON.
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// `--by`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Even {
-    /// The number of lines, up to one.
+    /// Lines; shards differ by at most one.
     Lines,
-    /// The number of bytes, up to a line.
+    /// Bytes; shards differ by at most one line.
     Bytes,
 }
 
 /// `--layout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Place {
+enum LayoutName {
     /// data/ID/.
     Data,
     /// ID/data/, as in v1's Kubernetes tutorial.
     Tutorial,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Text,
-    Json,
 }
 
 /// Runs the command.
@@ -138,22 +158,55 @@ pub fn run(args: DataArgs) -> Result<()> {
     match args.action {
         Action::Split(args) => run_split(&args),
         Action::Fetch(args) => run_fetch(&args),
-        Action::Receive { folder } => Ok(carry::receive(
-            &folder,
-            &mut std::io::stdin().lock(),
-            &mut std::io::stdout().lock(),
-        )?),
+        Action::Follow(args) => follow::follow(&args),
+        Action::Push { folder, to } => {
+            let Some(to) = Location::parse(&to) else {
+                bail!(
+                    "{to:?} is no address of an object store; it has the form s3://BUCKET/PREFIX"
+                );
+            };
+            push(&folder, &to)
+        }
+        Action::Receive { folder } => {
+            let (input, output) = (std::io::stdin(), std::io::stdout());
+            let (mut input, mut output) = (input.lock(), output.lock());
+            let existing = Existing::Replace;
+            carry::receive(&folder, existing, &mut input, &mut output, &|_, _| {})?;
+            Ok(())
+        }
+        Action::Send { folder, pick } => {
+            let (input, output) = (std::io::stdin(), std::io::stdout());
+            let mut output = std::io::BufWriter::new(output.lock());
+            carry::send_picked(&folder, pick, &mut input.lock(), &mut output)?;
+            Ok(())
+        }
         Action::Show(args) => run_show(&args),
     }
 }
 
 fn run_split(args: &SplitArgs) -> Result<()> {
-    let sources = if args.source.is_dir() {
-        Sources::job(&args.source, args.out.as_deref())?
-    } else {
-        Sources::file(&args.source, args.out.as_deref())?
+    let fetched = match args.source.to_str().and_then(Location::parse) {
+        None => None,
+        Some(from) => {
+            let Some(out) = &args.out else {
+                bail!("{from} is fetched before it is split; say where to with --out DIR");
+            };
+            let files = fetch_objects(&from, out, false)?;
+            Some(match files.as_slice() {
+                [only] => only.path.clone(),
+                _ => out.clone(),
+            })
+        }
     };
-    let options = Options {
+    let source = fetched.as_ref().unwrap_or(&args.source);
+    // What was fetched is split in its own folder.
+    let out = args.out.as_deref().filter(|_| fetched.is_none());
+    let sources = if source.is_dir() {
+        Sources::job(source, out)?
+    } else {
+        Sources::file(source, out)?
+    };
+    let options = SplitOptions {
         shards: args.shards,
         by: match args.by {
             Even::Lines => By::Lines,
@@ -161,29 +214,29 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         },
         shuffle: args.shuffle.then_some(args.seed),
         layout: match args.layout {
-            Place::Data => Layout::Data,
-            Place::Tutorial => Layout::Tutorial,
+            LayoutName::Data => ShardLayout::Data,
+            LayoutName::Tutorial => ShardLayout::Tutorial,
         },
+        header: args.header,
     };
     let bar = bytes_bar("splitting", Some(sources.split_bytes()));
     let report = split::split(&sources, options, args.force, &|bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
-    match args.output {
-        Output::Text => print_split(&report),
-        Output::Json => println!(
-            "{}",
-            serde_json::to_string_pretty(&json!({
-                "unchanged": report.unchanged,
-                "shards": report.shards,
-                "manifest": report.manifest,
-            }))?
-        ),
+    if args.form.json() {
+        let value = json!({
+            "unchanged": report.unchanged,
+            "shards": report.shards,
+            "manifest": report.manifest,
+        });
+        println!("{}", serde_json::to_string_pretty(&value)?);
+    } else {
+        print_split(&report);
     }
     Ok(())
 }
 
-fn print_split(report: &Report) {
-    let Manifest { files, shared, .. } = &report.manifest;
+fn print_split(report: &SplitReport) {
+    let SplitManifest { files, shared, .. } = &report.manifest;
     for (id, directory) in report.shards.iter().enumerate() {
         for file in files {
             let part = file.parts[id];
@@ -198,7 +251,7 @@ fn print_split(report: &Report) {
     let done = if report.unchanged {
         "already split, nothing to do"
     } else {
-        "split and read back"
+        "split and verified"
     };
     eprintln!(
         "{done}: {} lines in {} shards, {} other files in each",
@@ -209,8 +262,16 @@ fn print_split(report: &Report) {
 }
 
 fn run_fetch(args: &FetchArgs) -> Result<()> {
+    if let Some(from) = Location::parse(&args.source) {
+        return fetch_from_store(&from, args);
+    }
     let target = fetch::target(&args.source, args.out.as_deref())?;
-    let fetched = fetch_with_bar(&args.source, &target, args.sha256, args.force)?;
+    let fetched = fetch_with_bar(
+        (&args.source, args.max_bytes),
+        &target,
+        args.sha256,
+        args.force,
+    )?;
     println!(
         "{}\t{}\t{}",
         target.display(),
@@ -218,9 +279,9 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
         fetched.checksum
     );
     if args.unpack {
-        let limits = Limits {
+        let limits = ArchiveLimits {
             bytes: args.max_bytes,
-            ..Limits::default()
+            ..ArchiveLimits::default()
         };
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -228,7 +289,7 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
         };
         let unpacked = archive::unpack_once(&target, folder, fetched.checksum, limits, args.force)?;
         if unpacked.unchanged {
-            eprintln!("{}: was unpacked already", target.display());
+            eprintln!("{}: already unpacked", target.display());
         }
         for path in unpacked.paths {
             println!("{}", path.display());
@@ -237,21 +298,95 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Fetches with a progress bar and says what happened.
+/// Copies a folder to an object store and prints what happened.
+pub(super) fn push(folder: &Path, to: &Location) -> Result<()> {
+    let bar = bytes_bar("pushing", None);
+    let pushed = bucket::push(&s3::Client::new()?, folder, to, &|bytes| bar.inc(bytes))?;
+    bar.finish_and_clear();
+    eprintln!(
+        "{to}: {} files, {}, {} were already there",
+        pushed.files,
+        human_bytes(pushed.bytes),
+        human_bytes(pushed.kept)
+    );
+    Ok(())
+}
+
+fn fetch_objects(from: &Location, folder: &Path, force: bool) -> Result<Vec<bucket::Fetched>> {
+    let bar = bytes_bar("fetching", None);
+    let client = s3::Client::new()?;
+    let files = bucket::fetch(&client, from, folder, force, &|bytes| bar.inc(bytes))?;
+    bar.finish_and_clear();
+    let total: u64 = files.iter().map(|file| file.bytes).sum();
+    let unchanged = files.iter().filter(|file| file.unchanged).count();
+    let resumed: u64 = files.iter().map(|file| file.resumed_from).sum();
+    let how = match resumed {
+        0 => String::new(),
+        bytes => format!(", resumed after {}", human_bytes(bytes)),
+    };
+    eprintln!(
+        "{from}: {} files, {}, {unchanged} were already there{how}",
+        files.len(),
+        human_bytes(total)
+    );
+    Ok(files)
+}
+
+/// Objects go into a folder; archives among them are unpacked there.
+fn fetch_from_store(from: &Location, args: &FetchArgs) -> Result<()> {
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    let files = fetch_objects(from, &folder, args.force)?;
+    if args.sha256.is_some() && files.len() != 1 {
+        bail!(
+            "--sha256 is the checksum of one file, and {from} has {}",
+            files.len()
+        );
+    }
+    for file in files {
+        let checksum = dataset::checksum::sha256(&file.path)?;
+        if let Some(want) = args.sha256.filter(|want| *want != checksum) {
+            bail!(
+                "{} has checksum {checksum}, expected {want}",
+                file.path.display()
+            );
+        }
+        println!("{}\t{}\t{checksum}", file.path.display(), file.bytes);
+        let name = file.path.to_string_lossy();
+        let is_archive = ARCHIVES.iter().any(|ending| name.ends_with(ending));
+        if args.unpack && is_archive {
+            let limits = ArchiveLimits {
+                bytes: args.max_bytes,
+                ..ArchiveLimits::default()
+            };
+            let target = file.path.parent().unwrap_or(&folder);
+            let unpacked = archive::unpack_once(&file.path, target, checksum, limits, args.force)?;
+            for path in unpacked.paths {
+                println!("{}", path.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How names of files end that can be unpacked.
+const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar", ".gz"];
+
+/// Fetches with a progress bar and prints what happened.
 pub(super) fn fetch_with_bar(
-    source: &str,
+    (source, largest): (&str, u64),
     target: &Path,
     checksum: Option<Checksum>,
     force: bool,
 ) -> Result<Fetched> {
     let bar = bytes_bar("fetching", None);
-    let request = Request {
+    let request = FetchRequest {
         source,
         target,
         checksum,
         force,
+        largest,
     };
-    let fetched = fetch::fetch(&request, Patience::default(), &|arrived| {
+    let fetched = fetch::fetch(&request, FetchPatience::default(), &|arrived| {
         if let Some(total) = arrived.total {
             set_total(&bar, total);
         }
@@ -259,12 +394,12 @@ pub(super) fn fetch_with_bar(
     })?;
     bar.finish_and_clear();
     let how = match (fetched.unchanged, fetched.resumed_from) {
-        (true, _) => "was there already".to_owned(),
+        (true, _) => "already there".to_owned(),
         (false, 0) => "fetched".to_owned(),
-        (false, from) => format!("fetched, going on after {}", human_bytes(from)),
+        (false, from) => format!("fetched, resumed after {}", human_bytes(from)),
     };
     let proof = if checksum.is_some() {
-        "checksum is right"
+        "checksum matches"
     } else {
         "no checksum was given to compare with"
     };
@@ -284,9 +419,10 @@ fn run_show(args: &ShowArgs) -> Result<()> {
             width: args.width,
         },
     )?;
-    match args.output {
-        Output::Text => print_shown(&shown),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&shown)?),
+    if args.form.json() {
+        println!("{}", serde_json::to_string_pretty(&shown)?);
+    } else {
+        print_shown(&shown);
     }
     match shown.split {
         Some(split) if split.interrupted => {
@@ -307,7 +443,7 @@ fn run_show(args: &ShowArgs) -> Result<()> {
     }
 }
 
-fn print_shown(shown: &Shown) {
+fn print_shown(shown: &ShownData) {
     let width = shown
         .files
         .iter()
@@ -332,7 +468,7 @@ fn print_shown(shown: &Shown) {
         let state = if split.damaged.is_empty() && !split.interrupted {
             "whole"
         } else {
-            "not whole"
+            "incomplete"
         };
         eprintln!("{} shards, {state}", split.shards);
     }

@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail};
 
 use super::data::fetch_with_bar;
 use super::progress::bytes_bar;
-use crate::data::checksum::{Checksum, parse_hex};
-use crate::data::fetch;
-use crate::data::split::sources::Sources;
-use crate::data::split::{self, By, Layout, Options};
-use crate::demo::movies::generator::World;
-use crate::demo::{quick_start, recommendation};
+use dataset::checksum::{Checksum, parse_hex};
+use dataset::demo::movies::generator::World;
+use dataset::demo::{quick_start, recommendation};
+use dataset::fetch;
+use dataset::split::sources::Sources;
+use dataset::split::{self, By, ShardLayout, SplitOptions};
 
-/// The MovieLens 1M file and the checksum its publisher states.
+/// The MovieLens 1M file and the checksum that its publisher states.
 const MOVIELENS: &str = "files.grouplens.org/datasets/movielens/ml-1m.zip";
 const MOVIELENS_MD5: Checksum = match parse_hex("c4d9eecfca2ab87c1945afe126590906") {
     Some(digest) => Checksum::Md5(digest),
@@ -37,28 +37,28 @@ pub struct DemoArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Demo {
-    /// Praise or blame? Seven networks on product reviews.
+    /// Sentiment of product reviews, with seven networks.
     #[command(name = "quick_start")]
     QuickStart(QuickStartArgs),
-    /// How many stars for a movie? Users and movies by a cosine.
+    /// Movie ratings, predicted from the cosine of user and movie features.
     Recommendation(RecommendationArgs),
 }
 
-/// What both demos take.
+/// Arguments of both demos.
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
     /// The job directory to write.
     directory: PathBuf,
-    /// Decides every byte that is generated or shuffled.
+    /// Random seed of everything that is generated or shuffled.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What the file behind --from must be, 64 hexadecimal digits.
+    /// Expected SHA-256 of the file given with --from, 64 hexadecimal digits.
     #[arg(long, requires = "from", value_name = "HEX")]
     sha256: Option<Checksum>,
-    /// Also split the training data into shards for so many nodes.
+    /// Also split the training data into shards for this many nodes.
     #[arg(long, value_name = "N")]
     shards: Option<u32>,
-    /// Replace what an earlier run has written.
+    /// Replace the files of an earlier run.
     #[arg(long)]
     force: bool,
 }
@@ -172,12 +172,13 @@ fn run_recommendation(args: &RecommendationArgs) -> Result<()> {
     finish(common, "recommendation/trainer_config.py")
 }
 
-/// The local path of what `--from` names; it is fetched and checked if need be.
+/// The local path of what `--from` names; it is fetched and checked if necessary.
 fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<PathBuf> {
     let checksum = common.sha256.or(known);
     if fetch::is_url(from) {
         let target = fetch::target(from, Some(&common.directory.join(DOWNLOADS).join("")))?;
-        fetch_with_bar(from, &target, checksum, false)?;
+        let largest = dataset::archive::ArchiveLimits::default().bytes;
+        fetch_with_bar((from, largest), &target, checksum, false)?;
         return Ok(target);
     }
     let path = PathBuf::from(from);
@@ -192,7 +193,7 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
     Ok(path)
 }
 
-/// Splits if asked to, and says what can be done now.
+/// Splits if requested, and prints what can be done next.
 fn finish(common: &CommonArgs, config: &str) -> Result<()> {
     let job = common.directory.display();
     if let Some(shards) = common.shards {
@@ -208,11 +209,12 @@ fn finish(common: &CommonArgs, config: &str) -> Result<()> {
 }
 
 fn split_job(directory: &Path, shards: u32) -> Result<()> {
-    let options = Options {
+    let options = SplitOptions {
         shards,
         by: By::Lines,
         shuffle: None,
-        layout: Layout::Data,
+        layout: ShardLayout::Data,
+        header: false,
     };
     split::split(&Sources::job(directory, None)?, options, false, &|_| ())?;
     Ok(())

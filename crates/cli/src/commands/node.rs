@@ -1,30 +1,51 @@
 //! `canoe node`: the entry point of a pod. Finds its peers, stages its shard, runs a server and a trainer.
 
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use launch::display::plain::Plain;
-use launch::event::JobEvent;
-use launch::local::{End, Shutdown};
-use launch::node::environment::Environment;
-use launch::node::health;
-use launch::node::run::{self as node, Start};
+use k8s::cluster::InCluster;
+use run::display::plain::Plain;
+use run::event::JobEvent;
+use run::local::{RunEnd, Shutdown};
+use run::node::environment::Environment;
+use run::node::health;
+use run::node::run::{self as node, NodeStart};
 
 use super::run::TELL_EVERY;
-use crate::causes::chain;
 use crate::exit::Exit;
 use crate::record::runner::RunnerRecord;
-use crate::web::{self, Access, Site};
+use crate::web::{self, PageAccess, Site};
+use words::causes::chain;
+use words::last_words::error_line;
 
-/// Runs a node with the arguments behind `canoe node`.
+const HELP: &str = "\
+canoe node: the entry point of a pod of a training job. It reads v1's variables (JOB_NAME, CONF_PADDLE_PORT, …;
+docs/kubernetes.md lists them), finds the other nodes, and runs a server and a trainer. Flags, with their defaults:
+
+  --discovery=indexed   indexed: by completion index; podlist: by listing the job's pods
+  --health_port=8471    port of /healthz, /readyz and /status
+  --metrics_port=0      port of /metrics for a Prometheus in the cluster; 0: none
+  --patience=SECONDS    how long to wait for other nodes and for data
+  --grace=50            seconds to end in, with a snapshot
+  --show_status         print what the node on this machine does, and exit
+
+All other flags are passed to the trainer; `canoe train --help` lists them.";
+
+/// Runs a node with the arguments after `canoe node`.
 pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+    if args.iter().any(|arg| arg == "--help") {
+        println!("{HELP}");
+        return Ok(Exit::Success);
+    }
     let program = std::env::current_exe().context("find this program")?;
-    let start = match Start::from_arguments(program, std::env::vars().collect(), args) {
+    let pods = Arc::new(InCluster);
+    let start = match NodeStart::from_arguments(program, std::env::vars().collect(), args, pods) {
         Ok(start) => start,
         Err(error) => {
             eprintln!("canoe node: {error}");
-            return Ok(Exit::Code(launch::node::finish::code::USAGE));
+            return Ok(Exit::Code(run::node::finish::code::USAGE));
         }
     };
     if start.arguments.iter().any(|flag| flag == "--show_status") {
@@ -58,19 +79,20 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         if let Some(record) = &mut record {
             record.take(&event);
         }
-        // Lines of the logs go to standard output as they are; what the node itself does, to standard error.
+        // Lines of the logs go to standard output unchanged; what the node itself does goes to standard error.
         if let JobEvent::Line { process, line } = &event {
-            println!("{process}: {line}");
+            // Whoever reads the log may go away; the node must not.
+            let _ = writeln!(io::stdout(), "{process}: {line}");
         } else if let Some(line) = plain.line(begun.elapsed(), &event) {
-            eprintln!("{line}");
+            let _ = writeln!(io::stderr(), "{line}");
         }
     });
-    // The last line is what `canoe job status` shows of a pod that has failed.
+    // The last line is what `canoe job status` shows for a pod that has failed.
     match &ended {
         Err(error) => eprintln!("canoe node: {}", chain(error)),
-        Ok(End::Failed(cause)) => {
-            let last = cause.tail.iter().rfind(|line| !line.trim().is_empty());
-            let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
+        Ok(RunEnd::Failed(cause)) => {
+            let lines: Vec<&str> = cause.tail.iter().map(String::as_str).collect();
+            let last = error_line(&lines).map_or(String::new(), |line| format!(": {line}"));
             eprintln!("canoe node: {}{last}", cause.reason);
         }
         Ok(_) => {}
@@ -78,7 +100,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     Ok(Exit::Code(node::exit_code(&ended)))
 }
 
-/// The job's page, on loopback inside the pod: `canoe job watch --web` leads there.
+/// The job's page, on loopback inside the pod: `canoe job watch --web` forwards to it.
 fn serve_page(output: &Path) -> anyhow::Result<()> {
     let address = ([127, 0, 0, 1], web::PORT).into();
     let listener = web::listen(address, false)?;
@@ -86,6 +108,6 @@ fn serve_page(output: &Path) -> anyhow::Result<()> {
     web::serve(
         listener,
         Arc::new(Site::of_output(output, folder)),
-        Access::Loopback,
+        PageAccess::Loopback,
     )
 }

@@ -1,4 +1,4 @@
-//! A progress bar for commands that move many bytes; on anything but a terminal it stays silent.
+//! A progress bar for commands that move many bytes; silent on anything but a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

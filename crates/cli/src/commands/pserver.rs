@@ -5,25 +5,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use launch::local::{Shutdown, on_announcement};
-use pserver::{Config, Outcome, Server, nics};
-use trainer::log::{Level, Log};
-use watch::metrics::{Exposition, Kind};
+use pserver::snapshot::Flush;
+use pserver::{Server, ServerConfig, ServerOutcome, nics};
+use run::local::{Shutdown, on_announcement};
+use trainer::log::{Level, Log, Topic};
+use words::metrics::{Exposition, MetricKind};
+use words::process::Role;
+use words::status::Status;
 
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::flags::Flags;
+use crate::gflags::GFLAGS;
 use crate::record;
-use crate::security;
+use crate::security::{self, Reach};
 use crate::status_page::{self, Pages};
 use crate::v1_flags::{COMMON, PSERVER};
 
-/// How long a server of a finished job waits for trainers to hang up.
+/// How long a server of a finished job waits for trainers to disconnect or, if it was restarted, to ask.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Runs a server with the arguments behind `canoe pserver`.
+/// Runs a server with the arguments after `canoe pserver`.
 pub fn run(args: &[String]) -> anyhow::Result<Exit> {
-    let flags = match Flags::parse(&[COMMON, PSERVER], args) {
+    let flags = match Flags::parse(&[COMMON, PSERVER, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
             eprintln!("canoe pserver: {error}");
@@ -33,7 +37,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     if flags.bool("help") {
         println!(
             "canoe pserver: one parameter server. Flags, with their defaults:\n\n{}",
-            flags.help()
+            flags.help(crate::display::help_width())
         );
         return Ok(Exit::Success);
     }
@@ -44,7 +48,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     let console = Arc::new(Mutex::new(Console::default()));
     let say = move |level: Level, text: &str| {
         let mut console = console.lock().unwrap_or_else(PoisonError::into_inner);
-        console.line(level, "ParameterServerController.cpp:80", text);
+        console.line(level, Topic::Server, text);
     };
     say(
         Level::Info,
@@ -53,49 +57,51 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     for warning in flags.warnings() {
         say(Level::Warning, &warning);
     }
-    let log = move |level: pserver::Level, text: &str| {
-        let level = match level {
-            pserver::Level::Info => Level::Info,
-            pserver::Level::Warning => Level::Warning,
-            pserver::Level::Error => Level::Error,
-        };
-        say(level, text);
-    };
     if let Some(text) = security::just_finished(&flags)? {
-        log(pserver::Level::Info, &text);
+        say(Level::Info, &text);
+        // If it cannot start, nobody can be told.
+        if let Ok(server) = Server::start(config(&flags)?, Arc::new(say)) {
+            server.announce_end(LINGER);
+            server.shutdown();
+        }
         return Ok(Exit::Success);
     }
-    let server = Arc::new(Server::start(config(&flags)?, Arc::new(log))?);
-    // Before the page is there: who sees it may send signals.
+    let log = Arc::new(say);
+    let server = Arc::new(Server::start(config(&flags)?, log.clone())?);
+    // Before the status page is served: whoever sees it may send signals.
     end_on_signals(&server)?;
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
-        let id = flags.int("server_id");
-        status_page::serve(
-            port,
-            Arc::new(ServerPages {
-                id,
-                server: server.clone(),
-            }),
-        )?;
+        let base = Status {
+            role: Some(Role::Pserver),
+            node: u32::try_from(flags.int("server_id")).unwrap_or(0),
+            pid: std::process::id(),
+            ..Status::default()
+        };
+        let server = server.clone();
+        status_page::serve(port, Arc::new(ServerPages { base, server }))?;
     }
     let record = begin_record(&flags, args, &server)?;
     let outcome = server.wait();
-    if outcome == Outcome::Finished {
-        security::mark_finished(&flags)?;
+    if outcome == ServerOutcome::Finished
+        && let Err(error) = security::mark_finished(&flags)
+    {
+        // The model is saved. A restarted process would only wait for servers that are gone.
+        let text = format!("the job has finished, but: {error:#}");
+        log(Level::Warning, &text);
     }
     drop(record);
     server.linger(LINGER);
     server.shutdown();
     Ok(match outcome {
-        Outcome::Finished | Outcome::Stopped => Exit::Success,
-        Outcome::Failed(reason) => {
+        ServerOutcome::Finished | ServerOutcome::Stopped => Exit::Success,
+        ServerOutcome::Failed(reason) => {
             eprintln!("canoe pserver: the job has failed: {reason}");
             Exit::Failure
         }
     })
 }
 
-/// The record of this server, if somebody wants one.
+/// Begins the record of this server, if one is requested.
 fn begin_record(
     flags: &Flags,
     args: &[String],
@@ -106,9 +112,9 @@ fn begin_record(
         return Ok(None);
     };
     let mut start = record::start(
-        watch::record::Role::Pserver,
+        Role::Pserver,
         node,
-        &security::run_name(&security::token()?),
+        &security::run_name(&token(flags)?),
         args,
     );
     start.trainers = u32::try_from(flags.int("num_gradient_servers")).unwrap_or(1);
@@ -118,21 +124,29 @@ fn begin_record(
     record::server::begin(&folder, start, server.clone()).map(Some)
 }
 
-fn config(flags: &Flags) -> anyhow::Result<Config> {
+/// The job's secret; a server that listens on loopback only needs none in its environment.
+fn token(flags: &Flags) -> anyhow::Result<wire::Token> {
+    let addresses = nics::addresses(flags.text("nics"))?;
+    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    security::token(Reach::of(hosts.iter().map(String::as_str)))
+}
+
+fn config(flags: &Flags) -> anyhow::Result<ServerConfig> {
     let count = |name: &str| {
         let value = flags.int(name);
         u32::try_from(value).map_err(|_| anyhow::anyhow!("--{name}={value}: it cannot be negative"))
     };
     let snapshots = PathBuf::from(flags.text("snapshot_dir"));
-    Ok(Config {
+    Ok(ServerConfig {
         addresses: nics::addresses(flags.text("nics"))?,
         port: u16::try_from(flags.int("port")).context("--port: 0 to 65535 is expected")?,
         ports: count("ports_num")?,
         sparse_ports: count("ports_num_for_sparse")?,
         trainers: count("num_gradient_servers")?,
-        token: security::token()?,
+        token: token(flags)?,
         tls: security::server_tls(flags)?,
         snapshots: (!snapshots.as_os_str().is_empty()).then_some(snapshots),
+        flush: Flush::default(),
         silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
         stall: Duration::from_secs(3600),
         log_period: u64::from(count("log_period_server")?),
@@ -140,8 +154,8 @@ fn config(flags: &Flags) -> anyhow::Result<Config> {
     })
 }
 
-/// Ctrl-C and termination end the server in order: snapshots that are under way are finished. SIGUSR1 says that the end
-/// is near: the server asks for a snapshot of all servers.
+/// Ctrl-C and SIGTERM end the server in order: snapshots in progress are finished. SIGUSR1 announces that the end
+/// is near: the server requests a snapshot of all servers.
 fn end_on_signals(server: &Arc<Server>) -> anyhow::Result<()> {
     let announced = Arc::downgrade(server);
     let ends_soon = move || {
@@ -167,25 +181,17 @@ fn end_on_signals(server: &Arc<Server>) -> anyhow::Result<()> {
 }
 
 struct ServerPages {
-    id: i64,
+    base: Status,
     server: Arc<Server>,
 }
 
 impl Pages for ServerPages {
-    fn status(&self) -> serde_json::Value {
-        let report = self.server.report();
-        serde_json::json!({
-            "role": "pserver",
-            "id": self.id,
-            "pass": report.status.pass,
-            "step": report.status.step,
-            "waits_for": report.status.waits_for,
-            "phase": report.phase,
-            "snapshot_step": report.snapshots.last(),
-            "snapshot_wanted": report.wanted,
-            "snapshot_on_all": self.server.stable(),
-            "done": report.phase == wire::recovery::Phase::Finished,
-        })
+    fn status(&self) -> Status {
+        record::server::status(&self.server, &self.base)
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.server.health()
     }
 
     fn metrics(&self) -> String {
@@ -193,7 +199,7 @@ impl Pages for ServerPages {
         memory
             .metric(
                 "canoe_pserver_memory_bytes",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Memory in use by the server.",
             )
             .value(&[], record::heart::memory() as f64);

@@ -1,44 +1,52 @@
-//! `canoe report JOB_DIR`: what a job did, in one HTML file; the curves as a picture too, if asked for.
+//! `canoe report JOB_DIR …`: what jobs did, in one HTML file; the curves also as an image, if requested.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use watch::job::Job;
+use watch::job::WatchedJob;
 
 use crate::exit::Exit;
 
 /// Arguments of `canoe report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The job folder.
-    job: PathBuf,
-    /// The file to write (default: report.html in the job's output).
-    #[arg(short, long)]
-    output: Option<PathBuf>,
-    /// Also write the curves as a picture, beside the report.
+    /// The job folder; several are compared.
+    #[arg(required = true)]
+    jobs: Vec<PathBuf>,
+    /// The file to write (default: report.html in the output of the first job).
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Also write the curves of the first job as an SVG image next to the report.
     #[arg(long)]
-    png: bool,
+    svg: bool,
 }
 
 /// Runs the command.
 pub fn run(args: ReportArgs) -> anyhow::Result<Exit> {
-    let mut job = Job::open(&args.job)?;
-    job.look(Instant::now(), watch::recorder::now());
-    let path = args
-        .output
-        .unwrap_or_else(|| job.output().join("report.html"));
-    let write = |path: &PathBuf, bytes: &[u8]| {
-        std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))?;
-        println!("{}", path.display());
-        anyhow::Ok(())
-    };
-    write(&path, watch::report::html(&job, Instant::now()).as_bytes())?;
-    if args.png {
-        let charts = watch::report::charts(&job.history);
+    let mut jobs = Vec::new();
+    for folder in &args.jobs {
+        let mut job = WatchedJob::open(folder)?;
+        job.look(Instant::now(), watch::recorder::now());
+        jobs.push(job);
+    }
+    let beside = jobs[0].output().join("report.html");
+    let path = args.out.unwrap_or(beside);
+    write(&path, &watch::report::html(&jobs, Instant::now()))?;
+    if args.svg {
+        let charts = watch::report::charts(&jobs[0].history);
         anyhow::ensure!(!charts.is_empty(), "the job has no curves yet");
-        write(&path.with_extension("png"), &watch::raster::png(&charts))?;
+        write(
+            &path.with_extension("svg"),
+            &watch::chart::svg_file(&charts),
+        )?;
     }
     Ok(Exit::Success)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
 }

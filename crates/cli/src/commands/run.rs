@@ -1,5 +1,8 @@
 //! `canoe run JOB_DIR --nodes N`: a job folder on this machine, each node a parameter server and a trainer.
 
+mod choice;
+
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,16 +10,26 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use launch::display::summary;
-use launch::local::{
-    self, End, Layout, Limits, Options, Plan, RestartPolicy, Shutdown, Wish, Wishes,
+use run::display::summary;
+use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
+use run::local::layout::JobData;
+use run::local::lease::Owner;
+use run::local::plan::RUN_VARIABLE;
+use run::local::watchdog::StallLimits;
+use run::local::{
+    self, FolderLayout, FolderOptions, RestartPolicy, RunEnd, RunLimits, RunOptions, RunPlan,
+    Shutdown, SupervisorOptions,
 };
 
 use super::dashboard::Invitation;
 use crate::display::Display;
 use crate::exit::Exit;
-use crate::record::runner::{self, RunnerRecord};
-use crate::web::{self, Access, Site};
+use crate::flags::Flags;
+use crate::form::Form;
+use crate::gflags::GFLAGS;
+use crate::record::{self, runner::RunnerRecord};
+use crate::v1_flags::{COMMON, TRAIN};
+use crate::web::{self, PageAccess, Site};
 
 /// Arguments of `canoe run`.
 #[derive(Debug, Args)]
@@ -26,7 +39,7 @@ pub struct RunArgs {
     /// How many nodes: each is one parameter server and one trainer.
     #[arg(long, default_value_t = 1)]
     nodes: u32,
-    /// The configuration file, if there are several.
+    /// The configuration file (needed if there are several).
     #[arg(long)]
     config: Option<PathBuf>,
     /// The folder with the configuration, inside the job folder.
@@ -35,6 +48,16 @@ pub struct RunArgs {
     /// How many passes to run.
     #[arg(long, visible_alias = "num_passes")]
     passes: Option<u64>,
+    /// Which models stay: best, last:N, best,last:N or all (default: the best and the last three).
+    #[arg(long, value_parser = keep)]
+    keep: Option<String>,
+    /// End after this many passes without improvement of the test result; 0 never ends early (default: 3 if the
+    /// configuration has test data and --passes is not given).
+    #[arg(long, value_name = "PASSES")]
+    patience: Option<u32>,
+    /// What passes are compared by: an evaluator, or cost.
+    #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
+    best_by: Option<String>,
     /// Ports of each server for dense parameters.
     #[arg(long, default_value_t = 1, visible_alias = "ports_num")]
     ports: u16,
@@ -44,19 +67,19 @@ pub struct RunArgs {
     /// Batches between recovery snapshots.
     #[arg(long, visible_alias = "snapshot_period")]
     snapshot_period: Option<u64>,
-    /// How many parameter servers, if not one a node.
+    /// How many parameter servers (default: one per node).
     #[arg(long)]
     servers: Option<u32>,
-    /// Go on behind the passes that are done: the first pass to run.
+    /// Continue after finished passes: number of the first pass to run.
     #[arg(long, visible_alias = "start_pass")]
     start_pass: Option<u32>,
     /// A model to start from.
     #[arg(long, visible_alias = "init_model_path")]
     init_model_path: Option<PathBuf>,
-    /// How numbers travel: f32, f16 or bf16.
+    /// Encoding of values on the network: f32, f16 or bf16.
     #[arg(long, visible_alias = "wire_precision")]
     wire_precision: Option<String>,
-    /// Authority that signed the certificates of servers and trainers (PEM); turns on TLS.
+    /// CA that signed the certificates of servers and trainers (PEM); turns on TLS.
     #[arg(long, visible_alias = "tls_ca", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
     /// Certificate of servers and trainers (PEM).
@@ -68,54 +91,103 @@ pub struct RunArgs {
     /// Seconds after which a silent process counts as lost.
     #[arg(long, visible_alias = "peer_timeout")]
     peer_timeout: Option<f64>,
-    /// Start a process that died again, and go on from the last snapshot.
+    /// Restart crashed processes and resume from the last snapshot.
     #[arg(long)]
     keep_going: bool,
-    /// Where the job's page is served, or `off`; elsewhere than on loopback it asks for a token.
+    /// Seconds that a step may wait for a trainer that lives, before --keep-going replaces it.
+    #[arg(long, value_name = "SECONDS")]
+    stall_timeout: Option<f64>,
+    /// Start again although an earlier run did not finish; its results are moved aside.
+    #[arg(long)]
+    fresh: bool,
+    /// Keep the page after the job has ended, until Ctrl-C.
+    #[arg(long)]
+    stay: bool,
+    /// Run more nodes than this machine can carry.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    form: Form,
+    /// Address of the job's page, or `off`; if it is not on loopback, the page asks for a token.
     #[arg(long, value_name = "ADDRESS")]
     watch: Option<String>,
-    /// Flags for the trainers, as `canoe train` takes them.
+    /// Flags for the trainers; see `canoe train --help`.
     #[arg(last = true)]
     trainer_flags: Vec<String>,
+}
+
+/// The text of `--keep`, checked before anything starts.
+fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
+    text.parse::<trainer::best::Keep>().map(|_| text.to_owned())
 }
 
 /// Runs the command.
 pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
-    let wish = Wish {
+    let wish = FolderOptions {
         config: args.config.clone(),
         config_dir: args.config_dir.clone(),
+        ..FolderOptions::default()
     };
-    let layout = Layout::read(&job, args.nodes, &wish)?;
-    let keep_going = args.keep_going;
+    if !args.force {
+        choice::check_capacity(args.nodes, args.servers.unwrap_or(args.nodes))?;
+    }
+    let (form, stay) = (args.form, args.stay);
+    let layout = choice::layout(&job, args.nodes, wish)?;
+    let (keep_going, args_job) = (args.keep_going, args.job.clone());
+    let mut patience = StallLimits::default();
+    if let Some(seconds) = args.stall_timeout {
+        patience.stall = Duration::try_from_secs_f64(seconds).context("--stall-timeout")?;
+    }
     let page = page_address(args.watch.as_deref())?;
+    let watched = page.is_some();
     let output = layout.output();
-    let record = watch::record::Run {
+    let record = words::event::Run {
         nodes: args.nodes,
         passes: args.passes,
         config: layout.config.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let wishes = wishes(args, &output)?;
+    let wanted = StartOptions {
+        fresh: args.fresh,
+        in_place: args.start_pass.is_some() || starts_from(&args, &output),
+    };
+    let mut wishes = wishes(args)?;
     let passes = wishes.num_passes;
     let program = std::env::current_exe().context("find this program")?;
-    let token = local::token::generate().context("make a job token")?;
-    let plan = Plan::new(program, layout, wishes, token.clone())?;
-    runner::clear(&output).context("remove the record of an earlier run")?;
+    let token = local::token::generate().context("create a job token")?;
+    let shutdown = Shutdown::new();
+    shutdown.on_signals().context("watch for Ctrl-C")?;
+    // What is wrong with the command must show before anything is moved or claimed.
+    Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags).context("flags after --")?;
+    RunPlan::new(
+        program.clone(),
+        layout.clone(),
+        wishes.clone(),
+        token.clone(),
+    )?;
+    let (_owner, mut file) = begin(&output, (settings(&layout, &wishes)?, wanted), &shutdown)?;
+    if file.start_pass > 0 {
+        let done = file.start_pass;
+        wishes.trainer_flags.push(format!("--start_pass={done}"));
+        wishes.num_passes = wishes.num_passes.map(|passes| passes.saturating_sub(done));
+    }
+    let name = (RUN_VARIABLE.to_owned(), file.run.clone());
+    wishes.environment.extend([name]);
+    let plan = RunPlan::new(program, layout, wishes, token.clone())?;
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
     if let Some((address, or_free)) = page {
         serve_page(address, or_free, &output, &job, &token)?;
     }
 
-    let shutdown = Shutdown::new();
-    shutdown.on_signals().context("watch for Ctrl-C")?;
-    let options = Options {
-        limits: Limits {
+    let options = SupervisorOptions {
+        limits: RunLimits {
             restart: keep_going.then(RestartPolicy::default),
-            ..Limits::default()
+            ..RunLimits::default()
         },
-        ..Options::default()
+        patience,
+        ..SupervisorOptions::default()
     };
     let mut display = Display::new(passes);
     let outcome = local::run(plan, &options, &shutdown, &mut |event| {
@@ -123,19 +195,178 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
         display.take(&event);
     })?;
     recorder.end(&outcome.end);
+    if outcome.end == RunEnd::Succeeded {
+        file.finished = true;
+        claim::write(&output, &file)?;
+    }
     display.end();
-    println!("{}", outcome.tally.table(&job, outcome.elapsed).trim_end());
+    if form.json() {
+        let mut result = outcome.tally.json(outcome.elapsed);
+        result["outcome"] = outcome_name(&outcome.end).into();
+        println!("{}", serde_json::to_string_pretty(&result)?);
+    } else {
+        println!("{}", outcome.tally.table(&job, outcome.elapsed).trim_end());
+        if watched {
+            let _ = writeln!(
+                std::io::stderr(),
+                "see it again: canoe dashboard {}",
+                args_job.display()
+            );
+        }
+    }
+    if outcome.end == RunEnd::Interrupted && !form.json() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "the same command resumes the job; with --fresh it starts again"
+        );
+    }
+    if stay && watched && outcome.end != RunEnd::Interrupted {
+        eprintln!("the page stays; Ctrl-C ends it");
+        while shutdown.requests() == 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
     Ok(match outcome.end {
-        End::Succeeded => Exit::Success,
-        End::Interrupted => Exit::Interrupted,
-        End::Failed(cause) => {
+        RunEnd::Succeeded => Exit::Success,
+        RunEnd::Interrupted => Exit::Interrupted,
+        RunEnd::Failed(cause) => {
             eprintln!("canoe run: {}", summary::failure(&cause));
             Exit::JobFailed
         }
     })
 }
 
-/// Where `--watch` wants the page, and whether another port will do; `None` for nowhere.
+fn outcome_name(end: &RunEnd) -> &'static str {
+    match end {
+        RunEnd::Succeeded => "finished",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::Failed(_) => "failed",
+    }
+}
+
+/// Whether the job reads a model that an earlier run left in its own output folder.
+fn starts_from(args: &RunArgs, output: &Path) -> bool {
+    let inside = |path: &Path| std::path::absolute(path).is_ok_and(|path| path.starts_with(output));
+    let flags = args
+        .trainer_flags
+        .iter()
+        .filter_map(|flag| flag.split_once('='));
+    args.init_model_path.as_deref().is_some_and(inside)
+        || flags.into_iter().any(|(_, value)| inside(Path::new(value)))
+}
+
+/// What decides the results of a run, to tell whether an earlier one can be resumed.
+fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSettings> {
+    let checksum = claim::checksum(&layout.config_dir);
+    let configuration = layout.config_dir.join(&layout.config);
+    let configuration = configuration
+        .strip_prefix(&layout.job)
+        .unwrap_or(&configuration);
+    // Flat data are split into their own folder before the run, so that their checksum would change.
+    let data = match &layout.data {
+        JobData::Shards(folders) => Some(claim::data_checksum(folders)),
+        JobData::Listed(listed) => Some(claim::data_checksum(&listed.paths()?)),
+        JobData::Flat(_) => None,
+    };
+    let data = data.transpose().context("read the data")?;
+    Ok(RunSettings {
+        config: configuration.display().to_string(),
+        config_checksum: checksum.context("read the configuration folder")?,
+        nodes: wishes.nodes,
+        trainer_flags: deciding(&wishes.trainer_flags),
+        data_checksum: data,
+        passes: wishes.num_passes,
+    })
+}
+
+/// The flags that decide what a pass computes. How many passes there are and which of them stay can change when a run is
+/// resumed.
+fn deciding(flags: &[String]) -> Vec<String> {
+    let length = ["--keep=", "--patience=", "--best_by="];
+    let decides = |flag: &&String| !length.iter().any(|name| flag.starts_with(name));
+    flags.iter().filter(decides).cloned().collect()
+}
+
+/// Claims the output folder and says in one line what becomes of what is there.
+fn begin(
+    output: &Path,
+    (settings, wanted): (RunSettings, StartOptions),
+    shutdown: &Shutdown,
+) -> anyhow::Result<(Owner, RunFile)> {
+    let create = || std::fs::create_dir_all(output).context("create the output folder");
+    let new_name = || -> anyhow::Result<String> {
+        let random = local::token::generate().context("name the run")?;
+        Ok(random[..16].to_owned())
+    };
+    let claim = || {
+        let (stop, folder) = (shutdown.clone(), output.to_owned());
+        Owner::claim(output, &record::host(), move |other| {
+            eprintln!(
+                "canoe run: process {} on {} has taken {} over, because this one was stopped for too long; it ends here",
+                other.pid,
+                other.host,
+                folder.display()
+            );
+            stop.request();
+        })
+    };
+    create()?;
+    let mut owner = claim()?;
+    let found = claim::read(output);
+    let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
+    let run = match claim::decide(found.as_ref(), &settings, wanted, claim::has_work(output)) {
+        Beginning::Resume(run) => {
+            eprintln!(
+                "resuming the run in {} that did not finish (--fresh starts again)",
+                output.display()
+            );
+            run
+        }
+        Beginning::More(passes) => {
+            eprintln!(
+                "continuing the run in {} after its {passes} passes (--fresh starts again)",
+                output.display()
+            );
+            start_pass = passes;
+            new_name()?
+        }
+        Beginning::Differs(differences) => {
+            let folder = output.to_owned();
+            let error = ClaimError::Differs {
+                folder,
+                differences,
+            };
+            return Err(error.into());
+        }
+        Beginning::New => {
+            start_pass = 0;
+            new_name()?
+        }
+        Beginning::Archive => {
+            start_pass = 0;
+            drop(owner);
+            if let Some(moved) = claim::archive(output)? {
+                eprintln!(
+                    "the results of an earlier run are now in {}",
+                    moved.display()
+                );
+            }
+            create()?;
+            owner = claim()?;
+            new_name()?
+        }
+    };
+    let file = RunFile {
+        run,
+        settings,
+        finished: false,
+        start_pass,
+    };
+    claim::write(output, &file)?;
+    Ok((owner, file))
+}
+
+/// The address for the page from `--watch`, and whether another port may be used; `None`: no page.
 fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>> {
     match wish {
         None => Ok(Some((([127, 0, 0, 1], web::PORT).into(), true))),
@@ -161,20 +392,22 @@ fn serve_page(
 ) -> anyhow::Result<()> {
     let listener = web::listen(address, or_free).context("--watch")?;
     let address = listener.local_addr()?;
-    // The job's token opens the tables too: the page has one of its own, and takes the other if somebody has it.
-    let page_token = local::token::generate().context("make a token for the page")?;
-    eprintln!(
+    // The job's token also opens the tables: the page has one of its own, and accepts the other too.
+    let page_token = local::token::generate().context("create a token for the page")?;
+    // A closed standard error is no reason not to run the job.
+    let _ = writeln!(
+        std::io::stderr(),
         "{}",
         Invitation {
             address,
             token: &page_token
         }
     );
-    let access = Access::at(address.ip(), vec![page_token.clone(), token.to_owned()]);
+    let access = PageAccess::at(address.ip(), vec![page_token.clone(), token.to_owned()]);
     web::serve(listener, Arc::new(Site::of_output(output, job)), access)
 }
 
-fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
+fn wishes(args: RunArgs) -> anyhow::Result<RunOptions> {
     let flag = |name: &str, value: String| format!("--{name}={value}");
     let path = |name: &str, path: &Option<PathBuf>| -> anyhow::Result<Option<String>> {
         let absolute = path.as_ref().map(std::path::absolute).transpose();
@@ -185,7 +418,6 @@ fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
         .peer_timeout
         .map(|seconds| flag("peer_timeout", seconds.to_string()));
     let both: Vec<String> = [
-        Some(flag("record_dir", output.display().to_string())),
         timeout,
         path("tls_ca", &args.tls_ca)?,
         path("tls_cert", &args.tls_cert)?,
@@ -202,8 +434,12 @@ fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
         path("init_model_path", &args.init_model_path)?,
         args.wire_precision
             .map(|precision| flag("wire_precision", precision)),
+        args.keep.map(|keep| flag("keep", keep)),
+        args.patience
+            .map(|patience| flag("patience", patience.to_string())),
+        args.best_by.map(|name| flag("best_by", name)),
     ];
-    Ok(Wishes {
+    Ok(RunOptions {
         nodes: args.nodes,
         servers: args.servers.unwrap_or(args.nodes),
         ports_num: args.ports,
@@ -216,9 +452,9 @@ fn wishes(args: RunArgs, output: &Path) -> anyhow::Result<Wishes> {
             .chain(both.iter().cloned())
             .collect(),
         pserver_flags: both,
-        ..Wishes::default()
+        ..RunOptions::default()
     })
 }
 
-/// How often a trainer's progress is told where there is no terminal.
+/// How often a trainer's progress is printed where there is no terminal.
 pub const TELL_EVERY: Duration = Duration::from_secs(5);

@@ -5,23 +5,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use trainer::job::{self, Job};
-use trainer::log::{Level, Log};
-use trainer::settings::{DataSettings, Missing, Passes, Remote, Reporting, Settings};
-use wire::{Encoding, ServerAddress, Timing, TrainerId};
+use run::local::lease;
+use run::local::plan::RUN_VARIABLE;
+use trainer::best::Keep;
+use trainer::error::TrainError;
+use trainer::job::{self, TrainerTask};
+use trainer::log::{Level, Log, Topic};
+use trainer::settings::{
+    DataSettings, Missing, Passes, Patience, RemoteSettings, Reporting, TrainerSettings,
+};
+use wire::{Encoding, ServerAddress, SessionTiming, TrainerId};
 
 use crate::exit::Exit;
 use crate::flags::Flags;
-use crate::observer::Observer;
+use crate::gflags::GFLAGS;
+use crate::observer::ConsoleObserver;
 use crate::record::{self, Folder};
-use crate::security;
-use crate::simulation::Stage;
+use crate::security::{self, Reach};
+use crate::simulation::SimulationFolders;
 use crate::status_page;
 use crate::v1_flags::{COMMON, TRAIN};
+use words::process::Role;
 
-/// Runs a trainer with the arguments behind `canoe train`.
+/// Runs a trainer with the arguments after `canoe train`.
 pub fn run(args: &[String]) -> anyhow::Result<Exit> {
-    let flags = match Flags::parse(&[COMMON, TRAIN], args) {
+    let flags = match Flags::parse(&[COMMON, TRAIN, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
             eprintln!("canoe train: {error}");
@@ -31,7 +39,7 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     if flags.bool("help") {
         println!(
             "canoe train: one trainer. Flags, with their defaults:\n\n{}",
-            flags.help()
+            flags.help(crate::display::help_width())
         );
         return Ok(Exit::Success);
     }
@@ -39,23 +47,34 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         println!("{}", crate::VERSION);
         return Ok(Exit::Success);
     }
-    let mut console = Observer::new(flags.int("trainer_id") as u32);
+    let mut console = ConsoleObserver::new(flags.int("trainer_id") as u32);
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
         status_page::serve(port, console.figures())?;
     }
+    if let Some(folder) = record::folder(flags.text("record_dir"), None, console.trainer())? {
+        // A record that cannot be written is reported when it begins.
+        let _ = record::announce(&folder, Role::Trainer);
+    }
     let line = format!("commandline: canoe train {}", args.join(" "));
-    console.line(Level::Info, "Util.cpp:130", &line);
+    console.line(Level::Info, Topic::CommandLine, &line);
     for warning in warnings(&flags) {
-        console.line(Level::Warning, "Flags.cpp:1", &warning);
+        console.line(Level::Warning, Topic::Flag, &warning);
     }
     let job = job(&flags)?;
     if !flags.bool("local")
         && let Some(text) = security::just_finished(&flags)?
     {
-        console.line(Level::Info, "Trainer.cpp:110", &text);
+        console.line(Level::Info, Topic::JobEnded, &text);
         return Ok(Exit::Success);
     }
     let save_dir = save_dir(&flags)?;
+    if let Some(folder) = &save_dir
+        && matches!(job, TrainerTask::Train)
+        && std::env::var_os(RUN_VARIABLE).is_none()
+    {
+        // A trainer of `canoe run` writes into the folder of its runner; others must not.
+        lease::check_free(folder, &record::host())?;
+    }
     let stage = stage(&flags)?;
     let (config_file, directories) = match &stage {
         Some(stage) => (stage.config.clone(), stage.directories.clone()),
@@ -67,34 +86,87 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         python_path: python_path(&flags),
         ..config::EvaluateOptions::new(&config_file)
     });
-    let (evaluated, python) = match evaluated {
+    let config::Evaluated {
+        config: evaluated,
+        python,
+        instead_of,
+        ..
+    } = match evaluated {
         Ok(evaluated) => evaluated,
         Err(error) => {
             eprintln!("canoe: {:#}", anyhow::Error::from(error));
             return Ok(Exit::Configuration);
         }
     };
+    if let Some(asked) = instead_of {
+        let text = format!(
+            "--python_bin={} asks for Python 2: canoe runs Python 2 files itself, under {}",
+            asked.display(),
+            python.display()
+        );
+        console.line(Level::Info, Topic::Python, &text);
+    }
     let mut settings = settings(&flags, config_file, python, directories)?;
+    if let Some(folder) = &save_dir
+        && matches!(job, TrainerTask::Train)
+        && settings.trainer == 0
+    {
+        check_writable(folder)?;
+    }
     settings.passes.save_dir = save_dir;
     console.passes(u64::from(settings.passes.start + settings.passes.count));
     let heart = match job {
-        Job::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
+        TrainerTask::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
         _ => None,
     };
     let result = job::run(&job, &evaluated, &settings, &mut console);
     drop(heart);
     console.end(result.as_ref().err());
+    if let Err(error) = &result
+        && is_rejected(error)
+    {
+        eprintln!("canoe: {}", words::causes::chain(error));
+        return Ok(Exit::Configuration);
+    }
     result?;
     Ok(Exit::Success)
 }
 
-/// Begins the record of this trainer, if it has a place.
+/// The settings with which `canoe config check` reads the first samples: those of a trainer in `directory`.
+pub(super) fn settings_for_check(
+    config_file: PathBuf,
+    python: PathBuf,
+    directory: PathBuf,
+    config_args: &str,
+) -> anyhow::Result<TrainerSettings> {
+    let args = [
+        format!("--config={}", config_file.display()),
+        format!("--config_args={config_args}"),
+        "--data_workers=1".to_owned(),
+    ];
+    let flags = Flags::parse(&[COMMON, TRAIN], &args)?;
+    settings(&flags, config_file, python, vec![directory])
+}
+
+/// Whether a server refuses this trainer for a reason that a restart cannot change.
+fn is_rejected(error: &TrainError) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(cause) = next {
+        if matches!(cause.downcast_ref(), Some(wire::Error::Rejected { .. })) {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
+
+/// Begins the record of this trainer, if it has a folder for it.
 fn begin_record(
     flags: &Flags,
     args: &[String],
     config: &config::TrainerConfig,
-    settings: &Settings,
-    console: &mut Observer,
+    settings: &TrainerSettings,
+    console: &mut ConsoleObserver,
 ) -> anyhow::Result<Option<record::heart::Heart>> {
     let own = settings.passes.save_dir.clone();
     let save_dir = own.unwrap_or_else(|| PathBuf::from(config.save_dir()));
@@ -106,10 +178,16 @@ fn begin_record(
         Some(remote) => remote.job.clone(),
         None => format!("{}-{}", std::process::id(), watch::recorder::now()),
     };
-    let mut start = record::start(watch::record::Role::Trainer, settings.trainer, &run, args);
+    let mut start = record::start(Role::Trainer, settings.trainer, &run, args);
     start.config = settings.config_file.display().to_string();
     start.trainers = positive(flags, "num_gradient_servers")? as u32;
     start.passes = Some(u64::from(settings.passes.start + settings.passes.count));
+    let tested = config.test_data_config.is_some() && settings.passes.test_period == 0;
+    start.patience = match settings.passes.patience {
+        Patience::Passes(passes) => Some(passes),
+        Patience::Usual if tested => Some(trainer::best::PATIENCE),
+        Patience::Usual | Patience::Unlimited => None,
+    };
     start.status_port = u16::try_from(flags.int("status_port"))
         .ok()
         .filter(|port| *port > 0);
@@ -117,19 +195,19 @@ fn begin_record(
         .model_config
         .as_ref()
         .map(|model| model.parameters.iter().map(|p| p.size).sum());
-    // Whoever names the place of the record has seen to what an earlier run left there.
+    // If the caller names the folder of the record, it has dealt with what an earlier run left there.
     let anew = given.is_empty() && settings.passes.start == 0;
     let begun = describe(&folder, config, &settings.config_file)
         .and_then(|()| console.record(&folder, start, anew));
     if let Err(error) = begun {
-        let text = format!("no record is kept: {error:#}");
-        console.line(Level::Warning, "Trainer.cpp:90", &text);
+        let text = format!("no record is written: {error:#}");
+        console.line(Level::Warning, Topic::Record, &text);
         return Ok(None);
     }
     Ok(Some(console.heart(&folder)?))
 }
 
-/// Trainer 0 leaves a picture of the network and the text of the configuration.
+/// Trainer 0 writes a drawing of the network and the text of the configuration.
 fn describe(folder: &Folder, config: &config::TrainerConfig, file: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder.own())?;
     if folder.node != 0 {
@@ -149,8 +227,8 @@ fn working_directory() -> anyhow::Result<PathBuf> {
     std::env::current_dir().context("find the working directory")
 }
 
-/// What `--python_path` makes of `PYTHONPATH`: its directories come first. Without the flag nothing is changed.
-fn python_path(flags: &Flags) -> Option<OsString> {
+/// `PYTHONPATH` with the directories of `--python_path` in front; `None` without the flag.
+pub fn python_path(flags: &Flags) -> Option<OsString> {
     let more = flags.text("python_path");
     if more.is_empty() {
         return None;
@@ -166,7 +244,7 @@ fn python_path(flags: &Flags) -> Option<OsString> {
     )
 }
 
-/// `--save_dir`, absolute, because a simulation works elsewhere.
+/// `--save_dir` as an absolute path, because a simulation changes the working directory.
 fn save_dir(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     match flags.text("save_dir") {
         "" => Ok(None),
@@ -174,13 +252,26 @@ fn save_dir(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     }
 }
 
-fn stage(flags: &Flags) -> anyhow::Result<Option<Stage>> {
+/// Finds out before training whether a model can be saved.
+fn check_writable(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| tempfile::tempfile_in(folder))
+        .with_context(|| {
+            format!(
+                "models cannot be saved in {} (--save_dir)",
+                folder.display()
+            )
+        })?;
+    Ok(())
+}
+
+fn stage(flags: &Flags) -> anyhow::Result<Option<SimulationFolders>> {
     let nodes = natural(flags, "simulate_nodes")? as u32;
     if nodes == 0 {
         return Ok(None);
     }
     let config = Some(PathBuf::from(flags.text("config"))).filter(|c| !c.as_os_str().is_empty());
-    let stage = Stage::set(Path::new(flags.text("job_path")), nodes, config)?;
+    let stage = SimulationFolders::set(Path::new(flags.text("job_path")), nodes, config)?;
     Ok(Some(stage))
 }
 
@@ -196,14 +287,14 @@ fn warnings(flags: &Flags) -> Vec<String> {
     warnings
 }
 
-fn job(flags: &Flags) -> anyhow::Result<Job> {
+fn job(flags: &Flags) -> anyhow::Result<TrainerTask> {
     Ok(match flags.text("job") {
-        "train" => Job::Train,
-        "test" => Job::Test,
-        "checkgrad" => Job::CheckGradient {
+        "train" => TrainerTask::Train,
+        "test" => TrainerTask::Test,
+        "checkgrad" => TrainerTask::CheckGradient {
             eps: flags.float("checkgrad_eps"),
         },
-        "time" => Job::Time,
+        "time" => TrainerTask::Time,
         other => anyhow::bail!("--job={other}: train, test, checkgrad or time is expected"),
     })
 }
@@ -215,7 +306,7 @@ fn config_file(flags: &Flags) -> anyhow::Result<PathBuf> {
         return Ok(PathBuf::from(given));
     }
     let directory = match (flags.text("init_model_path"), flags.int("start_pass")) {
-        ("", 0) => anyhow::bail!("--config is missing: name a trainer_config.py"),
+        ("", 0) => anyhow::bail!("--config is missing; give the path of a trainer_config.py"),
         ("", start) => Path::new(flags.text("save_dir")).join(format!("pass-{:05}", start - 1)),
         (path, _) => PathBuf::from(path),
     };
@@ -225,8 +316,8 @@ fn config_file(flags: &Flags) -> anyhow::Result<PathBuf> {
     Ok(directory.join(base.trim()))
 }
 
-/// What the configuration can ask with `get_config_arg`; v1 put these before the user's own.
-fn config_args(flags: &Flags) -> String {
+/// The arguments that the configuration reads with `get_config_arg`; v1 put these before the user's own.
+pub fn config_args(flags: &Flags) -> String {
     let mut args = format!(
         "trainer_id={},local={},with_cost={},use_gpu=0,parallel_nn=0,cudnn_version=0",
         flags.int("trainer_id"),
@@ -246,13 +337,14 @@ fn settings(
     config_file: PathBuf,
     python: PathBuf,
     directories: Vec<PathBuf>,
-) -> anyhow::Result<Settings> {
-    Ok(Settings {
+) -> anyhow::Result<TrainerSettings> {
+    Ok(TrainerSettings {
         seed: seed(flags),
         threads: positive(flags, "trainer_count")?,
         trainer: natural(flags, "trainer_id")? as u32,
         version: crate::VERSION.to_owned(),
         config_file,
+        config_args: flags.text("config_args").to_owned(),
         passes: passes(flags)?,
         reporting: Reporting {
             log_period: natural(flags, "log_period")?,
@@ -277,11 +369,13 @@ fn settings(
     })
 }
 
-fn remote(flags: &Flags) -> anyhow::Result<Remote> {
-    let token = security::token()?;
+fn remote(flags: &Flags) -> anyhow::Result<RemoteSettings> {
+    let servers = servers(flags)?;
+    let reach = Reach::of(servers.iter().map(|server| server.host.as_str()));
+    let token = security::token(reach)?;
     let job = security::run_name(&token);
-    let session = wire::Config {
-        servers: servers(flags)?,
+    let session = wire::SessionConfig {
+        servers,
         ports: positive(flags, "ports_num")? as u32,
         sparse_ports: natural(flags, "ports_num_for_sparse")? as u32,
         trainer: TrainerId(natural(flags, "trainer_id")? as u32),
@@ -293,21 +387,32 @@ fn remote(flags: &Flags) -> anyhow::Result<Remote> {
             "bf16" => Encoding::Bf16,
             other => anyhow::bail!("--wire_precision={other}: f32, f16 or bf16 is expected"),
         },
-        local_sockets: true,
-        timing: Timing {
+        local_sockets: flags.bool("local_sockets"),
+        timing: SessionTiming {
             silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
             join: Duration::from_secs_f64(flags.float("join_timeout").max(1.0)),
-            ..Timing::default()
+            ..SessionTiming::default()
         },
+        addresses: addresses(flags),
+        saves: None,
+        fresh: flags.bool("fresh"),
         token,
     };
-    Ok(Remote {
+    Ok(RemoteSettings {
         session,
         job,
         staleness: natural(flags, "async_staleness")? as u32,
         snapshot_every: natural(flags, "snapshot_period")?,
         rows_stay: flags.bool("loadsave_parameters_in_pserver"),
     })
+}
+
+/// What the pods of a job have written down of their addresses.
+fn addresses(flags: &Flags) -> Option<wire::AddressBook> {
+    let folder = Some(PathBuf::from(flags.text("address_dir")));
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty())?;
+    let find = move |host: &str| run::node::addresses::find(&folder, host);
+    Some(wire::AddressBook::new(find))
 }
 
 /// `host[:port],…`; servers without a port listen on `--port`.
@@ -361,7 +466,9 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         save_dir: None,
         saving_period: positive(flags, "saving_period")? as u32,
         saving_period_by_batches: natural(flags, "saving_period_by_batches")?,
-        save_only_one: flags.bool("save_only_one"),
+        keep: keep(flags)?,
+        patience: patience(flags)?,
+        best_by: Some(flags.text("best_by").to_owned()).filter(|name| !name.is_empty()),
         test_period: natural(flags, "test_period")?,
         average_test_period: natural(flags, "average_test_period")?,
         test_pass: u32::try_from(flags.int("test_pass")).ok(),
@@ -372,6 +479,30 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
         distribute_test: flags.bool("distribute_test"),
         feed_data: flags.bool("feed_data"),
     })
+}
+
+/// `--keep`, which wins over v1's `--save_only_one`.
+fn keep(flags: &Flags) -> anyhow::Result<Keep> {
+    if flags.bool("save_only_one") && !flags.given("keep") {
+        return Ok(Keep::NEWEST);
+    }
+    let text = flags.text("keep");
+    text.parse().with_context(|| format!("--keep={text}"))
+}
+
+/// `--patience`. A user who gives the number of passes and nothing else gets that number.
+fn patience(flags: &Flags) -> anyhow::Result<Patience> {
+    match flags.text("patience") {
+        "auto" if flags.given("num_passes") => Ok(Patience::Unlimited),
+        "auto" => Ok(Patience::Usual),
+        text => match text.parse() {
+            Ok(0) => Ok(Patience::Unlimited),
+            Ok(passes) => Ok(Patience::Passes(passes)),
+            Err(_) => anyhow::bail!(
+                "--patience={text}: a number of passes, 0 (do not stop early) or auto is expected"
+            ),
+        },
+    }
 }
 
 fn natural(flags: &Flags, name: &str) -> anyhow::Result<u64> {
@@ -392,7 +523,7 @@ mod tests {
 
     fn flags(args: &[&str]) -> Flags {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        Flags::parse(&[COMMON, TRAIN], &args).unwrap()
+        Flags::parse(&[COMMON, TRAIN, GFLAGS], &args).unwrap()
     }
 
     #[test]

@@ -1,26 +1,27 @@
-//! Writes the present state of a process once a second, on a thread of its own.
+//! Writes the status of a process to its state file once a second, and immediately when it is news, on its own thread.
 //!
-//! Training in step waits a little for the slowest trainer in every batch; that is no news. Only a sentence that stays the
-//! same for a while says that something stands still.
+//! In synchronous training every batch includes a short wait for the slowest trainer; that is no news. Only a sentence
+//! that stays the same for a while means that something is stuck.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use watch::beat::Beat;
+use watch::state_file;
+use words::status::Status;
 
-/// Between two looks at what is waited for.
+/// Interval of the checks of what is waited for.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Looks between two states.
+/// Checks per written status.
 const LOOKS: u32 = 4;
 
-/// A wait shorter than this is a part of the work.
+/// A shorter wait is part of normal work.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// The writing thread; dropping it ends it after a last state.
+/// The writing thread; when dropped, it writes a last status and ends.
 #[derive(Debug)]
 pub struct Heart {
     stop: Arc<AtomicBool>,
@@ -28,10 +29,10 @@ pub struct Heart {
 }
 
 impl Heart {
-    /// Begins to write what `state` tells to a file.
+    /// Begins to write the result of `state` to a file.
     pub fn start(
         path: PathBuf,
-        mut state: impl FnMut() -> Beat + Send + 'static,
+        mut state: impl FnMut() -> Status + Send + 'static,
     ) -> std::io::Result<Heart> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -39,15 +40,22 @@ impl Heart {
             .name("heart".to_owned())
             .spawn(move || {
                 let mut wait = Wait::default();
+                let mut written = Status::default();
                 for look in 0u32.. {
                     let last = stopped.load(Ordering::Acquire);
-                    let mut beat = state();
-                    beat.waits_for = wait.look(std::mem::take(&mut beat.waits_for), Instant::now());
-                    if look % LOOKS == 0 || last {
-                        beat.t = watch::recorder::now();
-                        beat.memory_bytes = memory();
-                        // A disk that is full is no reason to stop training.
-                        let _ = beat.write(&path);
+                    let mut status = state();
+                    status.waits_for =
+                        wait.look(std::mem::take(&mut status.waits_for), Instant::now());
+                    let is_due = look % LOOKS == 0 || last || status.is_news(&written);
+                    if is_due && belongs_to_another(&path, &written) {
+                        return;
+                    }
+                    if is_due {
+                        status.t = watch::recorder::now();
+                        status.memory_bytes = memory();
+                        // A full disk is no reason to stop training.
+                        let _ = state_file::write(&status, &path);
+                        written = status;
                     }
                     if last {
                         return;
@@ -60,6 +68,13 @@ impl Heart {
             thread: Some(thread),
         })
     }
+}
+
+/// Whether another process has written the file since: it has replaced this one, which was taken for lost and is back (a machine that
+/// was cut off). What it says counts, and this process is about to be told so.
+fn belongs_to_another(path: &Path, written: &Status) -> bool {
+    let is_first = written.t == 0.0;
+    !is_first && state_file::read(path).is_some_and(|there| there.t != written.t)
 }
 
 impl Drop for Heart {
@@ -128,15 +143,37 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_comes_back_leaves_the_file_to_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("train.beat.json");
+        let beat = |samples| Status {
+            samples,
+            ..Status::default()
+        };
+        let old = Heart::start(path.clone(), move || beat(1)).unwrap();
+        while state_file::read(&path).is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let new = Heart::start(path.clone(), move || beat(2)).unwrap();
+        while state_file::read(&path).is_none_or(|status| status.samples != 2) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(old);
+        assert_eq!(state_file::read(&path).unwrap().samples, 2);
+        drop(new);
+        assert_eq!(state_file::read(&path).unwrap().samples, 2);
+    }
+
+    #[test]
     fn a_heart_writes_a_last_state() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.beat.json");
-        let heart = Heart::start(path.clone(), || Beat {
+        let heart = Heart::start(path.clone(), || Status {
             samples: 7,
-            ..Beat::default()
+            ..Status::default()
         });
         drop(heart.unwrap());
-        let beat = Beat::read(&path).unwrap();
-        assert!(beat.samples == 7 && beat.memory_bytes > 0, "{beat:?}");
+        let status = state_file::read(&path).unwrap();
+        assert!(status.samples == 7 && status.memory_bytes > 0, "{status:?}");
     }
 }

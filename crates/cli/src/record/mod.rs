@@ -1,6 +1,6 @@
 //! Writes the record of a job while it runs: what happens to processes, what they compute, and their present state.
 //!
-//! The files and their form are [`watch`]'s. Here is who writes which, and how often.
+//! [`watch`] defines the files and their format. This module decides who writes which, and how often.
 
 pub mod heart;
 pub mod runner;
@@ -9,19 +9,21 @@ pub mod trainer;
 
 use std::path::{Path, PathBuf};
 
-use watch::record::{Role, Start};
+use words::event::ProcessStart;
+use words::process::{ProcessId, Role};
+use words::status::Status;
 
 /// Where a process writes its record.
 #[derive(Debug, Clone)]
 pub struct Folder {
-    /// The job's output.
+    /// The job's output folder.
     pub output: PathBuf,
     /// The process's node.
     pub node: u32,
 }
 
 impl Folder {
-    /// The file of a name in the node's folder.
+    /// A file in the node's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.own().join(name)
     }
@@ -37,7 +39,7 @@ impl Folder {
     }
 }
 
-/// What `--record_dir` says: a folder, nothing (the default is taken), or `off`.
+/// The folder from `--record_dir`: a folder, empty (the default is used), or `off`.
 pub fn folder(flag: &str, default: Option<&Path>, node: u32) -> anyhow::Result<Option<Folder>> {
     let output = match (flag, default) {
         ("off", _) | ("", None) => return Ok(None),
@@ -48,9 +50,28 @@ pub fn folder(flag: &str, default: Option<&Path>, node: u32) -> anyhow::Result<O
     Ok(Some(Folder { output, node }))
 }
 
-/// What is the same for every process that starts.
-pub fn start(role: Role, node: u32, run: &str, args: &[String]) -> Start {
-    Start {
+/// Writes a first state, long before there is anything to report: whoever started this process sees that it runs.
+pub fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
+    let status = Status {
+        t: watch::recorder::now(),
+        role: Some(role),
+        node: folder.node,
+        pid: std::process::id(),
+        host: host(),
+        ..Status::default()
+    };
+    let process = ProcessId {
+        role,
+        node: folder.node,
+    };
+    std::fs::create_dir_all(folder.own())?;
+    let path = watch::files::state(&folder.output, process);
+    Ok(watch::state_file::write(&status, &path)?)
+}
+
+/// The fields that are the same for every process that starts.
+pub fn start(role: Role, node: u32, run: &str, args: &[String]) -> ProcessStart {
+    ProcessStart {
         role,
         node,
         run: run.to_owned(),
@@ -61,12 +82,13 @@ pub fn start(role: Role, node: u32, run: &str, args: &[String]) -> Start {
         config: String::new(),
         trainers: 1,
         passes: None,
+        patience: None,
         status_port: None,
         parameters: None,
     }
 }
 
-/// The name of this machine, as far as it is one for file names.
+/// The host name, reduced to what is allowed in file names.
 pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');

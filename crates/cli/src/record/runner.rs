@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use launch::event::{JobEvent, ProcessId};
-use launch::local::End;
-use watch::record::{Life, Outcome, Record, Role, Run};
+use run::event::JobEvent;
+use run::local::RunEnd;
 use watch::recorder::{RecordError, Recorder};
+use words::event::{Event, JobOutcome, ProcessChange, Run};
+use words::process::ProcessId;
 
 /// Writes what a runner sees.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub struct RunnerRecord {
 }
 
 impl RunnerRecord {
-    /// Goes on with a file, or begins it.
+    /// Continues a file, or creates it.
     pub fn append(path: &Path) -> Result<RunnerRecord, RecordError> {
         Ok(RunnerRecord {
             recorder: Some(Recorder::append(path)?),
@@ -23,40 +24,40 @@ impl RunnerRecord {
 
     /// The job begins.
     pub fn begin(&mut self, run: Run) {
-        self.write(Record::Run(run));
+        self.write(Event::Run(run));
     }
 
-    /// Takes an event; those that processes tell themselves are left to them.
+    /// Records an event; those that processes record themselves are left out.
     pub fn take(&mut self, event: &JobEvent) {
-        if let Some(record) = record(event) {
-            self.write(record);
+        if let Some(event) = event_of(event) {
+            self.write(event);
         }
     }
 
     /// The job has ended.
-    pub fn end(&mut self, end: &End) {
+    pub fn end(&mut self, end: &RunEnd) {
         let (outcome, text) = match end {
-            End::Succeeded => (Outcome::Finished, String::new()),
-            End::Interrupted => (Outcome::Interrupted, String::new()),
-            End::Failed(cause) => {
+            RunEnd::Succeeded => (JobOutcome::Finished, String::new()),
+            RunEnd::Interrupted => (JobOutcome::Interrupted, String::new()),
+            RunEnd::Failed(cause) => {
                 let whose = cause
                     .process
                     .map(|process| format!("{process} "))
                     .unwrap_or_default();
-                (Outcome::Failed, format!("{whose}{}", cause.reason))
+                (JobOutcome::Failed, format!("{whose}{}", cause.reason))
             }
         };
-        self.write(Record::JobEnd { outcome, text });
+        self.write(Event::JobEnd { outcome, text });
     }
 
-    /// These records are rare and each matters, so each is written at once.
-    fn write(&mut self, record: Record) {
+    /// These records are rare and each is important, so each is written immediately.
+    fn write(&mut self, event: Event) {
         let Some(recorder) = &mut self.recorder else {
             return;
         };
-        // A record that cannot be written ends the record, not the job.
+        // A write error ends the record, not the job.
         if recorder
-            .record(record)
+            .record(event)
             .and_then(|()| recorder.flush())
             .is_err()
         {
@@ -65,122 +66,60 @@ impl RunnerRecord {
     }
 }
 
-fn record(event: &JobEvent) -> Option<Record> {
-    let process = |process: &ProcessId, what: Life, restarts: u32, text: String| Record::Process {
-        role: match process.role {
-            launch::event::Role::Pserver => Role::Pserver,
-            launch::event::Role::Trainer => Role::Trainer,
-        },
-        node: process.node,
-        what,
-        restarts,
-        text,
-    };
+fn event_of(event: &JobEvent) -> Option<Event> {
+    let process =
+        |process: &ProcessId, what: ProcessChange, restarts: u32, text: String| Event::Process {
+            role: process.role,
+            node: process.node,
+            what,
+            restarts,
+            text,
+        };
     Some(match event {
         JobEvent::Started {
             process: id,
             restart,
             ..
-        } => process(id, Life::Started, *restart, String::new()),
-        JobEvent::Ready { process: id } => process(id, Life::Ready, 0, String::new()),
+        } => process(id, ProcessChange::Started, *restart, String::new()),
+        JobEvent::Ready { process: id } => process(id, ProcessChange::Ready, 0, String::new()),
         JobEvent::Died {
             process: id, exit, ..
-        } => process(id, Life::Died, 0, exit.to_string()),
+        } => process(id, ProcessChange::Died, 0, exit.to_string()),
         JobEvent::Restarting {
             process: id,
             restart,
             ..
-        } => process(id, Life::Restarting, *restart, String::new()),
-        JobEvent::Ended { process: id } => process(id, Life::Ended, 0, String::new()),
-        JobEvent::Warning { text } => Record::Note { text: text.clone() },
+        } => process(id, ProcessChange::Restarting, *restart, String::new()),
+        JobEvent::Ended { process: id } => process(id, ProcessChange::Ended, 0, String::new()),
+        JobEvent::Warning { text } => Event::Note { text: text.clone() },
         _ => return None,
     })
-}
-
-/// Removes the record of an earlier run from an output folder.
-pub fn clear(output: &Path) -> std::io::Result<()> {
-    let remove = |path: &Path| match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
-    remove(&output.join("events.jsonl"))?;
-    let boards = output.join("tensorboard");
-    if boards.is_dir() {
-        std::fs::remove_dir_all(&boards)?;
-    }
-    let entries = match std::fs::read_dir(output) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
-        let entry = entry?;
-        let is_node = entry.file_name().to_string_lossy().starts_with("node_");
-        if is_node && entry.file_type()?.is_dir() {
-            for name in [
-                "train.events.jsonl",
-                "server.events.jsonl",
-                "node.events.jsonl",
-                "train.beat.json",
-                "server.beat.json",
-                "network.svg",
-                "config.txt",
-            ] {
-                remove(&entry.path().join(name))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use launch::event::Exit;
+    use run::event::ProcessExit;
 
     #[test]
     fn deaths_are_recorded_and_progress_is_not() {
         let died = JobEvent::Died {
             process: ProcessId::trainer(1),
-            exit: Exit::Signal(9),
+            exit: ProcessExit::Signal(9),
             tail: vec![],
         };
-        let Some(Record::Process {
+        let Some(Event::Process {
             what, node, text, ..
-        }) = record(&died)
+        }) = event_of(&died)
         else {
             panic!()
         };
-        assert_eq!((what, node), (Life::Died, 1));
+        assert_eq!((what, node), (ProcessChange::Died, 1));
         assert!(text.contains("SIGKILL"));
         let progress = JobEvent::Progress {
             process: ProcessId::trainer(1),
-            status: launch::status::Status::default(),
+            status: words::status::Status::default(),
         };
-        assert_eq!(record(&progress), None);
-    }
-
-    #[test]
-    fn the_record_of_an_earlier_run_goes_and_models_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let output = folder.path();
-        clear(&output.join("nowhere")).unwrap();
-        for file in [
-            "node_0/train.events.jsonl",
-            "node_0/train.log",
-            "pass-00000/done",
-            "tensorboard/train/x",
-            "events.jsonl",
-        ] {
-            let path = output.join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
-        }
-        clear(output).unwrap();
-        let left = |file: &str| output.join(file).exists();
-        assert!(left("node_0/train.log") && left("pass-00000/done"));
-        assert!(
-            !left("node_0/train.events.jsonl") && !left("tensorboard") && !left("events.jsonl")
-        );
+        assert_eq!(event_of(&progress), None);
     }
 }

@@ -4,40 +4,49 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pserver::Server;
-use pserver::metrics::{Counts, TableSize};
-use watch::beat::Beat;
-use watch::record::{Record, Role, Start};
+use pserver::metrics::{Heat, ServerCounts, TableMetrics};
 use watch::recorder::{RecordError, Recorder};
+use words::event::{Event, ProcessStart};
+use words::process::Role;
+use words::status::{HotShard, Status};
 
 use super::Folder;
 use super::heart::Heart;
 
-/// A table that grew by less than this part is not worth a record.
+/// A table that grew by less than this fraction is not recorded again.
 const GROWTH: f64 = 0.02;
+
+/// Busiest shards of a table that a status names.
+const SHOWN_SHARDS: usize = 3;
 
 /// Writes what a server does. Dropping it ends the record.
 #[derive(Debug)]
 pub struct ServerRecord {
-    /// Ends, with its last looks, when dropped.
+    /// When dropped, it records what is new once more and ends.
     _heart: Heart,
 }
 
 /// Begins the record of a server.
-pub fn begin(folder: &Folder, start: Start, server: Arc<Server>) -> anyhow::Result<ServerRecord> {
+pub fn begin(
+    folder: &Folder,
+    start: ProcessStart,
+    server: Arc<Server>,
+) -> anyhow::Result<ServerRecord> {
     let mut recorder = Recorder::append(&folder.file("server.events.jsonl"))?;
-    let base = Beat {
+    let base = Status {
         run: start.run.clone(),
-        role: Role::Pserver,
+        role: Some(Role::Pserver),
+        node: start.node,
         pid: start.pid,
         host: start.host.clone(),
         status_port: start.status_port,
-        ..Beat::default()
+        ..Status::default()
     };
-    recorder.record(Record::Start(Box::new(start)))?;
+    recorder.record(Event::Start(Box::new(start)))?;
     recorder.flush()?;
     let mut watcher = Watcher {
         recorder: Some(recorder),
-        told: Told::default(),
+        told: Recorded::default(),
         rates: Rates::default(),
     };
     let heart = Heart::start(folder.file("server.beat.json"), move || {
@@ -48,35 +57,71 @@ pub fn begin(folder: &Folder, start: Start, server: Arc<Server>) -> anyhow::Resu
 
 struct Watcher {
     recorder: Option<Recorder>,
-    told: Told,
+    told: Recorded,
     rates: Rates,
 }
 
 impl Watcher {
-    fn look(&mut self, server: &Server, base: &Beat) -> Beat {
-        let (counts, report) = (server.counts(), server.report());
+    fn look(&mut self, server: &Server, base: &Status) -> Status {
+        let counts = server.counts();
         let news = self.told.news(&counts);
         if let Some(recorder) = &mut self.recorder
             && write(recorder, news).is_err()
         {
-            // A disk that is full ends the record, not the server.
+            // A full disk ends the record, not the server.
             self.recorder = None;
         }
         let rates = self.rates.look(&counts, Instant::now());
-        Beat {
-            pass: Some(report.status.pass),
-            step: Some(counts.step),
+        Status {
             received_bytes_per_second: rates.map(|rates| rates.0),
             sent_bytes_per_second: rates.map(|rates| rates.1),
             waiting: rates.map(|rates| rates.2),
-            phase: format!("{:?}", report.phase).to_lowercase(),
-            waits_for: report.status.waits_for,
-            ..base.clone()
+            hot_shards: hot_shards(&server.heat()),
+            ..status(server, base)
         }
     }
 }
 
-fn write(recorder: &mut Recorder, news: Vec<Record>) -> Result<(), RecordError> {
+/// The busiest shards of each table, as far as they are busier than the others.
+fn hot_shards(heat: &[Heat]) -> Vec<HotShard> {
+    let of_table = |heat: &Heat| {
+        let (table, mean) = (heat.table.clone(), heat.mean);
+        let busier = heat
+            .hottest
+            .iter()
+            .filter(move |(_, touched)| *touched as f64 > mean);
+        let busiest = busier
+            .take(SHOWN_SHARDS)
+            .map(move |(shard, touched)| HotShard {
+                table: table.clone(),
+                shard: *shard,
+                touched: *touched,
+                mean,
+            });
+        busiest.collect::<Vec<_>>()
+    };
+    heat.iter().flat_map(of_table).collect()
+}
+
+/// The status of a server, on top of what does not change.
+pub fn status(server: &Server, base: &Status) -> Status {
+    let report = server.report();
+    Status {
+        pass: Some(report.status.pass),
+        step: Some(report.status.step),
+        phase: Some(report.phase),
+        waits_for: report.status.waits_for,
+        waits_on: server.waits_on(),
+        busy: server.is_busy(),
+        snapshot_step: report.snapshots.last().map(|step| step.0),
+        snapshot_wanted: report.wanted.map(|step| step.0),
+        snapshot_on_all: server.stable().map(|step| step.0),
+        snapshot_age: server.snapshot_age(),
+        ..base.clone()
+    }
+}
+
+fn write(recorder: &mut Recorder, news: Vec<Event>) -> Result<(), RecordError> {
     if news.is_empty() {
         return Ok(());
     }
@@ -86,39 +131,41 @@ fn write(recorder: &mut Recorder, news: Vec<Record>) -> Result<(), RecordError> 
     recorder.flush()
 }
 
-/// What the record holds already.
+/// What the record already contains.
 #[derive(Debug, Default)]
-struct Told {
+struct Recorded {
     snapshot: Option<u64>,
     epoch: u64,
     rows: Vec<u64>,
 }
 
-impl Told {
-    fn news(&mut self, counts: &Counts) -> Vec<Record> {
+impl Recorded {
+    fn news(&mut self, counts: &ServerCounts) -> Vec<Event> {
         let mut news = Vec::new();
         if counts.epoch != self.epoch {
             if self.epoch > 0 || counts.epoch > 1 {
-                news.push(Record::Recovery {
+                news.push(Event::Recovery {
                     epoch: counts.epoch,
                     step: counts.step,
+                    restored: counts.restored,
                 });
             }
             self.epoch = counts.epoch;
         }
         if let (Some(step), true) = (counts.snapshot_step, counts.snapshot_step != self.snapshot) {
-            news.push(Record::Snapshot { step });
+            news.push(Event::Snapshot { step });
             self.snapshot = counts.snapshot_step;
         }
-        let sparse: Vec<&TableSize> = counts.tables.iter().filter(|table| table.sparse).collect();
+        let sparse: Vec<&TableMetrics> =
+            counts.tables.iter().filter(|table| table.sparse).collect();
         let rows: Vec<u64> = sparse.iter().map(|table| table.rows).collect();
         if has_changed(&self.rows, &rows) {
-            let tables = sparse.into_iter().map(|table| watch::record::TableSize {
+            let tables = sparse.into_iter().map(|table| words::event::TableSize {
                 name: table.name.clone(),
                 rows: table.rows,
                 bytes: table.bytes,
             });
-            news.push(Record::Tables {
+            news.push(Event::Tables {
                 tables: tables.collect(),
             });
             self.rows = rows;
@@ -133,7 +180,7 @@ fn has_changed(before: &[u64], now: &[u64]) -> bool {
     before.len() != now.len() || before.iter().zip(now).any(moved)
 }
 
-/// Bytes a second received and sent, and requests that waited on average, over the last seconds.
+/// Bytes per second received and sent, and the mean number of waiting requests, over the last seconds.
 #[derive(Debug, Default)]
 struct Rates {
     marks: Vec<(Instant, u64, u64, f64)>,
@@ -142,7 +189,7 @@ struct Rates {
 impl Rates {
     const WINDOW: f64 = 3.0;
 
-    fn look(&mut self, counts: &Counts, now: Instant) -> Option<(f64, f64, f64)> {
+    fn look(&mut self, counts: &ServerCounts, now: Instant) -> Option<(f64, f64, f64)> {
         let mark = (
             now,
             counts.received_bytes,
@@ -169,28 +216,28 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn counts(epoch: u64, snapshot: Option<u64>, rows: u64) -> Counts {
-        let table = |name: &str, sparse| TableSize {
+    fn counts(epoch: u64, snapshot: Option<u64>, rows: u64) -> ServerCounts {
+        let table = |name: &str, sparse| TableMetrics {
             name: name.into(),
             rows,
             bytes: rows * 8,
             sparse,
         };
-        Counts {
+        ServerCounts {
             epoch,
             snapshot_step: snapshot,
             received_bytes: rows * 100,
             tables: vec![table("emb", true), table("w", false)],
-            ..Counts::default()
+            ..ServerCounts::default()
         }
     }
 
     #[test]
     fn only_changes_are_news() {
-        let mut told = Told::default();
+        let mut told = Recorded::default();
         let first = told.news(&counts(1, None, 1000));
         assert!(
-            matches!(&first[..], [Record::Tables { tables }] if tables.len() == 1),
+            matches!(&first[..], [Event::Tables { tables }] if tables.len() == 1),
             "{first:?}"
         );
         assert!(told.news(&counts(1, None, 1010)).is_empty());

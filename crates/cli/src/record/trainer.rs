@@ -1,26 +1,29 @@
 //! A trainer's part of a record: costs, tests, passes, statistics of parameters; trainer 0 writes for TensorBoard too.
 //!
-//! Every batch comes here, most leave nothing behind: the first batches all make points, later ones only as often as a
-//! curve can show, so that a record grows with the logarithm of the time that a job runs.
+//! Every batch is reported here, but most are not recorded: the first batches all become points, later ones only as
+//! often as a curve can show, so that a record grows with the logarithm of the time that a job runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use trainer::report::{Event, Progress};
-use watch::history::{History, Source};
-use watch::record::{self, Figures, Line, Record, Role, Start};
+use trainer::report::{self, PassProgress};
+use watch::history::{History, RecordSource};
 use watch::recorder::{Recorder, now};
 use watch::tensorboard::EventFile;
+use words::event::{self, Event, EventLine, Figures, ProcessStart};
+use words::process::Role;
+
+use words::statistics::ParameterStatistics;
 
 use super::Folder;
 
-/// Points that are made without thinning.
+/// Points that are recorded without thinning.
 const ALL: u64 = 2000;
 
-/// After that, at least so many seconds between two points,
+/// After that, at least this many seconds between two points,
 const GAP: f64 = 0.1;
 
-/// and at least this part of the time so far.
+/// and at least this fraction of the time so far.
 const PART: f64 = 1.0 / 4000.0;
 
 /// Writes what a trainer reports.
@@ -29,12 +32,12 @@ pub struct TrainerRecord {
     boards: Option<Boards>,
     begun: Instant,
     points: u64,
-    /// When the last point was made.
+    /// When the last point was recorded.
     point: f64,
     /// Samples and summed cost of the pass at the last point.
     at: (u64, f64),
     pass_begun: Instant,
-    /// Evaluators were told in this pass.
+    /// Whether evaluators were recorded in this pass.
     evaluated: bool,
     steps: Steps,
 }
@@ -46,14 +49,14 @@ struct Boards {
     flushed: Instant,
 }
 
-/// Numbers batches over passes.
+/// Numbers the batches of all passes consecutively.
 #[derive(Debug, Default)]
 struct Steps {
     batches: BTreeMap<u64, u64>,
 }
 
 impl Steps {
-    /// Batches before a place.
+    /// Batches before a position.
     fn before(&self, pass: u64, batch: u64) -> u64 {
         let last = self.batches.values().next_back().copied().unwrap_or(0);
         let of = |pass| self.batches.get(&pass).copied().unwrap_or(last);
@@ -62,16 +65,16 @@ impl Steps {
 }
 
 impl TrainerRecord {
-    /// Goes on with the record of a folder.
-    pub fn append(folder: &Folder, start: Start) -> anyhow::Result<TrainerRecord> {
+    /// Continues the record of a folder.
+    pub fn append(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
         let path = folder.file("train.events.jsonl");
         let steps = steps_so_far(&path, &start.run);
         let recorder = Recorder::append(&path)?;
         Self::begin(folder, recorder, steps, start)
     }
 
-    /// Begins a record anew.
-    pub fn create(folder: &Folder, start: Start) -> anyhow::Result<TrainerRecord> {
+    /// Creates a record, in place of an earlier one.
+    pub fn create(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
         let recorder = Recorder::create(&folder.file("train.events.jsonl"))?;
         Self::begin(folder, recorder, Steps::default(), start)
     }
@@ -80,14 +83,14 @@ impl TrainerRecord {
         folder: &Folder,
         mut recorder: Recorder,
         steps: Steps,
-        start: Start,
+        start: ProcessStart,
     ) -> anyhow::Result<TrainerRecord> {
         let boards = if start.node == 0 {
             Some(Boards::create(folder, &start.host)?)
         } else {
             None
         };
-        recorder.record(Record::Start(Box::new(start)))?;
+        recorder.record(Event::Start(Box::new(start)))?;
         recorder.flush()?;
         Ok(TrainerRecord {
             recorder,
@@ -102,46 +105,50 @@ impl TrainerRecord {
         })
     }
 
-    /// Takes an event.
-    pub fn take(&mut self, event: &Event) -> anyhow::Result<()> {
+    /// Records an event.
+    pub fn take(&mut self, event: &report::TrainerEvent) -> anyhow::Result<()> {
         match event {
-            Event::Batch(progress) => self.batch(progress),
-            Event::PassStarted { pass, batch } => {
+            report::TrainerEvent::Batch(progress) => self.batch(progress),
+            report::TrainerEvent::PassStarted { pass, batch } => {
                 self.at = (0, 0.0);
                 self.pass_begun = Instant::now();
                 self.evaluated = false;
                 let (pass, batch) = (u64::from(*pass), *batch);
-                Ok(self.recorder.record(Record::PassStarted { pass, batch })?)
+                Ok(self.recorder.record(Event::PassStarted { pass, batch })?)
             }
-            Event::Tested(progress) => self.tested(progress),
-            Event::PassFinished(progress) => self.pass_finished(progress),
-            Event::Parameters { pass, statistics } => self.parameters(u64::from(*pass), statistics),
-            Event::Saved { pass, path } => {
+            report::TrainerEvent::Tested(progress) => self.tested(progress),
+            report::TrainerEvent::PassFinished(progress) => self.pass_finished(progress),
+            report::TrainerEvent::Parameters { pass, statistics } => {
+                self.parameters(u64::from(*pass), statistics)
+            }
+            report::TrainerEvent::Saved { pass, path } => {
                 let (pass, path) = (u64::from(*pass), path.clone());
-                self.rare(Record::Saved { pass, path })
+                self.rare(Event::Saved { pass, path })
             }
-            Event::RolledBack { pass, batch } => {
+            report::TrainerEvent::Best(best) => self.rare(Event::Best(best.clone())),
+            report::TrainerEvent::Stopped(stopped) => self.rare(Event::Stopped(*stopped)),
+            report::TrainerEvent::RolledBack { pass, batch } => {
                 let (pass, batch) = (u64::from(*pass), *batch);
                 if let Some(boards) = &mut self.boards {
                     boards.goes_on_from(self.steps.before(pass, batch))?;
                 }
-                self.rare(Record::RolledBack { pass, batch })
+                self.rare(Event::RolledBack { pass, batch })
             }
         }
     }
 
     /// The process ends.
     pub fn end(&mut self, error: Option<String>) -> anyhow::Result<()> {
-        self.rare(Record::End { error })?;
+        self.rare(Event::End { error })?;
         self.boards.as_mut().map_or(Ok(()), Boards::flush)
     }
 
-    fn rare(&mut self, record: Record) -> anyhow::Result<()> {
-        self.recorder.record(record)?;
+    fn rare(&mut self, event: Event) -> anyhow::Result<()> {
+        self.recorder.record(event)?;
         Ok(self.recorder.flush()?)
     }
 
-    fn batch(&mut self, progress: &Progress) -> anyhow::Result<()> {
+    fn batch(&mut self, progress: &PassProgress) -> anyhow::Result<()> {
         let time = self.begun.elapsed().as_secs_f64();
         let due = self.points < ALL || time - self.point >= GAP.max(time * PART);
         if !due && progress.evaluators.is_empty() {
@@ -156,42 +163,42 @@ impl TrainerRecord {
             let step = self.steps.before(figures.pass, figures.batch);
             boards.figures(false, step, &figures)?;
         }
-        Ok(self.recorder.record(Record::Batch(figures))?)
+        Ok(self.recorder.record(Event::Batch(figures))?)
     }
 
-    /// Cost a sample since the last point.
-    fn stretch(&mut self, progress: &Progress) -> f64 {
+    /// Cost per sample since the last point.
+    fn stretch(&mut self, progress: &PassProgress) -> f64 {
         let now = (progress.samples, progress.cost * progress.samples as f64);
         let (samples, cost) = std::mem::replace(&mut self.at, now);
         (now.1 - cost) / now.0.saturating_sub(samples).max(1) as f64
     }
 
-    fn tested(&mut self, progress: &Progress) -> anyhow::Result<()> {
+    fn tested(&mut self, progress: &PassProgress) -> anyhow::Result<()> {
         // A test after a pass belongs to its last batch.
         let figures = figures(progress, self.at.0, progress.cost);
         if let Some(boards) = &mut self.boards {
             let step = self.steps.before(figures.pass, figures.batch);
             boards.figures(true, step, &figures)?;
         }
-        self.rare(Record::Tested(figures))
+        self.rare(Event::Tested(figures))
     }
 
-    fn pass_finished(&mut self, progress: &Progress) -> anyhow::Result<()> {
+    fn pass_finished(&mut self, progress: &PassProgress) -> anyhow::Result<()> {
         let rest = progress.samples.saturating_sub(self.at.0);
         if rest > 0 {
             let cost = self.stretch(progress);
-            let last = Progress {
+            let last = PassProgress {
                 evaluators: Vec::new(),
                 ..progress.clone()
             };
             let figures = figures(&last, progress.samples, cost);
-            self.recorder.record(Record::Batch(figures))?;
+            self.recorder.record(Event::Batch(figures))?;
         }
         self.steps
             .batches
             .insert(u64::from(progress.pass), progress.batch);
         let whole = figures(progress, progress.samples, progress.cost);
-        // Without progress lines, evaluators are known at the ends of passes only.
+        // Without progress lines, evaluators are known only at the ends of passes.
         if let (Some(boards), false) = (&mut self.boards, self.evaluated) {
             let step = self.steps.before(whole.pass, whole.batch);
             let evaluators = Figures {
@@ -200,7 +207,7 @@ impl TrainerRecord {
             };
             boards.figures(false, step, &evaluators)?;
         }
-        self.rare(Record::PassFinished {
+        self.rare(Event::PassFinished {
             figures: whole,
             seconds: self.pass_begun.elapsed().as_secs_f64(),
             waited: progress.waited,
@@ -208,57 +215,39 @@ impl TrainerRecord {
         self.boards.as_mut().map_or(Ok(()), Boards::flush)
     }
 
-    fn parameters(
-        &mut self,
-        pass: u64,
-        statistics: &[trainer::parameter_statistics::ParameterStatistics],
-    ) -> anyhow::Result<()> {
-        let parameters: Vec<_> = statistics.iter().map(translated).collect();
+    fn parameters(&mut self, pass: u64, statistics: &[ParameterStatistics]) -> anyhow::Result<()> {
         if let Some(boards) = &mut self.boards {
             boards
                 .train
-                .histograms(now(), self.steps.before(pass + 1, 0), &parameters)?;
+                .histograms(now(), self.steps.before(pass + 1, 0), statistics)?;
             boards.flush()?;
         }
-        self.rare(Record::Parameters { pass, parameters })
+        self.rare(Event::Parameters {
+            pass,
+            parameters: statistics.to_vec(),
+        })
     }
 }
 
-fn translated(
-    from: &trainer::parameter_statistics::ParameterStatistics,
-) -> record::ParameterStatistics {
-    record::ParameterStatistics {
-        name: from.name.clone(),
-        count: from.count,
-        mean: from.mean,
-        std: from.std,
-        zeros: from.zeros,
-        min: from.min,
-        max: from.max,
-        squares: from.squares,
-        histogram: from.histogram.clone(),
-    }
-}
-
-fn figures(progress: &Progress, samples: u64, cost: f64) -> Figures {
+fn figures(progress: &PassProgress, samples: u64, cost: f64) -> Figures {
     Figures {
         pass: u64::from(progress.pass),
         batch: progress.batch,
         samples,
         cost: Some(cost).filter(|cost| cost.is_finite()),
-        evaluators: record::finite(&progress.evaluators),
+        evaluators: event::finite(&progress.evaluators),
     }
 }
 
-/// The lengths of passes that an earlier life of this trainer told.
+/// The lengths of passes that an earlier process of this trainer recorded.
 fn steps_so_far(path: &std::path::Path, run: &str) -> Steps {
     let mut history = History::default();
-    let source = Source::Process(0, Role::Trainer);
+    let source = RecordSource::Process(0, Role::Trainer);
     let mut same = false;
-    // A record that cannot be read is begun anew.
+    // A record that cannot be read is started again.
     let _ = watch::follow::Follow::new(path).look(&mut |text| {
-        if let Some(line) = Line::parse(text) {
-            if let Record::Start(start) = &line.record {
+        if let Some(line) = EventLine::parse(text) {
+            if let Event::Start(start) = &line.event {
                 same = start.run == run;
             }
             history.take(source, line);
@@ -273,7 +262,7 @@ fn steps_so_far(path: &std::path::Path, run: &str) -> Steps {
 }
 
 impl Boards {
-    /// Between two times that readers see something new.
+    /// Interval at which readers see something new.
     const FLUSH: std::time::Duration = std::time::Duration::from_secs(2);
 
     fn create(folder: &Folder, host: &str) -> anyhow::Result<Boards> {
@@ -321,8 +310,8 @@ impl Boards {
 mod tests {
     use super::*;
 
-    fn progress(pass: u32, batch: u64, cost: f64) -> Progress {
-        Progress {
+    fn progress(pass: u32, batch: u64, cost: f64) -> PassProgress {
+        PassProgress {
             pass,
             batch,
             samples: batch * 10,
@@ -344,19 +333,25 @@ mod tests {
         {
             let mut record = TrainerRecord::create(&folder, start()).unwrap();
             record
-                .take(&Event::PassStarted { pass: 0, batch: 0 })
+                .take(&report::TrainerEvent::PassStarted { pass: 0, batch: 0 })
                 .unwrap();
-            record.take(&Event::Batch(progress(0, 1, 1.0))).unwrap();
-            record.take(&Event::Batch(progress(0, 2, 0.75))).unwrap();
             record
-                .take(&Event::PassFinished(progress(0, 2, 0.75)))
+                .take(&report::TrainerEvent::Batch(progress(0, 1, 1.0)))
                 .unwrap();
-            record.take(&Event::Tested(progress(0, 2, 0.6))).unwrap();
+            record
+                .take(&report::TrainerEvent::Batch(progress(0, 2, 0.75)))
+                .unwrap();
+            record
+                .take(&report::TrainerEvent::PassFinished(progress(0, 2, 0.75)))
+                .unwrap();
+            record
+                .take(&report::TrainerEvent::Tested(progress(0, 2, 0.6)))
+                .unwrap();
         }
         let mut record = TrainerRecord::append(&folder, start()).unwrap();
         assert_eq!(record.steps.before(1, 3), 5);
         record.end(None).unwrap();
-        let mut job = watch::job::Job::open(directory.path()).unwrap();
+        let mut job = watch::job::WatchedJob::open(directory.path()).unwrap();
         job.look(Instant::now(), 0.0);
         let curves: Vec<_> = job
             .history

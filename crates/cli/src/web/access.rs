@@ -6,39 +6,40 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderValue, LOCATION, SET
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use ring::digest::{SHA256, digest};
+use run::http::is_loopback_name;
 
 use super::answer;
 use super::query::Query;
 
-/// A form that is larger than this is none of ours.
+/// A larger form was not sent by our page.
 const LARGEST_FORM: usize = 4096;
 
-/// The name of the cookie that a page gives to those who knew the token.
+/// The name of the cookie that a browser gets once it has sent the token.
 const COOKIE_NAME: &str = "canoe_page";
 
 /// Who may see a page.
 #[derive(Debug)]
-pub enum Access {
-    /// Whoever reaches the loopback address by its own name: pages of other sites cannot lead a browser here.
+pub enum PageAccess {
+    /// Whoever reaches the loopback address by its own name: pages of other sites cannot direct a browser here.
     Loopback,
     /// Whoever knows one of these.
     Tokens(Vec<String>),
 }
 
-impl Access {
-    /// What fits an address: nothing is asked on loopback, a token elsewhere.
-    pub fn at(address: std::net::IpAddr, tokens: Vec<String>) -> Access {
+impl PageAccess {
+    /// The rule for an address: nothing is required on loopback, a token elsewhere.
+    pub fn at(address: std::net::IpAddr, tokens: Vec<String>) -> PageAccess {
         if address.is_loopback() {
-            Access::Loopback
+            PageAccess::Loopback
         } else {
-            Access::Tokens(tokens)
+            PageAccess::Tokens(tokens)
         }
     }
 
-    /// The request, if it may go on; else what to answer.
+    /// Returns the request if it is allowed, else the response to send.
     pub async fn check(&self, request: Request) -> Result<Request, Box<Response>> {
         match self {
-            Access::Loopback => {
+            PageAccess::Loopback => {
                 let host = request
                     .headers()
                     .get(HOST)
@@ -46,24 +47,13 @@ impl Access {
                 if host.is_none_or(is_loopback_name) {
                     Ok(request)
                 } else {
-                    let text = "this page is for the machine that it runs on: open it as http://127.0.0.1 or http://localhost\n";
+                    let text = "this page is only served on the machine it runs on; open http://127.0.0.1 or http://localhost there\n";
                     Err(Box::new(answer(StatusCode::FORBIDDEN, "text/plain", text)))
                 }
             }
-            Access::Tokens(tokens) => ask(tokens, request).await,
+            PageAccess::Tokens(tokens) => ask(tokens, request).await,
         }
     }
-}
-
-fn is_loopback_name(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None => host.split(':').next().unwrap_or(""),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 async fn ask(tokens: &[String], request: Request) -> Result<Request, Box<Response>> {
@@ -126,7 +116,7 @@ async fn login(tokens: &[String], request: Request) -> Response {
     response
 }
 
-/// What a browser keeps instead of the token.
+/// The value of the cookie, which replaces the token in the browser.
 fn pass(token: &str) -> String {
     let hash = digest(&SHA256, format!("canoe page {token}").as_bytes());
     hash.as_ref()
@@ -135,7 +125,7 @@ fn pass(token: &str) -> String {
         .collect()
 }
 
-/// Compares without telling by its time how much was right.
+/// Compares; the duration does not reveal how many characters are equal.
 fn same(a: &str, b: &str) -> bool {
     let hash = |text: &str| digest(&SHA256, text.as_bytes());
     let (a, b) = (hash(a), hash(b));
@@ -158,7 +148,7 @@ mod tests {
         builder.body(Body::from(body.to_owned())).unwrap()
     }
 
-    fn check(access: &Access, request: Request) -> Result<(), Box<Response>> {
+    fn check(access: &PageAccess, request: Request) -> Result<(), Box<Response>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -175,13 +165,17 @@ mod tests {
             ("127.0.0.1.evil.example", false),
         ] {
             let request = request(Method::GET, "/", &[("host", host)], "");
-            assert_eq!(check(&Access::Loopback, request).is_ok(), allowed, "{host}");
+            assert_eq!(
+                check(&PageAccess::Loopback, request).is_ok(),
+                allowed,
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn elsewhere_the_token_opens_the_page_and_a_cookie_keeps_it_open() {
-        let access = Access::at([0, 0, 0, 0].into(), vec!["secret".into()]);
+        let access = PageAccess::at([0, 0, 0, 0].into(), vec!["secret".into()]);
         let refused = check(&access, request(Method::GET, "/api/jobs", &[], "")).unwrap_err();
         assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
         let wrong = request(Method::POST, "/login", &[], "token=guess");

@@ -1,4 +1,4 @@
-//! The questions that the page asks: all are reads, all answers are JSON but for the network's picture.
+//! The requests of the page: all are reads, all responses are JSON except for the drawing of the network.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,16 +7,16 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::json;
-use watch::job::Job;
+use watch::job::WatchedJob;
 use watch::logs;
 use watch::picture::{self, Ask, Nodes};
-use watch::record::Role;
-use watch::series::Axis;
+use watch::series::ChartAxis;
+use words::process::Role;
 
 use super::answer;
 use super::job_metrics;
 use super::query::Query;
-use super::site::{Site, Source, look};
+use super::site::{PageSource, Site, look};
 
 const JSON: &str = "application/json";
 
@@ -28,13 +28,13 @@ fn json(value: &serde_json::Value) -> Response {
     answer(StatusCode::OK, JSON, value.to_string())
 }
 
-/// Runs what reads files outside the thread that answers.
+/// Runs code that reads files on a thread of its own, not on the one that serves requests.
 async fn reading(act: impl FnOnce() -> Response + Send + 'static) -> Response {
     let broken = || {
         answer(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain",
-            "the reader failed\n",
+            "the record cannot be read\n",
         )
     };
     tokio::task::spawn_blocking(act)
@@ -42,12 +42,12 @@ async fn reading(act: impl FnOnce() -> Response + Send + 'static) -> Response {
         .unwrap_or_else(|_| broken())
 }
 
-/// `GET /api/jobs`: what this page shows.
+/// `GET /api/jobs`: the jobs that this page shows.
 pub async fn jobs(State(site): State<Arc<Site>>) -> Response {
     reading(move || {
         let names = site.jobs().iter().map(|source| match source {
-            Source::Folder(job) => json!({"name": look(job).name()}),
-            Source::Page { url, .. } => json!({"name": url}),
+            PageSource::Folder(job) => json!({"name": look(job).name()}),
+            PageSource::Page { url, .. } => json!({"name": url}),
         });
         json(&json!({"jobs": names.collect::<Vec<_>>(), "version": env!("CARGO_PKG_VERSION")}))
     })
@@ -88,14 +88,14 @@ pub async fn of_job(
         };
         let text = uri.query().unwrap_or("");
         match source {
-            Source::Folder(job) => ask(&look(job), &what, &Query::parse(text)),
-            Source::Page { .. } => pass_on(source, &what, text),
+            PageSource::Folder(job) => ask(&look(job), &what, &Query::parse(text)),
+            PageSource::Page { .. } => pass_on(source, &what, text),
         }
     })
     .await
 }
 
-fn pass_on(source: &Source, what: &str, query: &str) -> Response {
+fn pass_on(source: &PageSource, what: &str, query: &str) -> Response {
     const KNOWN: [&str; 6] = [
         "update",
         "stretch",
@@ -105,7 +105,7 @@ fn pass_on(source: &Source, what: &str, query: &str) -> Response {
         "config",
     ];
     if !KNOWN.contains(&what) {
-        return not_found("there is no such question");
+        return not_found("unknown path");
     }
     match source.fetch(&format!("{what}?{query}")) {
         Ok((kind, body)) if kind.starts_with("image/svg+xml") => {
@@ -120,7 +120,7 @@ fn pass_on(source: &Source, what: &str, query: &str) -> Response {
     }
 }
 
-fn ask(job: &Job, what: &str, query: &Query) -> Response {
+fn ask(job: &WatchedJob, what: &str, query: &Query) -> Response {
     let now = Instant::now();
     match what {
         "update" => {
@@ -133,9 +133,9 @@ fn ask(job: &Job, what: &str, query: &Query) -> Response {
         }
         "stretch" => {
             let axis = if query.text("by") == "time" {
-                Axis::Time
+                ChartAxis::Time
             } else {
-                Axis::Samples
+                ChartAxis::Samples
             };
             let range = (
                 query.number("from").unwrap_or(0.0),
@@ -150,11 +150,11 @@ fn ask(job: &Job, what: &str, query: &Query) -> Response {
         "log" => log(job, query),
         "network.svg" => match job.network() {
             Ok(svg) => answer(StatusCode::OK, "image/svg+xml", svg),
-            // A job that has just begun has none yet.
+            // A job that has just begun has no drawing yet.
             Err(_) => answer(StatusCode::NO_CONTENT, "image/svg+xml", ""),
         },
         "config" => json(&json!({"text": job.config().unwrap_or_default()})),
-        _ => not_found("there is no such question"),
+        _ => not_found("unknown path"),
     }
 }
 
@@ -165,12 +165,12 @@ fn nodes(query: &Query) -> Nodes {
     }
 }
 
-fn log(job: &Job, query: &Query) -> Response {
+fn log(job: &WatchedJob, query: &Query) -> Response {
     let role = match query.text("role") {
         "server" => Role::Pserver,
         _ => Role::Trainer,
     };
-    let wish = logs::Wish {
+    let wish = logs::LogRange {
         search: query.text("search").to_owned(),
         before: query.number("before"),
         after: query.number("after"),

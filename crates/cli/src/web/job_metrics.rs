@@ -3,35 +3,35 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use watch::job::Job;
-use watch::metrics::{Exposition, Kind};
-use watch::nodes::{self, NodeView, ProcessView, State};
+use watch::job::WatchedJob;
+use watch::nodes::{self, NodeView, ProcessView, WatchedState};
 use watch::picture;
-use watch::record::Role;
+use words::metrics::{Exposition, MetricKind};
+use words::process::Role;
 
 /// A process that has been silent for longer is not scraped.
 const SILENT: f64 = 60.0;
 
-/// Every state, so that each has its line, 1 or 0.
-const STATES: [(State, &str); 7] = [
-    (State::Starting, "starting"),
-    (State::Running, "running"),
-    (State::Waiting, "waiting"),
-    (State::Finished, "finished"),
-    (State::Failed, "failed"),
-    (State::Interrupted, "interrupted"),
-    (State::Gone, "gone"),
+/// Every state, so that each has its own line, 1 or 0.
+const STATES: [(WatchedState, &str); 7] = [
+    (WatchedState::Starting, "starting"),
+    (WatchedState::Running, "running"),
+    (WatchedState::Waiting, "waiting"),
+    (WatchedState::Finished, "finished"),
+    (WatchedState::Failed, "failed"),
+    (WatchedState::Interrupted, "interrupted"),
+    (WatchedState::Gone, "gone"),
 ];
 
 struct Looked {
     name: String,
-    state: State,
+    state: WatchedState,
     nodes: Vec<NodeView>,
     head: Value,
 }
 
 /// The metrics of jobs in Prometheus' text form.
-pub fn text<'a>(jobs: impl Iterator<Item = &'a Job>, now: Instant) -> String {
+pub fn text<'a>(jobs: impl Iterator<Item = &'a WatchedJob>, now: Instant) -> String {
     let looked: Vec<Looked> = jobs
         .map(|job| {
             let (state, nodes) = nodes::nodes(job, now);
@@ -58,7 +58,7 @@ pub fn text<'a>(jobs: impl Iterator<Item = &'a Job>, now: Instant) -> String {
 fn of_jobs(out: &mut Exposition, jobs: &[Looked]) {
     let mut states = out.metric(
         "canoe_job_state",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "1 for the state that the job is in.",
     );
     for job in jobs {
@@ -68,18 +68,18 @@ fn of_jobs(out: &mut Exposition, jobs: &[Looked]) {
         }
     }
     for (name, field, help) in [
-        ("canoe_job_pass", "pass", "Present pass, from 1."),
-        ("canoe_job_passes", "passes", "Passes to do."),
+        ("canoe_job_pass", "pass", "Current pass, from 1."),
+        ("canoe_job_passes", "passes", "Passes to train."),
         ("canoe_job_nodes", "nodes", "Nodes of the job."),
         (
             "canoe_job_samples",
             "samples",
-            "Samples that the first trainer has learned from.",
+            "Samples that the first trainer has trained on.",
         ),
         (
             "canoe_job_samples_per_second",
             "speed",
-            "Samples a second of all trainers together.",
+            "Samples per second of all trainers together.",
         ),
         (
             "canoe_job_remaining_seconds",
@@ -87,7 +87,7 @@ fn of_jobs(out: &mut Exposition, jobs: &[Looked]) {
             "Estimated time until the last pass ends.",
         ),
     ] {
-        let mut values = out.metric(name, Kind::Gauge, help);
+        let mut values = out.metric(name, MetricKind::Gauge, help);
         for job in jobs {
             values.value(
                 &[("name", &job.name)],
@@ -99,10 +99,10 @@ fn of_jobs(out: &mut Exposition, jobs: &[Looked]) {
 
 fn of_nodes(out: &mut Exposition, jobs: &[Looked]) {
     type Figure = fn(&ProcessView) -> f64;
-    let figures: [(&str, Kind, &str, Figure); 4] = [
+    let figures: [(&str, MetricKind, &str, Figure); 4] = [
         (
             "canoe_node_up",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "1 while a process of the node runs.",
             |process| {
                 f64::from(u8::from(matches!(
@@ -113,19 +113,19 @@ fn of_nodes(out: &mut Exposition, jobs: &[Looked]) {
         ),
         (
             "canoe_node_restarts_total",
-            Kind::Counter,
-            "Times that a process of the node was started again.",
+            MetricKind::Counter,
+            "Restarts of a process of the node.",
             |process| f64::from(process.restarts),
         ),
         (
             "canoe_node_silent_seconds",
-            Kind::Gauge,
-            "Time without a sign of life from a process that should give some.",
+            MetricKind::Gauge,
+            "Time since the last sign of life of a process that should be running.",
             |process| process.silent.unwrap_or(0.0),
         ),
         (
             "canoe_node_memory_bytes",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Memory in use by a process of the node.",
             |process| process.memory as f64,
         ),
@@ -148,7 +148,7 @@ fn of_nodes(out: &mut Exposition, jobs: &[Looked]) {
     }
     let mut awaited = out.metric(
         "canoe_node_awaited",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "1 while the others wait for this node.",
     );
     for job in jobs {
@@ -162,15 +162,15 @@ fn of_nodes(out: &mut Exposition, jobs: &[Looked]) {
     }
 }
 
-/// Processes of this machine that serve metrics, as Prometheus' discovery by HTTP wants them.
-pub fn targets(job: &Job, now: Instant) -> Vec<Value> {
+/// Processes of this machine that serve metrics, in the format of Prometheus' discovery by HTTP.
+pub fn targets(job: &WatchedJob, now: Instant) -> Vec<Value> {
     let alive = job
         .states
         .iter()
         .filter(|(_, seen)| seen.silent(now) < SILENT);
     alive
         .filter_map(|((node, role), seen)| {
-            let port = seen.beat.status_port?;
+            let port = seen.status.status_port?;
             let role = match role {
                 Role::Trainer => "trainer",
                 Role::Pserver => "pserver",

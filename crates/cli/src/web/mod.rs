@@ -1,6 +1,6 @@
-//! The page of a job over HTTP: read-only, on loopback unless told otherwise, and then only with the job's token.
+//! The page of a job over HTTP: read-only, on loopback by default, and elsewhere only with the job's token.
 //!
-//! Runs on a thread of its own. It reads files when somebody looks and does nothing otherwise, so a job that nobody watches pays nothing.
+//! Runs on its own thread. It reads files only when a page requests them, so a job that nobody watches has no cost.
 
 mod access;
 mod api;
@@ -8,11 +8,12 @@ mod job_metrics;
 mod query;
 mod site;
 
-pub use access::Access;
-pub use site::{Site, Source};
+pub use access::PageAccess;
+pub use site::{PageSource, Site};
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -25,15 +26,31 @@ use axum::http::header::{
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::Semaphore;
 
-/// Where a job's page is served unless the command line says otherwise; another port is taken if this one is in use.
-pub const PORT: u16 = launch::k8s::objects::PAGE_PORT;
+/// The default port of a job's page; another port is used if this one is taken.
+pub const PORT: u16 = run::node::pod::PAGE_PORT;
 
-/// Nothing but what the page itself brings is loaded or run.
+/// Connections at a time.
+const ROOM: usize = 256;
+
+/// How long a request head may take to arrive, on a new connection and on one that was used before.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// Bytes of a request head.
+const LARGEST_HEAD: usize = 64 << 10;
+
+/// Pause when the system has no descriptor for a connection.
+const FULL: Duration = Duration::from_millis(50);
+
+/// Content security policy: only what the page itself contains is loaded or run.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Listens on an address; a port of 0 and a default port that is taken become a free one.
+/// Listens on an address; port 0, and a default port that is in use, become a free one.
 pub fn listen(address: SocketAddr, or_free: bool) -> anyhow::Result<TcpListener> {
     let listener = match TcpListener::bind(address) {
         Err(error) if or_free && error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -47,7 +64,7 @@ pub fn listen(address: SocketAddr, or_free: bool) -> anyhow::Result<TcpListener>
 }
 
 /// Serves until the process ends.
-pub fn serve(listener: TcpListener, site: Arc<Site>, access: Access) -> anyhow::Result<()> {
+pub fn serve(listener: TcpListener, site: Arc<Site>, access: PageAccess) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)
@@ -58,15 +75,40 @@ pub fn serve(listener: TcpListener, site: Arc<Site>, access: Access) -> anyhow::
         .spawn(move || {
             runtime.block_on(async move {
                 if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                    // Serving ends only with the process; an error here must not end a job.
-                    let _ = axum::serve(listener, router).await;
+                    accept(listener, router).await;
                 }
             });
         })?;
     Ok(())
 }
 
-fn router(site: Arc<Site>, access: Access) -> Router {
+/// Accepts connections until the process ends. Those that send no request in time, and those for which there is no room,
+/// are closed: a page must not use up the descriptors of a job.
+async fn accept(listener: tokio::net::TcpListener, router: Router) {
+    let room = Arc::new(Semaphore::new(ROOM));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(FULL).await;
+            continue;
+        };
+        let Ok(place) = room.clone().try_acquire_owned() else {
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .max_buf_size(LARGEST_HEAD)
+                .serve_connection(TokioIo::new(stream), service);
+            // A reader that goes away is no trouble of ours.
+            let _ = served.await;
+            drop(place);
+        });
+    }
+}
+
+fn router(site: Arc<Site>, access: PageAccess) -> Router {
     let access = Arc::new(access);
     let asset = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
@@ -92,8 +134,8 @@ fn router(site: Arc<Site>, access: Access) -> Router {
         .layer(middleware::from_fn_with_state(access, guard))
 }
 
-/// Lets in whom the job lets in, and tells browsers to be careful.
-async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+/// Checks access, and sets the security headers of responses.
+async fn guard(State(access): State<Arc<PageAccess>>, request: Request, next: Next) -> Response {
     let mut response = match access.check(request).await {
         Ok(request) => next.run(request).await,
         Err(answer) => *answer,

@@ -17,7 +17,7 @@ impl Query {
         Query(pairs.collect())
     }
 
-    /// A value, empty if it is not there.
+    /// A value, empty if it is missing.
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }

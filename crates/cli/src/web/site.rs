@@ -1,86 +1,86 @@
-//! The jobs that a page shows: folders on this machine, and pages of other machines that are passed on.
+//! The jobs that a page shows: folders on this machine, and pages of other machines, to which requests are forwarded.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use watch::job::Job;
+use watch::job::WatchedJob;
 
-/// An answer of another page that is larger than this is none of ours.
+/// A larger response did not come from one of our pages.
 const LARGEST: u64 = 64 << 20;
 
 /// One job of a page.
-pub enum Source {
-    /// A folder.
-    Folder(Box<Mutex<Job>>),
+pub enum PageSource {
+    /// The folder of a job.
+    Folder(Box<Mutex<WatchedJob>>),
     /// The page of a running job elsewhere.
     Page {
         /// Its address, without a slash at the end.
         url: String,
-        /// What it asks for.
+        /// The token that it requires, if it does.
         token: Option<String>,
     },
 }
 
 /// The jobs that a page shows.
 pub struct Site {
-    jobs: Vec<Source>,
+    jobs: Vec<PageSource>,
 }
 
 impl Site {
     /// A page of these jobs.
-    pub fn new(jobs: Vec<Source>) -> Site {
+    pub fn new(jobs: Vec<PageSource>) -> Site {
         Site { jobs }
     }
 
     /// A page of the job that writes into this output folder.
     pub fn of_output(output: &Path, folder: &Path) -> Site {
-        Site::new(vec![Source::Folder(Box::new(Mutex::new(Job::at(
-            output, folder,
-        ))))])
+        Site::new(vec![PageSource::Folder(Box::new(Mutex::new(
+            WatchedJob::at(output, folder),
+        )))])
     }
 
     /// All of them.
-    pub fn jobs(&self) -> &[Source] {
+    pub fn jobs(&self) -> &[PageSource] {
         &self.jobs
     }
 
-    /// The folders among them, with what is new.
-    pub fn folders(&self) -> impl Iterator<Item = MutexGuard<'_, Job>> {
+    /// The folders among them, after reading what is new.
+    pub fn folders(&self) -> impl Iterator<Item = MutexGuard<'_, WatchedJob>> {
         self.jobs.iter().filter_map(|source| match source {
-            Source::Folder(job) => Some(look(job)),
-            Source::Page { .. } => None,
+            PageSource::Folder(job) => Some(look(job)),
+            PageSource::Page { .. } => None,
         })
     }
 }
 
-/// A job with what is new.
-pub fn look(job: &Mutex<Job>) -> MutexGuard<'_, Job> {
+/// A job, after reading what is new.
+pub fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
     let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
     job.look(Instant::now(), watch::recorder::now());
     job
 }
 
-impl Source {
-    /// A folder or an address, as the command line names it.
-    pub fn open(given: &str, token: Option<String>) -> anyhow::Result<Source> {
+impl PageSource {
+    /// A folder or an address, from the command line.
+    pub fn open(given: &str, token: Option<String>) -> anyhow::Result<PageSource> {
         if given.starts_with("http://") || given.starts_with("https://") {
             let url = given.trim_end_matches('/').to_owned();
-            let source = Source::Page { url, token };
+            let source = PageSource::Page { url, token };
             source
                 .fetch("")
                 .with_context(|| format!("reach the page {given}"))?;
             return Ok(source);
         }
-        Ok(Source::Folder(Box::new(Mutex::new(Job::open(Path::new(
-            given,
-        ))?))))
+        Ok(PageSource::Folder(Box::new(Mutex::new(WatchedJob::open(
+            Path::new(given),
+        )?))))
     }
 
-    /// Asks another page about its first job; the list of its jobs for no question.
+    /// Sends a request to another page about its first job; an empty question requests the list of its jobs.
     pub fn fetch(&self, question: &str) -> anyhow::Result<(String, Vec<u8>)> {
-        let Source::Page { url, token } = self else {
+        let PageSource::Page { url, token } = self else {
             anyhow::bail!("a folder is read, not asked");
         };
         let address = match question {

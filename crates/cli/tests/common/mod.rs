@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "every test file uses some of them")]
 
+pub mod reversal;
+pub mod run;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,7 +18,7 @@ pub const BY_ROW: (&str, &str) = (
     "embedding_layer(input=words, size=128, param_attr=ParamAttr(sparse_update=True))",
 );
 
-/// A folder that goes away with the test.
+/// A folder that is deleted after the test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -60,7 +63,7 @@ impl Folder {
         self.canoe_in("job", &[&args[..], more].concat())
     }
 
-    /// Writes a configuration `name` beside `original`, with some of its text replaced.
+    /// Writes a configuration `name` next to `original`, with some of its text replaced.
     pub fn vary(&self, original: &str, name: &str, replacements: &[(&str, &str)]) {
         let folder = self.path("job/quick_start");
         let mut text = fs::read_to_string(folder.join(original)).unwrap();
@@ -78,7 +81,7 @@ impl Folder {
         self.canoe(&[&args[..], more].concat())
     }
 
-    /// Runs the job in one process that plays the nodes, saved under `save`.
+    /// Runs the job in one process that simulates the nodes, saved under `save`.
     pub fn played(&self, nodes: u32, config: &str, save: &str, more: &[&str]) -> Output {
         let nodes = format!("--simulate_nodes={nodes}");
         let config = format!("--config={config}");
@@ -112,12 +115,32 @@ pub fn parameters(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Checks the exit code and shows what was said if it is not 0.
+/// Builds the layer that behaves as an NFS client does (`e2e/nfs/manners.c`).
+pub fn nfs_layer(folder: &Folder) -> PathBuf {
+    preload_layer(folder, "nfs/manners.c")
+}
+
+/// Builds a library of `e2e/` that is loaded into processes with `LD_PRELOAD`.
+pub fn preload_layer(folder: &Folder, source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../e2e")
+        .join(source);
+    let layer = folder.path("layer.so");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&layer, &source])
+        .arg("-ldl")
+        .status();
+    assert!(built.unwrap().success());
+    layer
+}
+
+/// Checks that the exit code is 0, and shows the output if it is not.
 pub fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", said(output));
 }
 
-/// Checks that the command failed, and answers what it said.
+/// Checks that the command failed, and returns its output.
 pub fn failed(output: &Output) -> String {
     assert!(!output.status.success(), "{}", said(output));
     let text = said(output);
@@ -125,7 +148,7 @@ pub fn failed(output: &Output) -> String {
     text
 }
 
-/// What the command said on both streams.
+/// The command's output on both streams.
 pub fn said(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));

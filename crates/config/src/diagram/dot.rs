@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{Family, Graph, Node, grouped};
 
-/// The whole graph.
+/// Returns the whole graph in the language of Graphviz.
 pub(super) fn write(graph: &Graph) -> String {
     let mut out = String::from(
         "digraph network {\n  rankdir=TB;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fontsize=11];\n  \

@@ -1,32 +1,32 @@
-//! Places a network in rows: every arrow points down, arrows cross little, boxes stand below what they use.
+//! Lays a network out in rows: every arrow points down, few arrows cross, and boxes are below their inputs.
 //!
-//! The classic recipe: rows by longest path, invisible waypoints where an arrow passes a row, a few sweeps that
-//! order each row by the middle of its neighbours, then columns from the same middles without overlap.
-//! Nothing is random: the same network gives the same picture.
+//! The classic algorithm for layered graphs: rows by longest path, invisible waypoints where an arrow crosses a row, a
+//! few sweeps that order each row by the mean position of its neighbours, then columns from the same means without
+//! overlap. Nothing is random: the same network yields the same picture.
 
 use super::{Graph, Node, grouped};
 
-/// Height of a box.
+/// Height of a box, in SVG units.
 pub(super) const BOX_HEIGHT: f64 = 46.0;
 const ROW_STEP: f64 = 92.0;
 const GAP: f64 = 22.0;
 const MARGIN: f64 = 24.0;
 const SWEEPS: usize = 12;
 
-/// Where everything is.
-pub(super) struct Layout {
-    /// Size of the picture.
+/// Positions of all boxes and arrows, in SVG units.
+pub(super) struct DiagramLayout {
+    /// Width of the whole picture.
     pub width: f64,
     pub height: f64,
     /// Centre and width of each box.
-    pub boxes: Vec<Placed>,
+    pub boxes: Vec<PlacedBox>,
     /// The points of each arrow, from box to box; empty for delayed ones, which are drawn from the boxes.
     pub paths: Vec<Vec<(f64, f64)>>,
 }
 
-/// One box.
+/// Centre and width of one box.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct PlacedBox {
     pub x: f64,
     pub y: f64,
     pub width: f64,
@@ -41,8 +41,8 @@ struct Item {
     x: f64,
 }
 
-/// Places the graph.
-pub(super) fn place(graph: &Graph) -> Layout {
+/// Computes the layout of a graph.
+pub(super) fn place(graph: &Graph) -> DiagramLayout {
     let rows = rows(graph);
     let mut items: Vec<Item> = graph
         .nodes
@@ -89,7 +89,7 @@ fn rows(graph: &Graph) -> Vec<usize> {
             .max()
             .unwrap_or(0);
     }
-    // A box that uses nothing stands just above its first user, not at the top of a deep network.
+    // A box that uses nothing is just above its first user, not at the top of a deep network.
     for node in 0..rows.len() {
         if uses[node].is_empty() {
             let users = graph
@@ -183,7 +183,7 @@ fn mean(neighbours: &[usize], position: &[f64]) -> Option<f64> {
     (!neighbours.is_empty()).then(|| sum / neighbours.len() as f64)
 }
 
-/// Gives every item its column: near its neighbours, in the order of its row, without overlap.
+/// Assigns a column to every item: near its neighbours, in the order of its row, without overlap.
 fn columns(order: &[Vec<usize>], items: &mut [Item]) {
     for row in order {
         let mut x = 0.0;
@@ -217,7 +217,7 @@ fn wish(item: &Item, items: &[Item]) -> f64 {
     }
 }
 
-/// Moves the items of a row as near to their wishes as their order and widths allow: the mean of the leftmost and
+/// Moves the items of a row as near to their desired columns as order and widths allow: the mean of the leftmost and
 /// the rightmost such placement.
 fn settle(row: &[usize], wishes: &[f64], items: &mut [Item]) {
     let distance = |items: &[Item], left: usize, right: usize| {
@@ -238,7 +238,7 @@ fn settle(row: &[usize], wishes: &[f64], items: &mut [Item]) {
     }
 }
 
-fn finish(graph: &Graph, items: &[Item], chains: &[Vec<usize>]) -> Layout {
+fn finish(graph: &Graph, items: &[Item], chains: &[Vec<usize>]) -> DiagramLayout {
     let left = items
         .iter()
         .map(|item| item.x - item.width / 2.0)
@@ -252,7 +252,7 @@ fn finish(graph: &Graph, items: &[Item], chains: &[Vec<usize>]) -> Layout {
     let y = |item: &Item| item.row as f64 * ROW_STEP + BOX_HEIGHT / 2.0 + MARGIN;
     let boxes = items[..graph.nodes.len()]
         .iter()
-        .map(|item| Placed {
+        .map(|item| PlacedBox {
             x: x(item),
             y: y(item),
             width: item.width,
@@ -282,7 +282,7 @@ fn finish(graph: &Graph, items: &[Item], chains: &[Vec<usize>]) -> Layout {
             (rows - 1) as f64 * ROW_STEP + BOX_HEIGHT + 2.0 * MARGIN,
         )
     };
-    Layout {
+    DiagramLayout {
         width,
         height,
         boxes,
@@ -294,7 +294,7 @@ fn finish(graph: &Graph, items: &[Item], chains: &[Vec<usize>]) -> Layout {
 mod tests {
     use super::*;
 
-    fn layout() -> (Graph, Layout) {
+    fn layout() -> (Graph, DiagramLayout) {
         let graph = Graph::new(&super::super::tests::model());
         let layout = place(&graph);
         (graph, layout)

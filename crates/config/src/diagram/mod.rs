@@ -1,7 +1,7 @@
 //! Draws a network: Graphviz text, or an SVG that needs no other program.
 //!
 //! `Graph` is the network as boxes and arrows, sub-models and memories included; `dot` writes it for Graphviz,
-//! `layout` places it in rows, `svg` draws the rows.
+//! `layout` arranges it in rows, `svg` draws them.
 
 mod dot;
 mod layout;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use crate::model::{LayerConfig, ModelConfig};
 
-/// How a diagram is written.
+/// The file format of a diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiagramFormat {
-    /// A picture by itself.
+    /// A self-contained picture.
     Svg,
     /// Text for Graphviz.
     Dot,
@@ -43,11 +43,11 @@ struct Node {
     /// Values in the parameters that the layer owns or shares.
     values: u64,
     family: Family,
-    /// The recurrent group it belongs to.
+    /// The recurrent group that the layer belongs to, if any.
     group: Option<String>,
 }
 
-/// What a layer is, for its colour.
+/// The family of a layer, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Family {
     Data,
@@ -62,7 +62,7 @@ enum Family {
 struct Edge {
     from: usize,
     to: usize,
-    /// The parameter on it.
+    /// Name of the parameter on the edge; empty if there is none.
     label: String,
     /// Carries a value to the next step of a recurrent group.
     delayed: bool,
@@ -203,7 +203,7 @@ fn edges(
     edges
 }
 
-/// A number with its thousands apart.
+/// A number with separators between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

@@ -1,17 +1,17 @@
-//! Draws a placed network as an SVG that carries its own style.
+//! Draws a laid-out network as an SVG with embedded style.
 
 use std::fmt::Write;
 
 use super::dot::colour;
-use super::layout::{BOX_HEIGHT, Layout, Placed};
+use super::layout::{BOX_HEIGHT, DiagramLayout, PlacedBox};
 use super::{Edge, Graph, Node, grouped};
 
 const STYLE: &str = "text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1b2733}\
 .name{font-weight:600}.box{stroke:#50616f;stroke-width:1}.inner{stroke-dasharray:4 3}\
 .arrow{fill:none;stroke:#607080;stroke-width:1.3;marker-end:url(#head)}.delayed{stroke-dasharray:5 4}";
 
-/// The whole picture.
-pub(super) fn write(graph: &Graph, layout: &Layout) -> String {
+/// Returns the whole SVG document.
+pub(super) fn write(graph: &Graph, layout: &DiagramLayout) -> String {
     let mut out = String::new();
     // Delayed arrows bend out to the right of the boxes.
     let room = if graph.edges.iter().any(|edge| edge.delayed) {
@@ -40,7 +40,7 @@ pub(super) fn write(graph: &Graph, layout: &Layout) -> String {
     out
 }
 
-fn arrow(edge: &Edge, points: &[(f64, f64)], boxes: &[Placed], out: &mut String) {
+fn arrow(edge: &Edge, points: &[(f64, f64)], boxes: &[PlacedBox], out: &mut String) {
     let path = if points.is_empty() {
         around(&boxes[edge.from], &boxes[edge.to])
     } else {
@@ -73,7 +73,7 @@ fn along(points: &[(f64, f64)]) -> String {
 }
 
 /// From the right side of one box to the right side of another, back up.
-fn around(from: &Placed, to: &Placed) -> String {
+fn around(from: &PlacedBox, to: &PlacedBox) -> String {
     let (x0, x1) = (from.x + from.width / 2.0, to.x + to.width / 2.0);
     let bend = x0.max(x1) + 50.0;
     format!(
@@ -82,7 +82,7 @@ fn around(from: &Placed, to: &Placed) -> String {
     )
 }
 
-fn layer(node: &Node, placed: &Placed, out: &mut String) {
+fn layer(node: &Node, placed: &PlacedBox, out: &mut String) {
     let class = if node.group.is_some() {
         "box inner"
     } else {

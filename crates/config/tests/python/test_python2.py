@@ -1,41 +1,345 @@
-"""What Python 2 files find."""
+"""Python 2 files keep their meaning: one test per construct."""
 
+import contextlib
+import io
+import os
+import sys
+import tempfile
 import unittest
 
-from paddle.core import evaluate, python2
+from paddle import python2
+from paddle.python2.judge import THREE, TWO, UNMARKED
+from paddle.python2.arithmetic import UndecidedDivision
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+HEAD = '# python: 2\n'
 
 
-class Python2Test(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        evaluate.prepare('.')
+class Folder(unittest.TestCase):
+    """Runs files in a directory of its own."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.before = os.getcwd(), list(sys.path), set(sys.modules)
+        os.chdir(self.folder)
+        sys.path.insert(0, self.folder)
+        python2.install()
+
+    def tearDown(self):
+        os.chdir(self.before[0])
+        sys.path[:] = self.before[1]
+        for name in set(sys.modules) - self.before[2]:
+            if getattr(sys.modules[name], '__file__', None) and self.folder in str(sys.modules[name].__file__):
+                del sys.modules[name]
+
+    def write(self, name, text):
+        with open(name, 'wb') as out:
+            out.write(text if isinstance(text, bytes) else text.encode('utf-8'))
+
+    def run_text(self, text, name='user.py'):
+        """The names that a file leaves."""
+        self.write(name, text)
+        names = {'__name__': 'user'}
+        python2.run_path(os.path.join(self.folder, name), names)
+        return names
+
+    def printed(self, text):
+        """What a file prints."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            self.run_text(text)
+        return out.getvalue()
+
+    def value(self, expression, before=''):
+        """The value of a Python 2 expression."""
+        return self.run_text('%s%s\nfound = (%s)\n' % (HEAD, before, expression))['found']
+
+    def language(self, text):
+        self.run_text(text)
+        return python2.verdicts[os.path.join(self.folder, 'user.py')].language
+
+
+class LanguageTest(Folder):
+    def test_a_comment_decides(self):
+        self.assertEqual(self.language('# python: 3\nx = 1\n'), THREE)
+        self.assertEqual(self.language('#!/bin/sh\n# python: 2\nx = 1\n'), TWO)
+        self.assertEqual(self.language('#!/usr/bin/env python3\nx = 1\n'), THREE)
+        self.assertEqual(self.language('#!/usr/bin/python2.7\nx = 1\n'), TWO)
+
+    def test_what_python_3_cannot_parse_is_python_2(self):
+        self.assertEqual(self.language("if 0: print 'x'\n"), TWO)
+
+    def test_what_only_python_3_has(self):
+        for text in ("x = f'{1}'", "print('a', end='')", 'def f(a, *, b): pass', 'def f(a: int): pass', 'a, *b = 1, 2',
+                     'import queue', 'from urllib.request import urlopen', "open('user.py', encoding='utf-8').close()",
+                     'class A(metaclass=type): pass', 'def f():\n    yield from ()'):
+            self.assertEqual(self.language(text + '\n'), THREE, text)
+
+    def test_what_only_python_2_has(self):
+        for text in ('xrange(3)', 'import cPickle', '{}.iteritems()', '{}.has_key(1)', 'import sys; sys.maxint',
+                     'print', 'print >>None, 1', 'print (1), 2', "print ('%d') % 1", 'map(str, [1])[0]', '{1: 2}.keys()[0]', 'iter([1]).next()'):
+            self.assertEqual(self.language(text + '\n'), TWO, text)
+
+    def test_files_for_both_are_unmarked(self):
+        for text in ('x = 1', 'try:\n    import cPickle as pickle\nexcept ImportError:\n    import pickle',
+                     'try:\n    unicode\nexcept NameError:\n    unicode = str', 'file = 3\nx = file'):
+            self.assertEqual(self.language(text + '\n'), UNMARKED, text)
+
+    def test_imported_neighbours_are_judged_each_by_itself(self):
+        self.write('old.py', 'half = 7 / 2\nxrange\n')
+        self.write('new.py', '# python: 3\nhalf = 7 / 2\n')
+        self.assertEqual(self.run_text('import old, new\nfound = old.half, new.half\n')['found'], (3, 3.5))
+
+    def test_libraries_keep_their_own_builtins(self):
+        self.run_text(HEAD + 'import json\n')
+        self.assertNotIsInstance(map(str, [1]), list)
+        self.assertFalse(hasattr(__builtins__ if not isinstance(__builtins__, dict) else object, 'xrange'))
+
+    def test_nothing_is_left_beside_the_files(self):
+        self.write('old.py', 'xrange\n')
+        self.run_text('import old\n')
+        self.assertEqual(sorted(os.listdir('.')), ['old.py', 'user.py'])
+
+
+class DivisionTest(Folder):
+    def test_integers_are_rounded_down(self):
+        self.assertEqual(self.value('(7 / 2, -7 / 2, True / 2, 7 / 2.0, 7.0 / 2)'), (3, -4, 0, 3.5, 3.5))
+
+    def test_in_place(self):
+        before = 'class A: pass\na = A(); a.x = 7; a.x /= 2\nlist = [7]; list[0] /= 2\nf = 7; f /= 2.0'
+        self.assertEqual(self.value('(a.x, list[0], f)', before), (3, 3, 3.5))
+
+    def test_future_division(self):
+        self.assertEqual(self.run_text('from __future__ import division\nxrange\nx = 7 / 2\n')['x'], 3.5)
+
+    def test_an_unmarked_file_says_so_instead_of_choosing(self):
+        with self.assertRaisesRegex(UndecidedDivision, '7 / 2 is rounded down.*# python: 2'):
+            self.run_text('x = 7 / 2\n')
+        with self.assertRaises(UndecidedDivision):
+            self.run_text('x = 7\nx /= 2\n')
+
+    def test_an_unmarked_file_may_divide_where_both_agree(self):
+        names = self.run_text('x = 8 / 2, 7 / 2.0, int(7 / 2)\n')
+        self.assertEqual(names['x'], (4, 3.5, 3))
+        self.assertIsInstance(names['x'][0], int)
+
+    def test_python_3_keeps_its_own(self):
+        self.assertEqual(self.run_text('# python: 3\nx = 7 / 2\n')['x'], 3.5)
+
+    @unittest.skipIf(numpy is None, 'numpy is not installed')
+    def test_arrays_of_integers(self):
+        before = ('import numpy as np\na = np.array([7, 8])\nb = a / 2\nc = a.copy(); d = c; c /= 2\n'
+                  'e = a / 2.0\nf = np.array([1.0, 2.0]); g = f; f /= 2\nh = np.int64(7); h /= 2')
+        names = self.run_text(HEAD + before + '\n')
+        self.assertEqual([names[each].tolist() for each in 'bdeg'], [[3, 4], [3, 4], [3.5, 4.0], [0.5, 1.0]])
+        self.assertEqual(names['h'], 3)
+        with self.assertRaises(UndecidedDivision):
+            self.run_text('import numpy as np\nx = np.array([7, 8]) / 2\n')
+
+    def test_old_division_methods(self):
+        before = 'class A(object):\n    def __div__(self, other): return "div"\n    def __rdiv__(self, other): return "rdiv"'
+        self.assertEqual(self.value('(A() / 2, 2 / A())', before), ('div', 'rdiv'))
+
+
+class SyntaxTest(Folder):
+    def test_print(self):
+        text = ("import sys\nprint 'a', 1, (2, 3)\nprint\nprint 'x',\nprint 'y'\nprint ('a', 'b')\nprint ('%d') % 3, 4\n"
+                "print >>sys.stdout, 'to'\nif 1: print 'one'; print 'two'\nprint 'long', \\\n    'line'\n")
+        self.assertEqual(self.printed(text), "a 1 (2, 3)\n\nx y\n('a', 'b')\n3 4\nto\none\ntwo\nlong line\n")
+
+    def test_print_to_a_file(self):
+        self.run_text("f = open('out', 'w')\nprint >>f, 'a', 1\nprint >>f, 'b',\nf.close()\n")
+        with open('out') as found:
+            self.assertEqual(found.read(), 'a 1\nb')
+
+    def test_print_function(self):
+        self.assertEqual(self.printed("from __future__ import print_function\nxrange\nprint('a', 'b')\n"), 'a b\n')
+
+    def test_except_and_raise(self):
+        text = ("try:\n    raise ValueError, 'bad'\nexcept (ValueError, TypeError), e:\n    found = str(e), e.message\n"
+                "try:\n    raise KeyError, ('a', 'b')\nexcept KeyError, e:\n    more = e.args\n")
+        names = self.run_text(text)
+        self.assertEqual((names['found'], names['more']), (('bad', 'bad'), ('a', 'b')))
+
+    def test_literals(self):
+        self.assertEqual(self.value("(`1 + 1`, 0777, 10L, 0xFFL, 1 <> 2, ur'\\d', b'x', 00)"),
+                         ('2', 511, 10, 255, True, '\\d', 'x', 0))
+
+    def test_exec(self):
+        names = self.run_text("exec 'a = 7 / 2'\nscope = {}\nexec 'b = 9 / 2' in scope\nc = eval('5 / 2')\n")
+        self.assertEqual((names['a'], names['scope']['b'], names['c']), (3, 4, 2))
+
+    def test_execfile(self):
+        self.write('part.py', "print 'part'\npart = 7 / 2\n")
+        self.assertEqual(self.run_text("xrange\nexecfile('part.py')\n")['part'], 3)
+
+    def test_tuple_parameters(self):
+        text = ('def f(a, (b, (c, d)), e=1):\n    "doc"\n    if a: return a + b * c - d\n'
+                'found = f(1, (2, (3, 4))), (lambda (x, y), z: x * y + z)((2, 3), 4), f.__doc__\n')
+        self.assertEqual(self.run_text(text)['found'], (3, 10, 'doc'))
+
+    def test_tabs_are_eight_columns(self):
+        self.assertEqual(self.run_text('xrange\nif 1:\n\tx = 1\n        y = 2\n')['y'], 2)
+
+    def test_metaclass_and_special_methods(self):
+        before = ('class Meta(type): pass\nclass A(object):\n    __metaclass__ = Meta\n'
+                  '    def __nonzero__(self): return False\n    def __iter__(self): return self\n'
+                  '    def next(self): raise StopIteration\n    def __cmp__(self, other): return -1\n'
+                  '    def __eq__(self, other): return True')
+        found = self.value('(type(A).__name__, bool(A()), list(A()), A() < A(), hash(A()) != 0)', before)
+        self.assertEqual(found, ('Meta', False, [], True, True))
+
+    def test_implicit_relative_imports(self):
+        os.mkdir('package')
+        self.write('package/__init__.py', 'from inner import value\n')
+        self.write('package/inner.py', 'value = 5\n')
+        self.assertEqual(self.run_text(HEAD + 'import package\nx = package.value\n')['x'], 5)
+
+    def test_lines_keep_their_numbers(self):
+        line, trace = 0, None
+        try:
+            self.run_text("print '''a\nb'''\ndef f((a,\n    b)):\n    return a\n\n1 / 0\n")
+        except ZeroDivisionError as error:
+            trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename.endswith('user.py'):
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        self.assertEqual(line, 7)
+
+    def test_what_no_python_can_read_is_shown_as_it_stands(self):
+        with self.assertRaises(SyntaxError) as caught:
+            self.run_text("print 'a'\nx = = 1\n")
+        self.assertEqual((caught.exception.lineno, caught.exception.text.strip()), (2, 'x = = 1'))
+
+
+class ListTest(Folder):
+    def test_functions_give_lists(self):
+        self.assertEqual(self.value("(map(int, '12'), filter(None, [0, 1]), zip([1], [2]), range(2), filter(None, 'ab'))"),
+                         ([1, 2], [1], [(1, 2)], [0, 1], 'ab'))
+        self.assertEqual(self.value('map(None, [1, 2], [3])'), [(1, 3), (2, None)])
 
     def test_dictionaries(self):
-        sizes = {'a': 1}
-        self.assertEqual(list(sizes.iteritems()), [('a', 1)])
-        self.assertEqual(list(sizes.itervalues()), [1])
-        self.assertTrue(sizes.has_key('a'))
+        before = "d = {'a': 1}"
+        self.assertEqual(self.value("(d.keys(), d.values(), d.items(), d.has_key('a'))", before),
+                         (['a'], [1], [('a', 1)], True))
+        self.assertEqual(self.value('(list(d.iteritems()), list(d.iterkeys()), list(d.itervalues()))', before),
+                         ([('a', 1)], ['a'], [1]))
 
-    def test_builtins(self):
-        names = {}
-        exec("found = reduce(lambda a, b: a + b, xrange(3)), unicode(1), isinstance('', basestring), long(2), "
-             "cmp(1, 2)", names)
-        self.assertEqual(names['found'], (3, '1', True, 2, -1))
+    def test_own_methods_of_these_names_are_left_alone(self):
+        before = ('class A(object):\n    def keys(self, n, more=0): return n + more\n    def read(self, a, b=0): return a + b\n'
+                  '    def write(self, a, b): return a * b\n    def decode(self, ids, beam=1): return ids * beam\n'
+                  '    def next(self, n): return n\n    def sort(self, a): return a')
+        self.assertEqual(self.value('(A().keys(1, more=2), A().read(1, b=2), A().write(3, 4), A().decode(5, beam=2), '
+                                    'A().next(3), A().sort(4))', before), (3, 3, 12, 10, 3, 4))
+
+    def test_sorting_by_comparison(self):
+        before = 'a = [1, 3, 2]\na.sort(lambda x, y: cmp(y, x))'
+        self.assertEqual(self.value('(a, sorted([1, 2], cmp=lambda x, y: y - x), sorted([2, 1]))', before),
+                         ([3, 2, 1], [2, 1], [1, 2]))
+
+    def test_iterators_have_next(self):
+        self.assertEqual(self.value('(iter([5]).next(), (x for x in [6]).next())'), (5, 6))
+
+    def test_names(self):
+        self.assertEqual(self.value("(reduce(lambda a, b: a + b, xrange(4)), unicode(1), isinstance('', basestring), "
+                                    "long(2), cmp(1, 2), unichr(97), round(2.5), round(-2.5), apply(max, (1, 2)))"),
+                         (6, '1', True, 2, -1, 'a', 3.0, -3.0, 2))
+
+    def test_library_names(self):
+        before = 'import sys, string, itertools'
+        self.assertEqual(self.value("(sys.maxint, string.letters[:2], string.join(['a', 'b']), "
+                                    "list(itertools.izip([1], [2])))", before),
+                         (sys.maxsize, 'ab', 'a b', [(1, 2)]))
+
+
+class TextTest(Folder):
+    def test_a_string_is_bytes(self):
+        self.assertEqual(self.value("(len('à'), len(u'à'), 'à'.decode('utf-8') == u'à', u'à'.encode('utf-8') == 'à', "
+                                    "ord('\\xff'))"), (2, 1, True, True, 255))
+
+    def test_unicode_literals(self):
+        self.assertEqual(self.run_text("from __future__ import unicode_literals\nxrange\nx = len('à'), len(b'à')\n")['x'],
+                         (1, 2))
+
+    def test_methods_look_at_ascii_only(self):
+        # The second byte of this letter is a blank to Python 3's text, and its first one an upper-case letter.
+        self.assertEqual(self.value("('à b'.split(), 'À'.lower() == 'À', ' à'.strip() == 'à')"),
+                         (['Ã\xa0', 'b'], True, True))
+
+    def test_files_give_the_same_text_however_they_are_opened(self):
+        self.write('data', 'à\tb\n')
+        text = ("import gzip\nout = gzip.open('data.gz', 'wb')\nout.write(open('data').read())\nout.close()\n"
+                "a = [line.split('\\t') for line in open('data')]\nb = [line.split('\\t') for line in open('data', 'rb')]\n"
+                "c = [line.split('\\t') for line in gzip.open('data.gz', 'rb')]\nd = file('data').next().split('\\t')\n"
+                "same = a == b == c == [d] and d[0] == 'à'\n")
+        self.assertTrue(self.run_text(HEAD + text)['same'])
+
+    def test_binary_data(self):
+        text = ("import struct, zlib, hashlib\nout = open('data', 'wb')\nout.write(struct.pack('<I', 0xfffefdfc))\nout.close()\n"
+                "data = open('data', 'rb').read()\nfound = struct.unpack('<I', data)[0], ord(data[0]), len(data)\n"
+                "more = zlib.decompress(zlib.compress(data)) == data, hashlib.md5('a').hexdigest()[:4]\n")
+        names = self.run_text(HEAD + text)
+        self.assertEqual((names['found'], names['more']), ((0xfffefdfc, 0xfc, 4), (True, '0cc1')))
+
+    def test_files_in_memory(self):
+        self.assertEqual(self.value("io.BytesIO('\\xff').read(), array.array('i', [1]).tostring()", 'import io, array'),
+                         ('\xff', '\x01\0\0\0'))
+        text = ("from cStringIO import StringIO\nimport StringIO as other\na = StringIO('x\\ny')\nb = a.readline(), a.read()\n"
+                "c = other.StringIO()\nc.write('\\xff')\nprint >>c, 'z'\nfound = b, c.getvalue()\n")
+        self.assertEqual(self.run_text(text)['found'], (('x\n', 'y'), '\xffz\n'))
+
+    def test_libraries_write_text_to_files(self):
+        self.run_text(HEAD + "import json\nout = open('data', 'w')\njson.dump([1], out)\nout.close()\n")
+        with open('data') as found:
+            self.assertEqual(found.read(), '[1]')
+
+    def test_pickles(self):
+        text = ("import cPickle\nwith open('data', 'wb') as out:\n    cPickle.dump({'a': 1}, out, cPickle.HIGHEST_PROTOCOL)\n"
+                "found = cPickle.load(open('data', 'rb')), cPickle.loads(cPickle.dumps([1])), "
+                "cPickle.loads(\"S'caf\\\\xe9'\\np1\\n.\")\n")
+        self.assertEqual(self.run_text(text)['found'], ({'a': 1}, [1], 'caf\xe9'))
+
+    def test_regular_expressions_look_at_ascii_only(self):
+        self.assertEqual(self.value("re.findall(r'\\w+', 'à b')", 'import re'), ['b'])
+
+    def test_modules_that_star_imports_bring(self):
+        text = HEAD + ("from paddle.trainer.PyDataProvider2 import *\nout = open('data', 'wb')\ncPickle.dump('x', out)\n"
+                       "out.close()\nfound = cPickle.load(open('data')), list(itertools.izip(open('data'), [1]))[0][1]\n")
+        self.assertEqual(self.run_text(text)['found'], ('x', 1))
+
+    def test_csv_and_configuration(self):
+        self.write('data', 'a,b\n')
+        self.write('ini', '[s]\nk = v\n')
+        text = ("import csv, ConfigParser\nrows = list(csv.reader(open('data', 'rb')))\nini = ConfigParser.ConfigParser()\n"
+                "ini.readfp(open('ini'))\nfound = rows, ini.get('s', 'k')\n")
+        self.assertEqual(self.run_text(text)['found'], ([['a', 'b']], 'v'))
+
+    def test_parts_of_modules(self):
+        self.assertEqual(self.value("json.loads('[1]'), os.path.join('a', 'b')", 'import json.decoder, os.path'),
+                         ([1], 'a/b'))
 
     def test_renamed_modules(self):
-        import cPickle
-        import cStringIO
-        self.assertEqual(cPickle.loads(cPickle.dumps({'a': 1}, 0)), {'a': 1})
-        self.assertEqual(cStringIO.StringIO('x').read(), 'x')
+        text = 'import Queue, urlparse, urllib2, urllib, __builtin__\nq = Queue.Queue()\nfound = urlparse.urlparse("http://a/b").path\n'
+        self.assertEqual(self.run_text(text + "found = found, urllib.quote('a b'), __builtin__.xrange\n")['found'],
+                         ('/b', 'a%20b', range))
 
-    def test_pickles_that_python_2_wrote(self):
-        import cPickle
-        self.assertEqual(cPickle.loads(b"S'caf\\xe9'\np1\n."), 'caf\xe9')
-        self.assertEqual(cPickle.loads("S'text'\np1\n."), 'text')
+    def test_an_unmarked_file_that_reads_more_than_ascii_is_told(self):
+        self.write('data', 'à\n')
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            names = self.run_text("words = [line.strip() for line in open('data')] + [open('data').read()]\n")
+        self.assertEqual(names['words'][0], 'Ã\xa0')
+        self.assertEqual(said.getvalue().count('warning'), 1)
+        self.assertIn('# python: 3', said.getvalue())
 
-    def test_installing_twice_changes_nothing(self):
-        python2.install()
-        self.assertEqual(list({'a': 1}.iterkeys()), ['a'])
+    def test_python_3_files_read_characters(self):
+        self.write('data', 'à\n')
+        self.assertEqual(self.run_text("# python: 3\nword = open('data', encoding='utf-8').read()\n")['word'], 'à\n')
 
 
 if __name__ == '__main__':

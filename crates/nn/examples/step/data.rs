@@ -39,7 +39,7 @@ fn dense(noise: Noise, rows: usize, dim: usize) -> Slot {
     })
 }
 
-/// 1600 rows of 256 numbers in and out.
+/// 1600 rows of 256 values in and out.
 pub fn mlp() -> Vec<Batch> {
     batches(|noise| Batch {
         samples: 1600,

@@ -1,7 +1,8 @@
-//! How long is one training step without its update, for the networks that we promise to be fast?
+//! Measures one training step without its update, for the networks that must be fast.
 //!
-//! Method: one batch shape a network, four generated batches in turn, forward and backward, after a warm-up: the median
-//! time of a step, and the processor time of all steps divided by their number (on a busy machine compare the latter).
+//! Method: one batch shape per network, four generated batches in turn, forward and backward, after a warm-up: the
+//! median time of a step, and the processor time of all steps divided by their number (on a busy machine compare the
+//! latter).
 //! `mlp` also times the bare `gemm` calls of the same step. Threads: first argument, 1 by default; further arguments
 //! choose networks.
 //!
@@ -15,8 +16,8 @@ mod models;
 
 use std::time::{Duration, Instant};
 
-use nn::product::{Accumulate, View, multiply};
-use nn::{Batch, Gradients, Network, Parameters, Pass, Values};
+use nn::product::{Accumulate, MatrixView, multiply};
+use nn::{Batch, BatchUse, Gradients, Network, ParameterValues, Parameters};
 
 const SECONDS: f64 = 2.0;
 
@@ -71,7 +72,7 @@ fn report(name: &str, model: config::ModelConfig, batches: Vec<Batch>) -> Times 
         let batch = &batches[next % batches.len()];
         next += 1;
         network
-            .forward(&parameters, batch, Pass::Train { noise: next as u64 })
+            .forward(&parameters, batch, BatchUse::Train { noise: next as u64 })
             .expect("the batch is well formed");
         network.backward(&parameters, &mut gradients, &mut |_, _| {});
     };
@@ -86,11 +87,11 @@ fn report(name: &str, model: config::ModelConfig, batches: Vec<Batch>) -> Times 
     times
 }
 
-/// What a step takes.
+/// Duration of a step.
 struct Times {
-    /// On the clock, the median.
+    /// Wall-clock time, the median over steps.
     median: Duration,
-    /// Of all processors, the mean.
+    /// Processor time of all threads, the mean over steps.
     processor: Duration,
 }
 
@@ -114,7 +115,7 @@ fn measure(step: &mut impl FnMut()) -> Times {
     }
 }
 
-/// Time that all threads of this process have spent on processors; zero where the system does not say.
+/// Time that all threads of this process have spent on processors; zero where the system does not report it.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task")
         .into_iter()
@@ -135,7 +136,7 @@ fn initial(network: &Network) -> Parameters {
         .enumerate()
         .map(|(index, spec)| {
             let (part, scale) = (noise.part(index as u64), 2.0 / (spec.rows as f32).sqrt());
-            Values::Full(
+            ParameterValues::Full(
                 (0..spec.size())
                     .map(|i| (part.uniform(i as u64) - 0.5) * scale)
                     .collect(),
@@ -149,12 +150,12 @@ const ROWS: usize = 1600;
 const WIDTH: usize = 256;
 const LAYERS: usize = 4;
 
-fn rows_view(values: &[f32]) -> View<'_> {
-    View::new(values, ROWS, WIDTH)
+fn rows_view(values: &[f32]) -> MatrixView<'_> {
+    MatrixView::new(values, ROWS, WIDTH)
 }
 
-fn weight_view(values: &[f32]) -> View<'_> {
-    View::new(values, WIDTH, WIDTH)
+fn weight_view(values: &[f32]) -> MatrixView<'_> {
+    MatrixView::new(values, WIDTH, WIDTH)
 }
 
 /// The products of the `mlp` step alone, on as many matrices as the network has: four layers forward, weights and

@@ -15,12 +15,12 @@ const BINS: u32 = (1 << 24) - 1;
 pub struct Auc {
     name: String,
     bins: BTreeMap<u32, (f64, f64)>,
-    /// Prediction and label of every row, if somebody wants them.
+    /// Prediction and label of every row, if predictions are kept.
     rows: Option<Vec<(f32, u32)>>,
 }
 
 impl Auc {
-    /// Nothing seen yet.
+    /// An evaluator that has seen no rows.
     pub fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),

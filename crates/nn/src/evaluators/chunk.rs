@@ -1,4 +1,4 @@
-//! How well chunks of labelled sequences are found: F1 of those whose beginning, end and type are all right.
+//! F1 of the chunks in labelled sequences: a chunk is right if its beginning, end and type are.
 //!
 //! A label is `chunk type × tags + tag`; the type after the last means "no chunk". Tags by scheme:
 //! plain: one; IOB: begin 0, inside 1; IOE: inside 0, end 1; IOBES: begin 0, inside 1, end 2, single 3.
@@ -12,7 +12,7 @@ use crate::error::LayerError;
 use crate::network::LayerView;
 use crate::number::general;
 
-/// What a tag says about its place in a chunk.
+/// What a tag says about its position in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tag {
     Begin,
@@ -42,7 +42,7 @@ struct Chunk {
 }
 
 impl Chunks {
-    /// As described, or what is wrong with the description.
+    /// An evaluator as configured; the error says what is wrong with the configuration.
     pub fn new(config: &EvaluatorConfig) -> Result<Self, String> {
         let tags: &'static [Tag] = match config.chunk_scheme() {
             "plain" => &[Tag::Plain],

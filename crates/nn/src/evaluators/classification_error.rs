@@ -19,7 +19,7 @@ pub struct ClassificationError {
 }
 
 impl ClassificationError {
-    /// As described; `by_sequence` counts sequences.
+    /// An evaluator as configured; `by_sequence` counts sequences.
     pub fn new(config: &EvaluatorConfig, by_sequence: bool) -> Self {
         Self {
             name: config.name.clone(),
@@ -31,7 +31,7 @@ impl ClassificationError {
         }
     }
 
-    /// How wrong a row is: 0, 1, or a share or number of columns.
+    /// The error of a row: 0, 1, or the share or number of wrong columns.
     pub fn error(&self, inputs: &[LayerView<'_>], row: usize) -> Result<f64, LayerError> {
         let prediction = numbers(inputs, 0, row)?;
         if let Some(set) = inputs[1].sparse_row(row) {

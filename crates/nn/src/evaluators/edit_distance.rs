@@ -1,8 +1,9 @@
-//! How far recognised labels are from the true ones (`ctc_edit_distance`), in edits.
+//! The edit distance between recognised and true labels (`ctc_edit_distance`).
 //!
 //! Inputs: probabilities of all classes at all steps (the last class is blank), and the labels of each sequence. The
-//! greatest class of every step, repeats once and without blanks, is what was recognised. The distance is the least
-//! number of deletions, insertions and substitutions, divided by the longer length; all are means over sequences.
+//! recognised labels are the greatest class of every step, with repeats merged and blanks removed. The distance is the
+//! smallest number of deletions, insertions and substitutions, divided by the longer length; all results are means over
+//! sequences.
 
 use config::EvaluatorConfig;
 
@@ -28,7 +29,7 @@ struct Totals {
 }
 
 impl EditDistance {
-    /// As described.
+    /// An evaluator as configured.
     pub fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
@@ -163,14 +164,15 @@ fn greatest(row: &[f32]) -> u32 {
     best as u32
 }
 
-/// The labels that a path means: repeats once, blanks never.
+/// The labels of a path: repeats merged, blanks removed.
 fn meaning(mut path: Vec<u32>, blank: u32) -> Vec<u32> {
     path.dedup();
     path.retain(|&label| label != blank);
     path
 }
 
-/// Least deletions, insertions and substitutions that turn `wanted` into `recognised`; substitutions first.
+/// Smallest number of deletions, insertions and substitutions that turn `wanted` into `recognised`; substitutions
+/// first.
 fn edits(wanted: &[u32], recognised: &[u32]) -> [usize; 3] {
     let (n, m) = (wanted.len(), recognised.len());
     let at = |i: usize, j: usize| i * (m + 1) + j;

@@ -1,6 +1,6 @@
-//! What is measured about predictions: error rates, areas, precisions, with v1's names and text.
+//! Measures predictions: error rates, areas, precisions, with v1's names and text.
 //!
-//! An evaluator adds up numbers over batches. Those numbers are its whole state: they can be read out, sent, and
+//! An evaluator sums values over batches. These sums are its whole state: they can be read, sent, and
 //! added to another evaluator's, so a pass on several machines is measured as one.
 
 mod auc;
@@ -10,6 +10,7 @@ mod edit_distance;
 mod pnpair;
 mod precision_recall;
 mod printers;
+mod rank_auc;
 mod sum;
 
 use config::{EvaluatorConfig, LayerConfig, ModelConfig};
@@ -19,38 +20,38 @@ use crate::network::{LayerView, Network};
 
 pub use printers::Message;
 
-/// One measure.
+/// A measure of predictions, summed over batches.
 pub trait Evaluator: Send {
-    /// Adds a batch, given the outputs it reads.
+    /// Adds a batch, given the outputs that it reads.
     fn add(&mut self, inputs: &[LayerView<'_>]) -> Result<(), LayerError>;
-    /// The text of a log line, without a blank around it.
+    /// The text of a log line, without surrounding blanks.
     fn text(&self) -> String;
     /// Its values by name.
     fn values(&self) -> Vec<(String, f64)>;
-    /// All numbers it has added up.
+    /// The sums over all batches so far.
     fn state(&self) -> Vec<f64>;
     /// Adds the state of another evaluator of the same kind; anything else is ignored.
     fn absorb(&mut self, state: &[f64]);
-    /// Starts again.
+    /// Sets all sums to zero.
     fn reset(&mut self);
 
-    /// What it has to show about the batches added since it was last asked.
+    /// Messages about the batches added since the last call.
     fn take_messages(&mut self) -> Vec<Message> {
         Vec::new()
     }
 
-    /// A file with one word a line that it needs to show words instead of ids.
+    /// A file with one word per line that it needs to show words instead of ids.
     fn dictionary_file(&self) -> Option<&str> {
         None
     }
 
-    /// The words of its dictionary file.
+    /// Sets the words of its dictionary file.
     fn set_dictionary(&mut self, _words: &[String]) {}
 
-    /// From now on remembers what [`Evaluator::predictions`] answers.
+    /// From now on keeps what [`Evaluator::predictions`] returns.
     fn keep_predictions(&mut self) {}
 
-    /// A line for each row since it was reset: prediction, label and what else tells rows apart.
+    /// One line per row since the last reset: prediction, label and what else distinguishes rows.
     fn predictions(&self) -> Vec<String> {
         Vec::new()
     }
@@ -71,21 +72,29 @@ impl Evaluators {
     /// Builds the evaluators that a model describes.
     pub fn new(model: &ModelConfig) -> Result<Self, BuildError> {
         let validations: Vec<_> = model.layers.iter().filter_map(of_validation).collect();
+        // What is computed inside a step of a recurrent group has no output that an evaluator could read.
+        let inner: Vec<&String> = model
+            .sub_models
+            .iter()
+            .filter(|part| part.is_recurrent_layer_group())
+            .flat_map(|group| &group.evaluator_names)
+            .collect();
         let entries = model
             .evaluators
             .iter()
+            .filter(|config| !inner.contains(&&config.name))
             .chain(&validations)
             .map(|config| Entry::new(config, model))
             .collect::<Result<_, _>>()?;
         Ok(Self { entries })
     }
 
-    /// Whether there are none.
+    /// Whether the model has no evaluators.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds the batch that went forward last.
+    /// Adds the batch of the last forward.
     pub fn accumulate(&mut self, network: &Network) -> Result<(), ExecuteError> {
         for entry in &mut self.entries {
             let views: Option<Vec<LayerView<'_>>> = entry
@@ -122,14 +131,14 @@ impl Evaluators {
             .collect()
     }
 
-    /// Starts again.
+    /// Resets all evaluators.
     pub fn reset(&mut self) {
         self.entries
             .iter_mut()
             .for_each(|entry| entry.evaluator.reset());
     }
 
-    /// What printers have to show about the batches added since this was last asked, in order.
+    /// Messages of printers about the batches added since the last call, in order.
     pub fn take_messages(&mut self) -> Vec<Message> {
         self.entries
             .iter_mut()
@@ -137,7 +146,7 @@ impl Evaluators {
             .collect()
     }
 
-    /// The dictionary files that printers need, for whoever can read them.
+    /// The dictionary files that printers need; the caller reads them.
     pub fn dictionary_files(&self) -> Vec<String> {
         let files = self
             .entries
@@ -146,7 +155,7 @@ impl Evaluators {
         files.map(str::to_owned).collect()
     }
 
-    /// The words of a dictionary file, one a line.
+    /// Sets the words of a dictionary file.
     pub fn set_dictionary(&mut self, file: &str, words: &[String]) {
         for entry in &mut self.entries {
             if entry.evaluator.dictionary_file() == Some(file) {
@@ -155,20 +164,20 @@ impl Evaluators {
         }
     }
 
-    /// From now on the evaluators that can (areas under the curve, orders of pairs) remember their predictions.
+    /// From now on the evaluators that can (areas under the curve, orders of pairs) keep their predictions.
     pub fn keep_predictions(&mut self) {
         for entry in &mut self.entries {
             entry.evaluator.keep_predictions();
         }
     }
 
-    /// The predictions since the last reset, a line each, one evaluator after another.
+    /// The predictions since the last reset, one line each, one evaluator after another.
     pub fn predictions(&self) -> Vec<String> {
         let entries = self.entries.iter();
         entries.flat_map(|e| e.evaluator.predictions()).collect()
     }
 
-    /// All that was added up, one list for each evaluator.
+    /// The sums of all evaluators, one list per evaluator.
     pub fn state(&self) -> Vec<Vec<f64>> {
         self.entries
             .iter()
@@ -176,20 +185,20 @@ impl Evaluators {
             .collect()
     }
 
-    /// Adds what other evaluators of the same model added up.
+    /// Adds the sums of other evaluators of the same model.
     pub fn absorb(&mut self, state: &[Vec<f64>]) {
         for (entry, state) in self.entries.iter_mut().zip(state) {
             entry.evaluator.absorb(state);
         }
     }
 
-    /// Adds what `other`, of the same model, added up.
+    /// Adds the sums of `other`, which belongs to the same model.
     pub fn merge(&mut self, other: &Evaluators) {
         self.absorb(&other.state());
     }
 }
 
-/// The evaluator that a validation layer stands for: v1 had both ways to say the same.
+/// The evaluator that is equivalent to a validation layer: v1 had both forms.
 pub fn of_validation(layer: &LayerConfig) -> Option<EvaluatorConfig> {
     let kind = match layer.r#type.as_str() {
         "auc-validation" => "last-column-auc",
@@ -230,6 +239,7 @@ impl Entry {
             "last-column-auc" => Box::new(auc::Auc::new(config)),
             "precision_recall" => Box::new(precision_recall::PrecisionRecall::new(config)),
             "pnpair" => Box::new(pnpair::PairOrder::new(config)),
+            "rankauc" => Box::new(rank_auc::RankAuc::new(config)),
             "chunk" => Box::new(chunk::Chunks::new(config).map_err(error)?),
             "ctc_edit_distance" => Box::new(edit_distance::EditDistance::new(config)),
             other => match printers::Printer::of_type(config) {
@@ -248,7 +258,7 @@ impl Entry {
     }
 }
 
-/// Checks that there are so many inputs and that all have as many rows as the first.
+/// Checks the number of inputs, and that all have as many rows as the first.
 fn check_inputs(
     inputs: &[LayerView<'_>],
     counts: std::ops::RangeInclusive<usize>,
@@ -273,7 +283,7 @@ fn check_inputs(
     Ok(())
 }
 
-/// A row of numbers of an input.
+/// A dense row of an input.
 fn numbers<'a>(
     inputs: &[LayerView<'a>],
     input: usize,
@@ -286,16 +296,16 @@ fn numbers<'a>(
     })
 }
 
-/// An id of an input.
+/// An id of an input, or the one that it has besides its values.
 fn id(inputs: &[LayerView<'_>], input: usize, row: usize) -> Result<u32, LayerError> {
-    inputs[input].id(row).ok_or(LayerError::Kind {
+    inputs[input].label(row).ok_or(LayerError::Kind {
         input,
         got: "numbers",
         want: "ids",
     })
 }
 
-/// The weight of a row: the number in input `input`, or 1 if there is no such input.
+/// The weight of a row: the value in input `input`, or 1 if there is no such input.
 fn weight(inputs: &[LayerView<'_>], input: usize, row: usize) -> Result<f64, LayerError> {
     if input >= inputs.len() {
         return Ok(1.0);

@@ -1,4 +1,4 @@
-//! Of all pairs with the same query and different labels: how many are in the right order for each in the wrong one.
+//! Of all pairs with the same query and different labels: how many are in the right order per pair in the wrong one.
 //!
 //! A pair weighs the mean of its two weights; pairs with equal scores count for neither side.
 
@@ -17,7 +17,7 @@ pub struct PairOrder {
 }
 
 impl PairOrder {
-    /// Nothing seen yet.
+    /// An evaluator that has seen no rows.
     pub fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),

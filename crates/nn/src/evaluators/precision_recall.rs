@@ -27,7 +27,7 @@ struct Counts {
     false_negatives: f64,
 }
 
-/// A part of a whole; 1 of nothing, as in v1.
+/// The fraction `part / (part + rest)`; 1 if both are 0, as in v1.
 fn share(part: f64, rest: f64) -> f64 {
     if part > 0.0 || rest > 0.0 {
         part / (part + rest)
@@ -55,7 +55,7 @@ impl Counts {
 }
 
 impl PrecisionRecall {
-    /// Nothing seen yet.
+    /// An evaluator that has seen no rows.
     pub fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),

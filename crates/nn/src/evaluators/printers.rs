@@ -1,7 +1,7 @@
-//! Evaluators that only show numbers: values, gradients, greatest columns and frames, errors, texts.
+//! Evaluators that show values instead of measuring: values, gradients, greatest columns and frames, errors, texts.
 //!
-//! They print nothing themselves. A batch becomes [`Message`]s, which whoever runs the network takes and logs, or
-//! appends to the file that they name. Gradients exist only after backward.
+//! They print nothing themselves. A batch becomes [`Message`]s, which the caller logs, or appends to the file that they
+//! name. Gradients exist only after backward.
 
 use config::EvaluatorConfig;
 
@@ -14,7 +14,7 @@ use crate::number::general;
 /// Something to show about a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The file it belongs into; `None`: the log.
+    /// The file to append to; `None`: the log.
     pub file: Option<String>,
     /// The text, with line ends.
     pub text: String,
@@ -45,7 +45,7 @@ struct TextFile {
     delimited: bool,
 }
 
-/// Shows one thing.
+/// An evaluator that turns batches into messages.
 pub struct Printer {
     name: String,
     layers: Vec<String>,
@@ -232,7 +232,7 @@ fn list(values: &[u32]) -> String {
     format!("[{numbers}]\n")
 }
 
-/// `place : value, ` of the greatest numbers, the greatest first.
+/// `index : value, ` of the greatest values, the greatest first.
 fn greatest(values: &[f32], count: usize) -> String {
     let mut places: Vec<usize> = (0..values.len()).collect();
     places.sort_by(|&a, &b| values[b].total_cmp(&values[a]).then(a.cmp(&b)));
@@ -269,7 +269,7 @@ fn max_frames(
 }
 
 impl TextFile {
-    /// One line for each sample: its id (or number), then its sequences.
+    /// One line per sample: its id (or index), then its sequences.
     fn lines(&self, inputs: &[LayerView<'_>]) -> Result<String, LayerError> {
         let first = usize::from(inputs.len() > 1);
         let Some(sequences) = inputs.get(first).map(|view| view.sequences()) else {
@@ -310,11 +310,35 @@ impl TextFile {
         let Some(inner) = view.subsequences() else {
             return self.words(inputs, input, start..end);
         };
+        if let Some(scores) = view.scores() {
+            return self.results(inputs, input, (start, end), scores);
+        }
         let mut text = String::new();
         for range in inner
             .windows(2)
             .filter(|range| range[0] >= start && range[1] <= end)
         {
+            text += &self.words(inputs, input, range[0]..range[1])?;
+            text.push('\n');
+        }
+        Ok(text)
+    }
+
+    /// The results of a generation, each with its number and score on a line of its own.
+    fn results(
+        &self,
+        inputs: &[LayerView<'_>],
+        input: usize,
+        (start, end): (u32, u32),
+        scores: &[f32],
+    ) -> Result<String, LayerError> {
+        let ranges = inputs[input].subsequences().unwrap_or_default().windows(2);
+        let own = ranges
+            .zip(scores)
+            .filter(|(range, _)| range[0] >= start && range[1] <= end);
+        let mut text = "\n".to_owned();
+        for (number, (range, score)) in own.enumerate() {
+            text += &format!("{number}\t{}", general(f64::from(*score)));
             text += &self.words(inputs, input, range[0]..range[1])?;
             text.push('\n');
         }

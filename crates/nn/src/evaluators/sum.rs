@@ -25,7 +25,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Of some columns.
+    /// An evaluator over the given columns.
     pub fn new(config: &EvaluatorConfig, columns: Columns) -> Self {
         Self {
             name: config.name.clone(),

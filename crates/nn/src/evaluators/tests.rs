@@ -3,7 +3,7 @@
 use config::{EvaluatorConfig, LayerConfig, ModelConfig};
 
 use super::Evaluators;
-use crate::{Batch, Network, Parameters, Pass, Slot, SlotData};
+use crate::{Batch, BatchUse, Network, Parameters, Slot, SlotData};
 
 fn model(kind: &str, inputs: usize, change: impl FnOnce(&mut EvaluatorConfig)) -> ModelConfig {
     let names: Vec<String> = (0..inputs).map(|i| format!("in{i}")).collect();
@@ -54,7 +54,7 @@ fn text(mut model: ModelConfig, samples: usize, slots: Vec<Slot>) -> String {
         .forward(
             &Parameters::default(),
             &Batch { samples, slots },
-            Pass::Test,
+            BatchUse::Test,
         )
         .unwrap();
     let mut evaluators = Evaluators::new(&model).unwrap();
@@ -266,7 +266,7 @@ fn edit_distance_compares_what_was_recognised() {
     );
 }
 
-/// What a printer says about one batch.
+/// The messages of a printer about one batch.
 fn messages(
     kind: &str,
     slots: Vec<Slot>,
@@ -281,7 +281,7 @@ fn messages(
     let mut network = Network::new(&model).unwrap();
     let batch = Batch { samples: 2, slots };
     network
-        .forward(&Parameters::default(), &batch, Pass::Test)
+        .forward(&Parameters::default(), &batch, BatchUse::Test)
         .unwrap();
     let mut evaluators = Evaluators::new(&model).unwrap();
     for file in evaluators.dictionary_files() {

@@ -8,7 +8,7 @@ pub(crate) const LENGTHS: [u32; 6] = [3, 0, 1, 4, 3, 2];
 /// Which sample each one repeats.
 const SAME_AS: [usize; 6] = [0, 1, 2, 3, 0, 5];
 
-/// Makes batches of six samples.
+/// Builds batches of six samples.
 pub(crate) struct Feed {
     noise: Noise,
     slots: Vec<Slot>,
@@ -72,7 +72,7 @@ impl Feed {
         self
     }
 
-    /// One dense row a sample, numbers in [-1, 1).
+    /// One dense row per sample, values in [-1, 1).
     pub fn dense(self, dim: usize) -> Self {
         let values = SAME_AS
             .iter()
@@ -82,7 +82,7 @@ impl Feed {
         self.plain(SlotData::Dense { dim, values })
     }
 
-    /// One dense row a sample, numbers in (0, 1).
+    /// One dense row per sample, values in (0, 1).
     pub fn positive(self, dim: usize) -> Self {
         let values = (0..LENGTHS.len() * dim)
             .map(|p| self.number(p) * 0.4 + 0.5)
@@ -90,7 +90,7 @@ impl Feed {
         self.plain(SlotData::Dense { dim, values })
     }
 
-    /// One dense row a position.
+    /// One dense row per position.
     pub fn dense_sequence(self, dim: usize) -> Self {
         let values = places()
             .flat_map(|p| (0..dim).map(move |i| p * dim + i))
@@ -99,30 +99,30 @@ impl Feed {
         self.sequence(SlotData::Dense { dim, values })
     }
 
-    /// One id a sample.
+    /// One id per sample.
     pub fn ids(self, limit: u32) -> Self {
         let ids = SAME_AS.iter().map(|&s| self.id(s, limit)).collect();
         self.plain(SlotData::Ids(ids))
     }
 
-    /// These ids, one a sample.
+    /// These ids, one per sample.
     pub fn given_ids(self, ids: &[u32]) -> Self {
         self.plain(SlotData::Ids(ids.to_vec()))
     }
 
-    /// One id a position.
+    /// One id per position.
     pub fn id_sequence(self, limit: u32) -> Self {
         let ids = places().map(|p| self.id(p, limit)).collect();
         self.sequence(SlotData::Ids(ids))
     }
 
-    /// Some columns a sample, one sample with none.
+    /// Some columns per sample, one sample with none.
     pub fn binary(self, limit: u32) -> Self {
         let (offsets, columns) = self.columns(limit);
         self.plain(SlotData::Binary { offsets, columns })
     }
 
-    /// Some columns with values a sample, one sample with none.
+    /// Some columns with values per sample, one sample with none.
     pub fn sparse(self, limit: u32) -> Self {
         let (offsets, columns) = self.columns(limit);
         let values = columns
@@ -181,7 +181,7 @@ fn offsets() -> Vec<u32> {
     offsets
 }
 
-/// A number for each position, the same where samples are the same.
+/// An index for each position, the same where samples are the same.
 fn places() -> impl Iterator<Item = usize> {
     LENGTHS
         .iter()

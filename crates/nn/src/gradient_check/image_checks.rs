@@ -2,11 +2,11 @@
 
 use config::model::{ConvConfig, ImageConfig, PoolConfig};
 
-use super::{Layer, Model, gradients, random_parameters};
+use super::{LayerBuilder, ModelBuilder, gradients, random_parameters};
 use crate::{Batch, Network, Slot, SlotData};
 
 /// Convolution, batch normalisation and pooling of 3 × 16 × 16.
-fn model() -> Model {
+fn model() -> ModelBuilder {
     let (side, filters) = (16, 8);
     let size = u64::from(filters * side * side);
     let conv = ConvConfig {
@@ -37,11 +37,11 @@ fn model() -> Model {
         img_size: side,
         ..PoolConfig::default()
     };
-    Model::new()
+    ModelBuilder::new()
         .data("x", 768)
         .data("t", 3)
         .layer(
-            Layer::new("exconv", "c", size)
+            LayerBuilder::new("exconv", "c", size)
                 .weighted("x", &[1, 216])
                 .bias_of(8)
                 .with(|c| {
@@ -50,7 +50,7 @@ fn model() -> Model {
                 }),
         )
         .layer(
-            Layer::new("batch_norm", "n", size)
+            LayerBuilder::new("batch_norm", "n", size)
                 .weighted("c", &[1, 8])
                 .weighted("c", &[1, 8])
                 .weighted("c", &[1, 8])
@@ -61,13 +61,13 @@ fn model() -> Model {
         .parameter("_n.w1", |p| p.is_static = Some(true))
         .parameter("_n.w2", |p| p.is_static = Some(true))
         .layer(
-            Layer::new("pool", "p", size / 4)
+            LayerBuilder::new("pool", "p", size / 4)
                 .input("n")
                 .with(|c| c.inputs[0].pool_conf = Some(pool)),
         )
         .fc("y", &["p"], 3, "softmax")
         .layer(
-            Layer::new("multi-class-cross-entropy", "cost", 1)
+            LayerBuilder::new("multi-class-cross-entropy", "cost", 1)
                 .input("y")
                 .input("t"),
         )

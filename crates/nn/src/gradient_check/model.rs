@@ -6,15 +6,15 @@ use config::{
 
 /// A model under construction.
 #[derive(Clone)]
-pub(crate) struct Model(pub ModelConfig);
+pub(crate) struct ModelBuilder(pub ModelConfig);
 
 /// A layer under construction, with its parameters.
-pub(crate) struct Layer {
+pub(crate) struct LayerBuilder {
     pub config: LayerConfig,
     parameters: Vec<(String, Vec<u64>)>,
 }
 
-impl Layer {
+impl LayerBuilder {
     /// A layer of a type.
     pub fn new(kind: &str, name: &str, size: u64) -> Self {
         let config = LayerConfig {
@@ -79,7 +79,7 @@ impl Layer {
         self
     }
 
-    /// An operator on inputs that are already there.
+    /// An operator on inputs that already exist.
     pub fn operator(mut self, kind: &str, inputs: &[i32], scale: f64) -> Self {
         self.config.operator_confs.push(OperatorConfig {
             r#type: kind.to_owned(),
@@ -93,6 +93,28 @@ impl Layer {
 
     fn last_input(&mut self) -> &mut LayerInputConfig {
         self.config.inputs.last_mut().unwrap()
+    }
+
+    /// A parameter that no input or bias names.
+    pub fn owns(mut self, name: &str, dims: &[u64]) -> Self {
+        self.parameters.push((name.to_owned(), dims.to_vec()));
+        self
+    }
+
+    /// Names the parameters `_<name>.w<n>` and `_<name>.wbias`, whatever the layer's name.
+    pub fn rename(&mut self, name: &str) {
+        for (index, input) in self.config.inputs.iter_mut().enumerate() {
+            if let Some(old) = &mut input.input_parameter_name {
+                let new = format!("_{name}.w{index}");
+                rename_in(&mut self.parameters, old, &new);
+                *old = new;
+            }
+        }
+        if let Some(old) = &mut self.config.bias_parameter_name {
+            let new = format!("_{name}.wbias");
+            rename_in(&mut self.parameters, old, &new);
+            *old = new;
+        }
     }
 
     /// A bias of the layer's size.
@@ -115,14 +137,21 @@ impl Layer {
         self
     }
 
-    /// Any other field.
+    /// Sets any other field.
     pub fn with(mut self, change: impl FnOnce(&mut LayerConfig)) -> Self {
         change(&mut self.config);
         self
     }
 }
 
-impl Model {
+fn rename_in(parameters: &mut [(String, Vec<u64>)], old: &str, new: &str) {
+    let found = parameters.iter_mut().find(|(name, _)| name == old);
+    if let Some((name, _)) = found {
+        *name = new.to_owned();
+    }
+}
+
+impl ModelBuilder {
     pub fn new() -> Self {
         Self(ModelConfig {
             r#type: "nn".to_owned(),
@@ -133,11 +162,11 @@ impl Model {
     /// A data layer.
     pub fn data(mut self, name: &str, size: u64) -> Self {
         self.0.input_layer_names.push(name.to_owned());
-        self.layer(Layer::new("data", name, size))
+        self.layer(LayerBuilder::new("data", name, size))
     }
 
-    /// A layer with its parameters; a parameter that is there already is shared.
-    pub fn layer(mut self, layer: Layer) -> Self {
+    /// A layer with its parameters; a parameter that already exists is shared.
+    pub fn layer(mut self, layer: LayerBuilder) -> Self {
         for (name, dims) in layer.parameters {
             if self
                 .0
@@ -159,7 +188,7 @@ impl Model {
 
     /// A fully connected layer with a bias; widths of inputs are looked up.
     pub fn fc(self, name: &str, inputs: &[&str], size: u64, act: &str) -> Self {
-        let mut layer = Layer::new("fc", name, size).bias().act(act);
+        let mut layer = LayerBuilder::new("fc", name, size).bias().act(act);
         for input in inputs {
             let width = self.size_of(input);
             layer = layer.weighted(input, &[width, size]);
@@ -170,7 +199,7 @@ impl Model {
     /// An embedding.
     pub fn embedding(self, name: &str, input: &str, size: u64) -> Self {
         let words = self.size_of(input);
-        self.layer(Layer::new("mixed", name, size).projected(
+        self.layer(LayerBuilder::new("mixed", name, size).projected(
             input,
             "table",
             (words, size),
@@ -181,13 +210,13 @@ impl Model {
     /// A squared-error cost named `cost`.
     pub fn square_error(self, prediction: &str, label: &str) -> Self {
         self.layer(
-            Layer::new("square_error", "cost", 1)
+            LayerBuilder::new("square_error", "cost", 1)
                 .input(prediction)
                 .input(label),
         )
     }
 
-    fn size_of(&self, layer: &str) -> u64 {
+    pub fn size_of(&self, layer: &str) -> u64 {
         self.0
             .layers
             .iter()
@@ -195,7 +224,7 @@ impl Model {
             .map_or(0, LayerConfig::size)
     }
 
-    /// Changes a parameter that is already there.
+    /// Changes a parameter that already exists.
     pub fn parameter(mut self, name: &str, change: impl FnOnce(&mut ParameterConfig)) -> Self {
         change(
             self.0

@@ -1,19 +1,20 @@
 //! What else must hold for whole networks: threads, compact parameters, errors, test mode.
 
-use super::{Case, Feed, Layer, Model, all, gradients, random_parameters};
+use super::{Case, Feed, LayerBuilder, ModelBuilder, all, gradients, random_parameters};
 use crate::{
-    Batch, ExecuteError, Network, ParameterIndex, Parameters, Pass, Slot, SlotData, Values,
+    Batch, BatchUse, ExecuteError, Network, ParameterIndex, ParameterValues, Parameters, Slot,
+    SlotData,
 };
 
 #[test]
 fn threads_do_not_change_a_bit() {
     let base = || {
-        Model::new()
+        ModelBuilder::new()
             .data("w", 500)
             .data("t", 3)
             .embedding("e", "w", 64)
     };
-    let lstm = Layer::new("lstmemory", "p0", 32)
+    let lstm = LayerBuilder::new("lstmemory", "p0", 32)
         .weighted("h", &[32, 32, 4])
         .bias_of(224)
         .act("tanh")
@@ -25,23 +26,23 @@ fn threads_do_not_change_a_bit() {
     let models = [
         base()
             .fc("h", &["e"], 96, "tanh")
-            .layer(Layer::new("max", "p", 96).input("h")),
+            .layer(LayerBuilder::new("max", "p", 96).input("h")),
         base()
-            .layer(Layer::new("mixed", "c", 192).window("e", 64, -1, 3, 2))
+            .layer(LayerBuilder::new("mixed", "c", 192).window("e", 64, -1, 3, 2))
             .fc("h", &["c"], 96, "tanh")
-            .layer(Layer::new("max", "p", 96).input("h")),
+            .layer(LayerBuilder::new("max", "p", 96).input("h")),
         base()
-            .layer(Layer::new("mixed", "c", 192).window("e", 64, -1, 3, 0))
+            .layer(LayerBuilder::new("mixed", "c", 192).window("e", 64, -1, 3, 0))
             .fc("h", &["c"], 96, "relu")
-            .layer(Layer::new("average", "p", 96).input("h")),
+            .layer(LayerBuilder::new("average", "p", 96).input("h")),
         base()
             .fc("h", &["e"], 128, "")
             .layer(lstm)
-            .layer(Layer::new("average", "p", 32).input("p0")),
+            .layer(LayerBuilder::new("average", "p", 32).input("p0")),
     ];
     for model in models {
         let model = model.fc("y", &["p"], 3, "softmax").layer(
-            Layer::new("multi-class-cross-entropy", "cost", 1)
+            LayerBuilder::new("multi-class-cross-entropy", "cost", 1)
                 .input("y")
                 .input("t"),
         );
@@ -49,7 +50,7 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
-fn compare_threads(model: &Model) {
+fn compare_threads(model: &ModelBuilder) {
     let samples = 200u32;
     let offsets: Vec<u32> = (0..=samples).map(|i| i * 40).collect();
     let batch = Batch {
@@ -79,8 +80,8 @@ fn compare_threads(model: &Model) {
 
 #[test]
 fn a_maximum_can_tell_where_it_was() {
-    let model = Model::new().data("x", 1).layer(
-        Layer::new("max", "m", 1)
+    let model = ModelBuilder::new().data("x", 1).layer(
+        LayerBuilder::new("max", "m", 1)
             .input("x")
             .with(|c| c.output_max_index = Some(true)),
     );
@@ -92,7 +93,7 @@ fn a_maximum_can_tell_where_it_was() {
         slots: vec![slot],
     };
     network
-        .forward(&Parameters::default(), &batch, Pass::Test)
+        .forward(&Parameters::default(), &batch, BatchUse::Test)
         .unwrap();
     assert_eq!(
         network.output("m").unwrap().to_dense().unwrap(),
@@ -132,19 +133,19 @@ fn compare_compact(case: &Case) {
     let mut compact = parameters.clone();
     for (parameter, ids) in network.rows_needed(&case.batch, |_| false) {
         let cols = network.parameters()[parameter.0].cols;
-        let Values::Full(all) = &parameters.0[parameter.0] else {
+        let ParameterValues::Full(all) = &parameters.0[parameter.0] else {
             unreachable!("made full")
         };
         let values = ids
             .iter()
             .flat_map(|&id| all[id as usize * cols..][..cols].to_vec())
             .collect();
-        compact.0[parameter.0] = Values::Rows { ids, values };
+        compact.0[parameter.0] = ParameterValues::Rows { ids, values };
     }
     let full = gradients(&mut network, &parameters, &case.batch);
     // A layer that reads a looked-up parameter as a whole cannot work with some of its rows, and says so.
     if network
-        .forward(&compact, &case.batch, Pass::Train { noise: 5 })
+        .forward(&compact, &case.batch, BatchUse::Train { noise: 5 })
         .is_ok()
     {
         assert!(
@@ -157,7 +158,7 @@ fn compare_compact(case: &Case) {
 
 #[test]
 fn a_cost_that_is_not_finite_names_the_first_layer() {
-    let model = Model::new()
+    let model = ModelBuilder::new()
         .data("x", 1)
         .data("t", 1)
         .fc("a", &["x"], 1, "")
@@ -165,12 +166,12 @@ fn a_cost_that_is_not_finite_names_the_first_layer() {
         .square_error("b", "t");
     let mut network = Network::new(&model.0).unwrap();
     let mut parameters = random_parameters(&network);
-    parameters.0[0] = Values::Full(vec![f32::NAN]);
+    parameters.0[0] = ParameterValues::Full(vec![f32::NAN]);
     let error = network
         .forward(
             &parameters,
             &Feed::new().dense(1).dense(1).batch(),
-            Pass::Test,
+            BatchUse::Test,
         )
         .unwrap_err();
     assert!(matches!(error, ExecuteError::NotFinite { layer } if layer == "a"));
@@ -178,8 +179,8 @@ fn a_cost_that_is_not_finite_names_the_first_layer() {
 
 #[test]
 fn dropout_scales_in_test_and_repeats_with_its_seed() {
-    let model = Model::new().data("x", 4).layer(
-        Layer::new("addto", "d", 4)
+    let model = ModelBuilder::new().data("x", 4).layer(
+        LayerBuilder::new("addto", "d", 4)
             .input("x")
             .with(|c| c.drop_rate = Some(0.5)),
     );
@@ -194,20 +195,20 @@ fn dropout_scales_in_test_and_repeats_with_its_seed() {
             network.output("x").unwrap().to_dense().unwrap(),
         )
     };
-    let (tested, x) = run(Pass::Test);
+    let (tested, x) = run(BatchUse::Test);
     assert!(tested.iter().zip(&x).all(|(y, x)| *y == 0.5 * x));
-    let (a, _) = run(Pass::Train { noise: 1 });
+    let (a, _) = run(BatchUse::Train { noise: 1 });
     assert!(a.iter().zip(&x).all(|(y, x)| *y == *x || *y == 0.0));
     assert!(
         a.contains(&0.0)
-            && a != run(Pass::Train { noise: 2 }).0
-            && a == run(Pass::Train { noise: 1 }).0
+            && a != run(BatchUse::Train { noise: 2 }).0
+            && a == run(BatchUse::Train { noise: 1 }).0
     );
 }
 
 #[test]
 fn wrong_batches_are_errors_that_name_the_layer() {
-    let model = Model::new()
+    let model = ModelBuilder::new()
         .data("x", 2)
         .data("t", 2)
         .fc("y", &["x"], 2, "")
@@ -222,11 +223,11 @@ fn wrong_batches_are_errors_that_name_the_layer() {
             Feed::new().dense_sequence(2).dense(2).batch(),
             "layer 'cost'",
         ),
-        (Feed::new().ids(5).dense(2).batch(), "layer 'x'"),
+        (Feed::new().ids(5).dense(2).batch(), "layer 'y'"),
     ];
     for (batch, text) in cases {
         let error = network
-            .forward(&parameters, &batch, Pass::Test)
+            .forward(&parameters, &batch, BatchUse::Test)
             .unwrap_err()
             .to_string();
         assert!(error.contains(text), "{error} does not say {text}");
@@ -235,9 +236,9 @@ fn wrong_batches_are_errors_that_name_the_layer() {
 
 #[test]
 fn layers_that_cannot_be_executed_say_so() {
-    let model = Model::new()
+    let model = ModelBuilder::new()
         .data("x", 2)
-        .layer(Layer::new("warp_drive", "y", 2).input("x"));
+        .layer(LayerBuilder::new("warp_drive", "y", 2).input("x"));
     let error = Network::new(&model.0).err().unwrap().to_string();
     assert_eq!(
         error,
@@ -247,7 +248,7 @@ fn layers_that_cannot_be_executed_say_so() {
 
 #[test]
 fn a_data_layer_that_no_sample_reaches_is_named() {
-    let mut model = Model::new().data("x", 2).fc("y", &["x"], 2, "").0;
+    let mut model = ModelBuilder::new().data("x", 2).fc("y", &["x"], 2, "").0;
     model.input_layer_names.clear();
     let error = Network::new(&model).err().unwrap().to_string();
     assert!(

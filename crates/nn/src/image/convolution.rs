@@ -10,18 +10,18 @@
 //! | [`Convolution::to_images`] | given | result (the adjoint) | given |
 //! | [`Convolution::to_weight`] | given | given | result (the adjoint) |
 //!
-//! Images are spread over threads. A sum over images is always cut into the same parts, which depend on shapes
-//! only, and these are added in order: the number of threads does not change a bit.
+//! Images are spread over threads. A sum over images is always split into the same parts, which depend on shapes
+//! only, and these are added in order: the number of threads does not change any bit.
 
 use rayon::prelude::*;
 
 use super::sliding::Sliding;
-use crate::product::{Accumulate, View, multiply, multiply_alone};
+use crate::product::{Accumulate, MatrixView, multiply, multiply_alone};
 use crate::simd;
 
 /// Batches with fewer multiplications than this are not worth a second thread.
 const PARALLEL_MULTIPLICATIONS: usize = 1 << 19;
-/// Floats that the parts of a sum over images may take together, beyond which there are fewer parts.
+/// Limit in floats for all parts of a sum over images together: the larger a part, the fewer there are.
 const PARTIAL_FLOATS: usize = 1 << 21;
 /// The most parts of a sum over images.
 const MAX_PARTS: usize = 8;
@@ -32,14 +32,14 @@ pub struct Convolution {
     windows: Sliding,
     groups: usize,
     filters: usize,
-    /// Unfolded image, one for each thread.
+    /// Unfolded image, one per thread.
     columns: Vec<Vec<f32>>,
     /// Sums over some of the images.
     partial: Vec<Vec<f32>>,
 }
 
 impl Convolution {
-    /// A convolution with so many filters; `groups` divides the channels and the filters.
+    /// A convolution with `filters` filters; `groups` divides the channels and the filters.
     pub fn new(windows: Sliding, groups: usize, filters: usize) -> Self {
         Self {
             windows,
@@ -50,17 +50,17 @@ impl Convolution {
         }
     }
 
-    /// Numbers in an image.
+    /// Number of values in an image.
     pub fn image_size(&self) -> usize {
         self.windows.image_size()
     }
 
-    /// Numbers in the maps of one image.
+    /// Number of values in the maps of one image.
     pub fn maps_size(&self) -> usize {
         self.filters * self.windows.positions()
     }
 
-    /// Numbers in the filters.
+    /// Number of values in the filters.
     pub fn weight_size(&self) -> usize {
         self.filters * self.windows.window_size() / self.groups
     }
@@ -167,7 +167,7 @@ impl Convolution {
         }
     }
 
-    /// How many images each thread takes, and whether there is only one thread.
+    /// The number of images per thread, and whether there is only one thread.
     fn spread(&mut self, samples: usize) -> (usize, bool) {
         let work = samples * self.weight_size() * self.windows.positions();
         let threads = if work < PARALLEL_MULTIPLICATIONS {
@@ -181,7 +181,7 @@ impl Convolution {
         (rows, parts == 1)
     }
 
-    /// Makes room for so many unfolded images.
+    /// Allocates buffers for `parts` unfolded images.
     fn prepare(&mut self, parts: usize) {
         let size = self.windows.window_size() * self.windows.positions();
         self.columns
@@ -243,19 +243,19 @@ impl Work {
         }
     }
 
-    fn filters_of<'a>(&self, weight: &'a [f32], group: &Group) -> View<'a> {
+    fn filters_of<'a>(&self, weight: &'a [f32], group: &Group) -> MatrixView<'a> {
         let (filters, window, _) = self.dims();
-        View::new(&weight[group.weight.clone()], filters, window)
+        MatrixView::new(&weight[group.weight.clone()], filters, window)
     }
 
-    fn columns_of<'a>(&self, columns: &'a [f32], group: &Group) -> View<'a> {
+    fn columns_of<'a>(&self, columns: &'a [f32], group: &Group) -> MatrixView<'a> {
         let (_, window, positions) = self.dims();
-        View::new(&columns[group.columns.clone()], window, positions)
+        MatrixView::new(&columns[group.columns.clone()], window, positions)
     }
 
-    fn maps_of<'a>(&self, maps: &'a [f32], group: &Group) -> View<'a> {
+    fn maps_of<'a>(&self, maps: &'a [f32], group: &Group) -> MatrixView<'a> {
         let (filters, _, positions) = self.dims();
-        View::new(&maps[group.maps.clone()], filters, positions)
+        MatrixView::new(&maps[group.maps.clone()], filters, positions)
     }
 
     /// The unfolded image, in `columns` unless it is the image itself.
@@ -329,7 +329,13 @@ impl Work {
 }
 
 /// A product that may use all threads if the caller does not use them already.
-fn product(out: &mut [f32], left: View<'_>, right: View<'_>, mode: Accumulate, one: bool) {
+fn product(
+    out: &mut [f32],
+    left: MatrixView<'_>,
+    right: MatrixView<'_>,
+    mode: Accumulate,
+    one: bool,
+) {
     if one {
         multiply(out, left, right, mode);
     } else {

@@ -1,12 +1,12 @@
 //! Maximum or average over the windows of each channel.
 //!
 //! As v1: the average counts the padding that a window covers, but nothing beyond it; the gradient of a maximum goes
-//! to every pixel that equals it. A window that lies wholly outside the image gives 0 (v1's maximum: -3.4e38).
+//! to every pixel that equals it. A window that is completely outside the image yields 0 (v1's maximum: -3.4e38).
 
 use super::sliding::Sliding;
 use crate::simd;
 
-/// What a window becomes.
+/// The function of a window's pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolKind {
     /// Its greatest pixel.
@@ -29,14 +29,14 @@ impl PoolKind {
 /// Pooling of all channels.
 #[derive(Debug, Clone, Copy)]
 pub struct Pooling {
-    /// What a window becomes.
+    /// The function of a window's pixels.
     pub kind: PoolKind,
-    /// The windows.
+    /// The windows of each channel.
     pub windows: Sliding,
 }
 
 impl Pooling {
-    /// Numbers in the result of one image.
+    /// Number of values in the result of one image.
     pub fn output_size(&self) -> usize {
         self.windows.channels * self.windows.positions()
     }
@@ -115,7 +115,7 @@ impl Pooling {
         });
     }
 
-    /// Calls `work` with the place of each result and its window.
+    /// Calls `work` with the index of each result and its window.
     #[inline(always)]
     fn for_windows(&self, mut work: impl FnMut(usize, &Window)) {
         let Sliding { channels, y, x } = self.windows;
@@ -142,13 +142,13 @@ impl Pooling {
 /// Columns of a matrix and of its gradient.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
-    /// The matrix.
+    /// All values of the matrix, row after row.
     pub values: &'a [f32],
-    /// Its gradient.
+    /// The gradient of the matrix, row after row.
     pub grads: &'a [f32],
     /// Width of a row.
     pub cols: usize,
-    /// The first column.
+    /// Index of the first column.
     pub offset: usize,
 }
 

@@ -1,33 +1,33 @@
-//! Windows that slide over an image, and the matrix that has one column for each position of the window.
+//! Windows that slide over an image, and the matrix with one column per position of the window.
 //!
-//! [`Sliding::unfold`] writes what the window sees: row `(channel, y, x)` of the matrix holds, for every position of
-//! the window, the pixel at `(y, x)` inside it; pixels outside the image are 0. [`Sliding::fold_add`] is its adjoint:
-//! every entry is added to the pixel it came from.
+//! [`Sliding::unfold`] writes the pixels in the window: row `(channel, y, x)` of the matrix holds, for every position
+//! of the window, the pixel at `(y, x)` inside it; pixels outside the image are 0. [`Sliding::fold_add`] is its
+//! adjoint: every entry is added to the pixel it came from.
 
 use std::ops::Range;
 
 /// Windows along one axis of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
-    /// Pixels of the image.
+    /// Size of the image in pixels.
     pub image: usize,
-    /// Pixels of the window.
+    /// Size of the window in pixels.
     pub window: usize,
     /// Pixels from one window to the next.
     pub stride: usize,
-    /// Imagined pixels before (and after) the image.
+    /// Zero pixels before (and after) the image.
     pub padding: usize,
     /// Number of windows.
     pub outputs: usize,
 }
 
 impl Axis {
-    /// Whether every number that must not be zero is not.
+    /// Whether every field that must not be zero is not.
     pub fn is_valid(&self) -> bool {
         self.image > 0 && self.window > 0 && self.stride > 0 && self.outputs > 0
     }
 
-    /// Where the pixel `offset` of window `output` is in the image; `None` if outside.
+    /// Index in the image of pixel `offset` of window `output`; `None` if outside.
     fn pixel(&self, output: usize, offset: usize) -> Option<usize> {
         let place = (output * self.stride + offset).checked_sub(self.padding)?;
         (place < self.image).then_some(place)
@@ -52,7 +52,7 @@ impl Axis {
         start.saturating_sub(self.padding).min(end)..end
     }
 
-    /// How many pixels of a window are in the image or its padding.
+    /// Number of pixels of a window that are in the image or its padding.
     pub fn covered(&self, output: usize) -> usize {
         let start = output * self.stride;
         self.window
@@ -104,19 +104,19 @@ impl Axis {
 pub struct Sliding {
     /// Channels of the image.
     pub channels: usize,
-    /// Down.
+    /// The vertical axis.
     pub y: Axis,
-    /// Right.
+    /// The horizontal axis.
     pub x: Axis,
 }
 
 impl Sliding {
-    /// Numbers in an image.
+    /// Number of values in an image.
     pub fn image_size(&self) -> usize {
         self.channels * self.y.image * self.x.image
     }
 
-    /// Numbers that a window sees: rows of the unfolded matrix.
+    /// Number of values in a window: rows of the unfolded matrix.
     pub fn window_size(&self) -> usize {
         self.channels * self.y.window * self.x.window
     }
@@ -141,7 +141,7 @@ impl Sliding {
         (rest / self.y.window, rest % self.y.window, x)
     }
 
-    /// Place in the image of each number that a window sees, window by window; `None` outside the image.
+    /// Index in the image of each value in a window, window by window; `None` outside the image.
     pub fn places(&self) -> Vec<Option<usize>> {
         let mut places = Vec::with_capacity(self.positions() * self.window_size());
         for position in 0..self.positions() {
@@ -216,7 +216,7 @@ mod tests {
         .to_vec()
     }
 
-    /// What the window at an output position sees, straight from the definition.
+    /// The pixels in the window at an output position, straight from the definition.
     fn seen(
         s: &Sliding,
         image: &[f32],

@@ -1,4 +1,4 @@
-//! Columns beside each other: `y = f((x₁, x₂, …) + b)`, of inputs (`concat`) or of their projections (`concat2`).
+//! Columns side by side: `y = f((x₁, x₂, …) + b)`, of inputs (`concat`) or of their projections (`concat2`).
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
@@ -8,7 +8,7 @@ use crate::parameters::ParameterIndex;
 use crate::projections::{self, Projection};
 use crate::simd;
 
-/// Puts its inputs beside each other.
+/// Concatenates the columns of its inputs.
 pub struct Concat {
     size: usize,
     finish: Finish,
@@ -85,7 +85,7 @@ impl Layer for Concat {
     }
 }
 
-/// Puts projections of its inputs beside each other.
+/// Concatenates the columns of projections of its inputs.
 pub struct ConcatProjections {
     size: usize,
     parts: Vec<Part>,
@@ -94,7 +94,7 @@ pub struct ConcatProjections {
 
 struct Part {
     projection: Box<dyn Projection>,
-    /// Its result, or the gradient of that.
+    /// The projection's result, or the gradient of it.
     buffer: Matrix,
     width: usize,
 }

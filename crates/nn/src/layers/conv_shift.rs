@@ -6,7 +6,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
-/// Shifts the first input by what the second says.
+/// Convolves the first input with the second, circularly.
 pub struct ConvShift {
     width: usize,
     taps: usize,

@@ -1,6 +1,6 @@
 //! Cosine similarity: `y = scale · a·b / (|a| |b|)` of two rows (`cos`), or of a row with each of several (`cos_vm`).
 //!
-//! Rows of zeros have similarity 0. Lengths are computed once for each stored row.
+//! Rows of zeros have similarity 0. Lengths are computed once per stored row.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -133,7 +133,7 @@ impl Layer for CosineSimilarity {
     }
 }
 
-/// Compares a row with each of several rows that are written one after another.
+/// Compares a row with each of several rows that are stored one after another.
 pub struct CosineWithMany {
     scale: f32,
     dim: usize,

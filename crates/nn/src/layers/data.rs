@@ -6,15 +6,15 @@ use crate::batch::{Slot, SlotData};
 use crate::domain::{Joints, Layout, Units};
 use crate::error::LayerError;
 use crate::matrix::{Matrix, SparseRows};
-use crate::noise::mix;
-use crate::output::{Data, Output};
+use crate::output::{Output, OutputValues};
+use words::random::mix;
 
-/// Dense rows wider than this are rarely equal, and comparing them costs.
+/// Dense rows wider than this are rarely equal, and comparing them is expensive.
 const WIDEST_COMPARED: usize = 64;
 /// Sparse rows with more entries than this on average are rarely equal.
 const LONGEST_COMPARED: usize = 16;
 
-/// Reads one slot.
+/// Reads one slot of the batch.
 #[derive(Debug)]
 pub struct DataLayer {
     size: usize,
@@ -22,12 +22,12 @@ pub struct DataLayer {
 }
 
 impl DataLayer {
-    /// For rows of `size` columns, or ids below it. `share`: look for equal samples.
+    /// A layer for rows of `size` columns, or ids. `share`: look for equal samples.
     pub fn new(size: usize, share: bool) -> Self {
         Self { size, share }
     }
 
-    /// Puts a slot into the data layer's output.
+    /// Checks a slot and copies it to the data layer's output.
     pub fn read(
         &self,
         slot: &Slot,
@@ -122,9 +122,9 @@ fn check_offsets(offsets: &[u32], rows: usize, what: &str) -> Result<(), LayerEr
     })
 }
 
-fn check_ids(ids: &[u32], limit: usize) -> Result<(), LayerError> {
-    let largest = ids.iter().fold(0, |max, &id| max.max(id));
-    if ids.is_empty() || (largest as usize) < limit {
+fn check_columns(columns: &[u32], limit: usize) -> Result<(), LayerError> {
+    let largest = columns.iter().fold(0, |max, &column| max.max(column));
+    if columns.is_empty() || (largest as usize) < limit {
         return Ok(());
     }
     Err(LayerError::Id { id: largest, limit })
@@ -140,10 +140,11 @@ fn check_data(data: &SlotData, size: usize) -> Result<usize, LayerError> {
                 )
             })?;
         }
-        SlotData::Ids(ids) => check_ids(ids, size)?,
+        // As in v1: the layer that uses an id decides whether it exists; labels are often declared with size 1.
+        SlotData::Ids(_) => {}
         SlotData::Binary { offsets, columns } => {
             check_offsets(offsets, columns.len(), "row")?;
-            check_ids(columns, size)?;
+            check_columns(columns, size)?;
         }
         SlotData::Sparse {
             offsets,
@@ -154,7 +155,7 @@ fn check_data(data: &SlotData, size: usize) -> Result<usize, LayerError> {
             check_that(columns.len() == values.len(), || {
                 format!("{} columns with {} values", columns.len(), values.len())
             })?;
-            check_ids(columns, size)?;
+            check_columns(columns, size)?;
         }
     }
     Ok(data.rows())
@@ -167,8 +168,8 @@ fn range_of(sequences: Option<&[u32]>, sample: usize) -> std::ops::Range<usize> 
     }
 }
 
-/// The number of distinct samples and the unit of each; `None` if it is not worth looking or two samples only
-/// looked equal.
+/// The number of distinct samples and the unit of each; `None` if the search is not worthwhile, or if two different
+/// samples had the same hash.
 fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
     if slot.subsequences.is_some() {
         return None;
@@ -232,7 +233,7 @@ fn key(data: &SlotData, range: std::ops::Range<usize>) -> u64 {
     }
 }
 
-/// All that decides sparse rows, as words: row lengths, columns, values.
+/// Everything that identifies sparse rows, as words: row lengths, columns, values.
 fn words<'a>(
     offsets: &'a [u32],
     columns: &'a [u32],
@@ -316,8 +317,8 @@ fn copy_sparse(
     ranges: &[std::ops::Range<usize>],
     out: &mut Output,
 ) {
-    let mut to = match std::mem::replace(&mut out.data, Data::Ids(Vec::new())) {
-        Data::Sparse(rows) => rows,
+    let mut to = match std::mem::replace(&mut out.data, OutputValues::Ids(Vec::new())) {
+        OutputValues::Sparse(rows) => rows,
         _ => SparseRows::default(),
     };
     to.cols = size;
@@ -339,7 +340,7 @@ fn copy_sparse(
             to.values.extend_from_slice(&values[entries]);
         }
     }
-    out.data = Data::Sparse(to);
+    out.data = OutputValues::Sparse(to);
 }
 
 #[cfg(test)]
@@ -376,7 +377,6 @@ mod tests {
     #[test]
     fn bad_data_is_refused_with_the_reason() {
         let cases = [
-            (Slot::plain(SlotData::Ids(vec![0, 9])), 2),
             (Slot::plain(SlotData::Ids(vec![0])), 2),
             (Slot::sequence(SlotData::Ids(vec![0, 1]), vec![0, 2, 1]), 2),
             (Slot::sequence(SlotData::Ids(vec![0, 1]), vec![0, 1]), 1),

@@ -1,7 +1,7 @@
 //! Embedding: a mixed layer whose only term is a table lookup. `y[t] = f(W[id[t]] + b)`.
 //!
-//! Each distinct id of the batch has one row; positions point to it. What row-wise layers do above, they do once for
-//! each id. The gradient has one row for each distinct id.
+//! Each distinct id of the batch has one row; positions point to it. Row-wise layers above compute once per id. The
+//! gradient has one row per distinct id. The id -1 has a row of zeros.
 
 use crate::domain::worthwhile;
 use crate::error::{BuildError, LayerError};
@@ -9,10 +9,10 @@ use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
-use crate::rows::RowSet;
+use crate::rows::{NO_ROW, RowSet};
 use crate::simd;
 
-/// Looks up one row for each distinct id.
+/// Looks up one row per distinct id.
 pub struct Embedding {
     table: ParameterIndex,
     rows: usize,
@@ -53,6 +53,7 @@ impl Layer for Embedding {
         let distinct = self.touched.ids();
         self.shared = pass.share
             && self.finish.reads() == Reads::Rows
+            && !ids.contains(&NO_ROW)
             && worthwhile(distinct.len(), ids.len());
         let spec = &pass.specs[self.table.0];
         let table = pass.parameters.table(self.table, spec);
@@ -60,10 +61,18 @@ impl Layer for Embedding {
         let out = pass.out.value_mut();
         out.resize(wanted.len(), spec.cols);
         for (&id, out) in wanted.iter().zip(out.iter_rows_mut()) {
-            out.copy_from_slice(table.row(id)?);
+            if id == NO_ROW {
+                out.fill(0.0);
+            } else {
+                out.copy_from_slice(table.row(id)?);
+            }
         }
         if self.shared {
-            pass.out.layout.rows = Some(ids.iter().map(|&id| self.touched.place(id)).collect());
+            let place = |row: usize| self.touched.place(ids[row]);
+            pass.out.layout.rows = Some(match &pass.out.layout.rows {
+                Some(rows) => rows.iter().map(|&row| place(row as usize)).collect(),
+                None => (0..ids.len()).map(place).collect(),
+            });
         }
         self.finish.forward(pass)
     }
@@ -85,7 +94,8 @@ impl Layer for Embedding {
         simd::vectorised(
             #[inline(always)]
             || {
-                for (&id, grad) in ids.iter().zip(grad.iter_rows()) {
+                let rows = ids.iter().zip(grad.iter_rows());
+                for (&id, grad) in rows.filter(|(id, _)| **id != NO_ROW) {
                     simd::add(row_grads.row_mut(touched.place(id) as usize), grad);
                 }
             },

@@ -1,6 +1,6 @@
 //! One row for a whole sequence: the first input's rows, repeated along the sequences of the second input.
 //!
-//! With `trans_type: "seq"` the first input has a row for each sub-sequence of the second. Rows are not copied: the
+//! With `trans_type: "seq"` the first input has one row per sub-sequence of the second. Rows are not copied: the
 //! positions of the result share them.
 
 use crate::domain::Layout;

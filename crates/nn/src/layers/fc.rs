@@ -7,9 +7,9 @@ use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::{Matrix, SparseRows};
-use crate::output::{Data, scatter_add_rows};
+use crate::output::{OutputValues, scatter_add_rows};
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply};
+use crate::product::{Accumulate, MatrixView, multiply_weight};
 use crate::rows::RowSet;
 use crate::simd;
 
@@ -150,13 +150,15 @@ impl Weight {
     ) -> Result<(), LayerError> {
         let size = out.cols();
         match &pass.inputs.get(input).data {
-            Data::Dense(_) => {
+            OutputValues::Dense(_) => {
                 let x = pass.inputs.dense_of(input, self.rows)?;
                 let values = pass.parameters.full(self.parameter)?;
-                multiply(out.values_mut(), x.into(), self.view(values, size), mode);
+                let (x, weight, out) = (x.into(), self.view(values, size), out.values_mut());
+                let from = (pass.packed, self.parameter, 0);
+                multiply_weight(from, (out, size), x, weight, mode);
                 Ok(())
             }
-            Data::Sparse(x) if !self.transposed => {
+            OutputValues::Sparse(x) if !self.transposed => {
                 if mode == Accumulate::Overwrite {
                     out.values_mut().fill(0.0);
                 }
@@ -192,11 +194,11 @@ impl Weight {
         }
     }
 
-    fn view<'a>(&self, values: &'a [f32], size: usize) -> View<'a> {
+    fn view<'a>(&self, values: &'a [f32], size: usize) -> MatrixView<'a> {
         if self.transposed {
-            View::new(values, size, self.rows).t()
+            MatrixView::new(values, size, self.rows).t()
         } else {
-            View::new(values, self.rows, size)
+            MatrixView::new(values, self.rows, size)
         }
     }
 
@@ -206,26 +208,27 @@ impl Weight {
         let size = grad.cols();
         let source = pass.inputs.get_mut(input);
         match &source.data {
-            Data::Dense(x) => {
-                if let Some((weight, mode)) = pass.gradients.dense(self.parameter) {
-                    if self.transposed {
-                        multiply(weight, View::from(grad).t(), x.into(), mode);
-                    } else {
-                        multiply(weight, View::from(x).t(), grad.into(), mode);
-                    }
-                }
+            OutputValues::Dense(x) => {
+                let (left, right) = if self.transposed {
+                    (MatrixView::from(grad), MatrixView::from(x))
+                } else {
+                    (MatrixView::from(x), MatrixView::from(grad))
+                };
+                pass.gradients.add_product(self.parameter, 0, left, right);
                 if source.wants_grad {
                     let values = full(pass.parameters, self.parameter);
                     let (input_grad, mode, _) = source.grad_target();
                     let weight = if self.transposed {
-                        View::new(values, size, self.rows)
+                        MatrixView::new(values, size, self.rows)
                     } else {
-                        View::new(values, self.rows, size).t()
+                        MatrixView::new(values, self.rows, size).t()
                     };
-                    multiply(input_grad.values_mut(), grad.into(), weight, mode);
+                    let (cols, from) = (input_grad.cols(), (pass.packed, self.parameter, 0));
+                    let out = (input_grad.values_mut(), cols);
+                    multiply_weight(from, out, grad.into(), weight, mode);
                 }
             }
-            Data::Sparse(x) => {
+            OutputValues::Sparse(x) => {
                 if pass.gradients.by_row(self.parameter) {
                     let (touched, rows) = (&self.touched, &mut self.row_grads);
                     rows.resize_zeroed(touched.ids().len(), size);
@@ -243,12 +246,12 @@ impl Weight {
                     );
                 }
             }
-            Data::Ids(_) => unreachable!("forward refused ids"),
+            OutputValues::Ids(_) => unreachable!("forward refused ids"),
         }
     }
 }
 
-/// `out[r] += Σ value · weight[place(column)]` over the entries of each row.
+/// `out[r] += Σ value · weight[place(column)]` over the entries of each row (`place` is the index of a stored row).
 #[inline(always)]
 fn sparse_product(
     out: &mut Matrix,

@@ -1,8 +1,8 @@
-//! What layers have in common that multiply each row with few rows of a large weight: `hsigmoid`, `nce`,
+//! The common part of layers that multiply each row with few rows of a large weight: `hsigmoid`, `nce`,
 //! `selective_fc`.
 //!
 //! A [`Term`] is one product, of a row of an input and a row of a weight (`classes × width`). The same terms read the
-//! bias, one value for each class.
+//! bias, one value per class.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, full};
@@ -16,7 +16,7 @@ pub struct FewClasses {
 }
 
 impl FewClasses {
-    /// The weights of the first `inputs` inputs of a layer, for so many classes.
+    /// The weights of the first `inputs` inputs of a layer, for `classes` classes.
     pub fn new(build: &mut Build<'_>, inputs: usize, classes: usize) -> Result<Self, BuildError> {
         let mut weights = Vec::new();
         for input in 0..inputs {

@@ -1,11 +1,11 @@
-//! Values of layers against their definitions written as plain loops, where a gradient check alone could not tell a
+//! Compares layers with their definitions as plain loops, where a gradient check alone could not distinguish a
 //! wrong function from the right one.
 
 use config::model::{BilinearInterpConfig, ImageConfig, MaxOutConfig, NormConfig, SppConfig};
 
-use crate::gradient_check::{Layer, Model};
+use crate::gradient_check::{LayerBuilder, ModelBuilder};
 use crate::noise::Noise;
-use crate::{Batch, Network, Parameters, Pass, Slot, SlotData, Values};
+use crate::{Batch, BatchUse, Network, ParameterValues, Parameters, Slot, SlotData};
 
 const SAMPLES: usize = 2;
 
@@ -17,8 +17,8 @@ fn random(n: usize, seed: u64) -> Vec<f32> {
 }
 
 /// The output of layer `y` for two samples of each input: names and values.
-fn run(layer: Layer, inputs: &[(&str, &[f32])], parameters: &[&[f32]]) -> Vec<f32> {
-    let mut model = Model::new();
+fn run(layer: LayerBuilder, inputs: &[(&str, &[f32])], parameters: &[&[f32]]) -> Vec<f32> {
+    let mut model = ModelBuilder::new();
     for (name, values) in inputs {
         model = model.data(name, (values.len() / SAMPLES) as u64);
     }
@@ -31,19 +31,21 @@ fn run(layer: Layer, inputs: &[(&str, &[f32])], parameters: &[&[f32]]) -> Vec<f3
     run_slots(model.layer(layer), slots.collect(), parameters)
 }
 
-fn run_slots(model: Model, slots: Vec<Slot>, parameters: &[&[f32]]) -> Vec<f32> {
+fn run_slots(model: ModelBuilder, slots: Vec<Slot>, parameters: &[&[f32]]) -> Vec<f32> {
     let mut network = Network::new(&model.0).unwrap();
     let parameters = Parameters(
         parameters
             .iter()
-            .map(|values| Values::Full(values.to_vec()))
+            .map(|values| ParameterValues::Full(values.to_vec()))
             .collect(),
     );
     let batch = Batch {
         samples: SAMPLES,
         slots,
     };
-    network.forward(&parameters, &batch, Pass::Test).unwrap();
+    network
+        .forward(&parameters, &batch, BatchUse::Test)
+        .unwrap();
     network.output("y").unwrap().to_dense().unwrap()
 }
 
@@ -54,7 +56,7 @@ fn assert_near(got: &[f32], want: &[f64]) {
     }
 }
 
-/// Places of (sample, channel, pixel) in rows of images.
+/// Indices (sample, channel, pixel) in rows of images.
 fn places(channels: usize, pixels: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let sample = move |n| (0..channels).flat_map(move |c| (0..pixels).map(move |p| (n, c, p)));
     (0..SAMPLES).flat_map(sample)
@@ -73,7 +75,7 @@ fn response_norm_divides_by_the_channels_around() {
     let (channels, pixels) = (6, 4);
     let x = random(SAMPLES * channels * pixels, 1);
     for (size, before, after) in [(3, 1, 1), (4, 1, 2), (5, 2, 2), (1, 0, 0)] {
-        let layer = Layer::new("norm", "y", 24).input("x").with(|c| {
+        let layer = LayerBuilder::new("norm", "y", 24).input("x").with(|c| {
             c.inputs[0].norm_conf = Some(NormConfig {
                 norm_type: "cmrnorm-projection".into(),
                 channels: 6,
@@ -103,7 +105,7 @@ fn cross_channel_norm_gives_every_pixel_its_scaled_direction() {
         x[channel * pixels] = 0.0;
     }
     let scale = [1.0, 2.0, -0.5];
-    let layer = Layer::new("norm", "y", 12)
+    let layer = LayerBuilder::new("norm", "y", 12)
         .weighted("x", &[3, 1])
         .with(|c| {
             c.inputs[0].norm_conf = Some(NormConfig {
@@ -133,7 +135,7 @@ fn cross_channel_norm_gives_every_pixel_its_scaled_direction() {
 fn maxout_takes_the_greatest_of_neighbouring_channels() {
     let (groups, pixels) = (3, 4);
     let x = random(SAMPLES * 6 * pixels, 3);
-    let layer = Layer::new("maxout", "y", 8).input("x").with(|c| {
+    let layer = LayerBuilder::new("maxout", "y", 8).input("x").with(|c| {
         let image_conf = image(6, 2, 2);
         c.inputs[0].maxout_conf = Some(MaxOutConfig {
             image_conf,
@@ -153,7 +155,7 @@ fn maxout_takes_the_greatest_of_neighbouring_channels() {
 
 #[test]
 fn a_pyramid_has_one_then_four_windows() {
-    let layer = Layer::new("spp", "y", 10).input("x").with(|c| {
+    let layer = LayerBuilder::new("spp", "y", 10).input("x").with(|c| {
         c.inputs[0].spp_conf = Some(SppConfig {
             image_conf: image(2, 2, 4),
             pool_type: "max-projection".into(),
@@ -176,13 +178,15 @@ fn bilinear_interpolation_of_a_plane_is_the_plane() {
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| plane(y as f32, x as f32)));
     let one: Vec<f32> = pixels.collect();
     let x = [&one[..], &one[..]].concat();
-    let layer = Layer::new("bilinear_interp", "y", 35).input("x").with(|c| {
-        c.inputs[0].bilinear_interp_conf = Some(BilinearInterpConfig {
-            image_conf: image(1, 3, 4),
-            out_size_x: 7,
-            out_size_y: 5,
-        })
-    });
+    let layer = LayerBuilder::new("bilinear_interp", "y", 35)
+        .input("x")
+        .with(|c| {
+            c.inputs[0].bilinear_interp_conf = Some(BilinearInterpConfig {
+                image_conf: image(1, 3, 4),
+                out_size_x: 7,
+                out_size_y: 5,
+            })
+        });
     let places = (0..2).flat_map(|_| (0..5).flat_map(|y| (0..7).map(move |x| (y, x))));
     let want: Vec<f64> = places
         .map(|(y, x)| f64::from(plane(y as f32 / 2.0, x as f32 / 2.0)))
@@ -196,7 +200,9 @@ fn circular_convolution_wraps_around() {
         [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
         [1.0, 10.0, 100.0, 0.0, 1.0, 0.0],
     );
-    let layer = Layer::new("conv_shift", "y", 4).input("a").input("b");
+    let layer = LayerBuilder::new("conv_shift", "y", 4)
+        .input("a")
+        .input("b");
     let want = [214.0, 321.0, 432.0, 143.0, 5.0, 6.0, 7.0, 8.0];
     assert_near(&run(layer, &[("a", &a), ("b", &b)], &[]), &want);
 }
@@ -204,7 +210,7 @@ fn circular_convolution_wraps_around() {
 #[test]
 fn parametric_relu_scales_negative_numbers() {
     let x = [1.0, -2.0, -3.0, 4.0, -1.0, -1.0, 2.0, -4.0];
-    let layer = Layer::new("prelu", "y", 4)
+    let layer = LayerBuilder::new("prelu", "y", 4)
         .weighted("x", &[1, 2])
         .with(|c| c.partial_sum = Some(2));
     let want = [1.0, -1.0, -6.0, 4.0, -0.5, -0.5, 2.0, -8.0];
@@ -213,12 +219,12 @@ fn parametric_relu_scales_negative_numbers() {
 
 #[test]
 fn a_tree_of_sigmoids_costs_the_logarithms_of_its_decisions() {
-    let layer = Layer::new("hsigmoid", "y", 1)
+    let layer = LayerBuilder::new("hsigmoid", "y", 1)
         .weighted("x", &[2, 1])
         .input("l")
         .bias_of(2)
         .with(|c| c.num_classes = Some(3));
-    let model = Model::new().data("x", 1).data("l", 3).layer(layer);
+    let model = ModelBuilder::new().data("x", 1).data("l", 3).layer(layer);
     let values = vec![2.0, 3.0];
     let slots = vec![
         Slot::plain(SlotData::Dense { dim: 1, values }),
@@ -234,7 +240,7 @@ fn a_tree_of_sigmoids_costs_the_logarithms_of_its_decisions() {
 
 #[test]
 fn noise_contrast_costs_the_true_class_and_the_drawn_ones() {
-    let layer = Layer::new("nce", "y", 1)
+    let layer = LayerBuilder::new("nce", "y", 1)
         .weighted("x", &[2, 1])
         .input("l")
         .bias_of(2)
@@ -242,7 +248,7 @@ fn noise_contrast_costs_the_true_class_and_the_drawn_ones() {
         .with(|c| (c.num_classes, c.num_neg_samples) = (Some(2), Some(3)))
         // class 1 is never drawn
         .with(|c| c.neg_sampling_dist = vec![1.0, 0.0]);
-    let model = Model::new().data("x", 1).data("l", 2).layer(layer);
+    let model = ModelBuilder::new().data("x", 1).data("l", 2).layer(layer);
     let values = vec![2.0, -1.0];
     let slots = vec![
         Slot::plain(SlotData::Dense { dim: 1, values }),

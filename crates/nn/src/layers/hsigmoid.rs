@@ -1,10 +1,10 @@
 //! Hierarchical sigmoid (`hsigmoid`): the cost of a class as a path of binary decisions in a tree.
 //!
 //! The code of class `c` of `n` is the binary number `c + n` without its first 1. Bit `j` (from the lowest) is decided
-//! by node `(c + n)/2^(j+1) - 1`, whose score is `s = Σ_inputs w[node] · x + b[node]`, cut to ±40. The cost is
+//! by node `(c + n)/2^(j+1) - 1`, whose score is `s = Σ_inputs w[node] · x + b[node]`, clamped to ±40. The cost is
 //! `Σ_j ln(1 + eˢ) - bit_j · s`, the negative logarithm of the class's probability. There are `n - 1` nodes.
 //!
-//! As in v1, codes that are shorter than the longest one cost `ln 2` more for each missing bit; this is constant for
+//! As in v1, codes that are shorter than the longest one cost `ln 2` more per missing bit; this is constant for
 //! a class and changes no gradient.
 
 use crate::error::{BuildError, LayerError};

@@ -1,4 +1,4 @@
-//! Small layers that make ids: whether an id ends a sequence (`eos_id`), an id drawn from each row (`sampling_id`).
+//! Small layers that output ids: whether an id ends a sequence (`eos_id`), an id drawn from each row (`sampling_id`).
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -36,7 +36,7 @@ impl Layer for EndOfSequence {
     fn backward(&mut self, _pass: &mut Backward<'_>) {}
 }
 
-/// Draws an id from the distribution that each row is.
+/// Draws an id from each row, taken as a distribution.
 pub struct Sampling;
 
 /// Builds a `sampling_id` layer.

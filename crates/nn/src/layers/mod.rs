@@ -1,6 +1,7 @@
-//! The layers, one a file, and the table from type names to them.
+//! The layers, one per file, and the table from type names to builders.
 
 pub mod addto;
+pub mod attention;
 pub mod concat;
 pub mod conv_shift;
 pub mod convex_comb;
@@ -9,6 +10,7 @@ pub mod cost;
 pub mod crf;
 pub mod ctc;
 pub mod data;
+pub mod data_norm;
 pub mod embedding;
 pub mod expand;
 pub mod fc;
@@ -16,12 +18,14 @@ pub mod featmap_expand;
 mod few_classes;
 #[cfg(test)]
 mod golden;
+pub mod group;
 pub mod hsigmoid;
 pub mod ids;
 pub mod image;
 pub mod interpolation;
 pub mod maxid;
 pub mod mixed;
+pub mod multiplex;
 pub mod nce;
 pub mod out_prod;
 pub mod pass_through;
@@ -66,6 +70,7 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("cudnn_batch_norm", image::batch_norm::build),
     ("cudnn_conv", image::conv::build),
     ("cudnn_convt", image::conv::build_transposed),
+    ("data_norm", data_norm::build),
     ("eos_id", ids::build_eos),
     ("exconv", image::conv::build),
     ("exconvt", image::conv::build_transposed),
@@ -74,14 +79,17 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("featmap_expand", featmap_expand::build),
     ("gated_recurrent", recurrent::gru::build),
     ("get_output", pass_through::build_get_output),
+    ("gru_step", recurrent::gru_step::build),
     ("hsigmoid", hsigmoid::build),
     ("huber", cost::huber::build),
     ("interpolation", interpolation::build),
     ("lambda_cost", cost::lambda::build),
+    ("lstm_step", recurrent::lstm_step::build),
     ("lstmemory", recurrent::lstm::build),
     ("max", pooling::max::build),
     ("maxid", maxid::build),
     ("maxout", image::maxout::build),
+    ("mdlstmemory", recurrent::multi_lstm::build),
     ("mixed", mixed::build),
     ("multi-class-cross-entropy", cost::cross_entropy::build),
     (
@@ -92,6 +100,7 @@ pub const REGISTRY: &[(&str, Factory)] = &[
         "multi_class_cross_entropy_with_selfnorm",
         cost::self_norm::build,
     ),
+    ("multiplex", multiplex::build),
     ("nce", nce::build),
     ("norm", image::response_norm::build),
     ("out_prod", out_prod::build),
@@ -103,6 +112,7 @@ pub const REGISTRY: &[(&str, Factory)] = &[
     ("priorbox", image::prior_box::build),
     ("rank-cost", cost::rank::build),
     ("recurrent", recurrent::simple::build),
+    (group::KIND, group::build),
     ("resize", seqreshape::build_resize),
     ("rotate", image::rearrange::build_rotate),
     ("sampling_id", ids::build_sampling),
@@ -129,6 +139,9 @@ pub const REGISTRY: &[(&str, Factory)] = &[
 
 /// The builder of a layer type; `None` if it cannot be executed.
 pub fn factory(kind: &str) -> Option<Factory> {
+    if kind == attention::KIND {
+        return Some(attention::build);
+    }
     REGISTRY
         .iter()
         .find(|(name, _)| *name == kind)

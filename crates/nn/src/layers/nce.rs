@@ -1,10 +1,10 @@
-//! Noise-contrastive estimation (`nce`): tell the true class from a few drawn at random, instead of from all.
+//! Noise-contrastive estimation (`nce`): distinguish the true class from a few drawn at random, instead of from all.
 //!
 //! For each row the true classes (one, or those of a sparse label) and `num_neg_samples` drawn ones have
 //! `o = act(Σ_inputs w[class] · x + b[class])`. With `q = num_neg_samples · p(class)` the cost is
 //! `-ln(o/(o + q))` for a true class and `-ln(q/(o + q))` for a drawn one, times the row's weight. Classes are drawn
 //! uniformly or from `neg_sampling_dist`; the draw is a pure function of the batch's noise seed, the layer, the row
-//! and the number of the draw.
+//! and the index of the draw.
 
 use crate::activation::Activation;
 use crate::error::{BuildError, LayerError};
@@ -12,13 +12,13 @@ use crate::functions::ln;
 use crate::layer::{Backward, Build, Forward, Layer};
 use crate::layers::few_classes::FewClasses;
 use crate::noise::Noise;
-use crate::output::Data;
+use crate::output::OutputValues;
 use crate::row_gradient::Term;
 
 /// The cost of a class against drawn ones.
 pub struct NoiseContrast {
     classes: usize,
-    /// Position of the label; the inputs are before it, a weight may be behind it.
+    /// Index of the label; the inputs are before it, a weight may come after it.
     label: usize,
     weights: FewClasses,
     draws: usize,
@@ -28,7 +28,7 @@ pub struct NoiseContrast {
     terms: Vec<Term>,
 }
 
-/// Builds `nce`: inputs with weights, then the labels, then maybe a weight for each row.
+/// Builds `nce`: inputs with weights, then the labels, then maybe a weight per row.
 pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let config = build.config;
     let label = config
@@ -63,14 +63,19 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 
 impl NoiseContrast {
     /// True and drawn classes of all rows: terms, and whether each is true.
-    fn choose(&mut self, label: &Data, rows: usize, noise: Noise) -> Result<Vec<bool>, LayerError> {
+    fn choose(
+        &mut self,
+        label: &OutputValues,
+        rows: usize,
+        noise: Noise,
+    ) -> Result<Vec<bool>, LayerError> {
         self.terms.clear();
         let mut is_true = Vec::new();
         for row in 0..rows {
             let classes: &[u32] = match label {
-                Data::Ids(ids) => &ids[row..=row],
-                Data::Sparse(sparse) => &sparse.columns[sparse.range(row)],
-                Data::Dense(_) => {
+                OutputValues::Ids(ids) => &ids[row..=row],
+                OutputValues::Sparse(sparse) => &sparse.columns[sparse.range(row)],
+                OutputValues::Dense(_) => {
                     return Err(LayerError::Kind {
                         input: self.label,
                         got: label.kind(),
@@ -160,7 +165,7 @@ enum Distribution {
 }
 
 impl Distribution {
-    /// Uniform if none is given; `None` if there is not one probability for each class.
+    /// Uniform if none is given; `None` if there is not one probability per class.
     fn new(classes: usize, given: &[f64]) -> Option<Self> {
         if given.is_empty() {
             return Some(Self::Uniform { classes });

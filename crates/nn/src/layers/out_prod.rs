@@ -4,7 +4,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
-/// Multiplies every number of a row with every number of another.
+/// Multiplies every value of a row with every value of another.
 pub struct OuterProduct {
     widths: [usize; 2],
 }

@@ -1,12 +1,12 @@
-//! Layers that hand their input on: another layer's output (`get_output`), and `print`, whose reading of values is the
-//! business of whoever looks at [`crate::Network::output`].
+//! Layers that pass their input on unchanged: another layer's output (`get_output`), and `print`, whose values the
+//! caller reads with [`crate::Network::output`].
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
-use crate::output::Data;
+use crate::output::OutputValues;
 use crate::simd;
 
-/// Hands its first input on.
+/// Passes its first input on.
 pub struct PassThrough;
 
 /// Builds a `print` layer.
@@ -17,16 +17,9 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(PassThrough))
 }
 
-/// Builds a `get_output` layer.
+/// Builds a `get_output` layer; the network connects it to the output that it names.
 pub fn build_get_output(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
-    let argument = build.config.inputs[0].input_layer_argument();
-    build.expect(argument.is_empty() || argument == "value", || {
-        format!(
-            "the output '{argument}' of layer '{}' cannot be read yet",
-            build.config.inputs[0].input_layer_name
-        )
-    })?;
     Ok(Box::new(PassThrough))
 }
 
@@ -37,9 +30,9 @@ impl Layer for PassThrough {
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
         match &pass.inputs.get(0).data {
-            Data::Dense(x) => pass.out.value_mut().copy_from(x),
-            Data::Ids(ids) => pass.out.ids_mut().clone_from(ids),
-            Data::Sparse(rows) => pass.out.data = Data::Sparse(rows.clone()),
+            OutputValues::Dense(x) => pass.out.value_mut().copy_from(x),
+            OutputValues::Ids(ids) => pass.out.ids_mut().clone_from(ids),
+            OutputValues::Sparse(rows) => pass.out.data = OutputValues::Sparse(rows.clone()),
         }
         Ok(())
     }

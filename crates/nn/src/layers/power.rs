@@ -1,4 +1,4 @@
-//! Powers of positive numbers: `y = x^w` with one exponent for each row. Inputs: exponent (width 1), rows.
+//! Powers of positive values: `y = x^w` with one exponent per row. Inputs: exponent (width 1), rows.
 
 use crate::error::{BuildError, LayerError};
 use crate::functions::{exp, ln};

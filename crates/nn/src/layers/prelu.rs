@@ -1,6 +1,6 @@
-//! Parametric relu (`prelu`): `y = x` where `x > 0`, else `w x`, with one learned `w` for `partial_sum` columns.
+//! Parametric relu (`prelu`): `y = x` where `x > 0`, else `w x`, with one learned `w` per `partial_sum` columns.
 //!
-//! v1's configurations do not keep `partial_sum`: then the number of slopes tells how many columns share one.
+//! v1's configurations do not store `partial_sum`: then it follows from the number of slopes.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};

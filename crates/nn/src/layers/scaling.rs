@@ -1,4 +1,4 @@
-//! Rows times numbers: `y = w x` with one weight for each row. Inputs: weight (width 1), rows.
+//! Rows times scalars: `y = w x` with one weight per row. Inputs: weight (width 1), rows.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};

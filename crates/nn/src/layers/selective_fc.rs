@@ -1,17 +1,17 @@
 //! Selective fully connected layer (`selective_fc`): only some columns of `y = act(x Wᵀ + b)` are computed.
 //!
-//! The last input says which: its sparse columns. The weight is `size × width`. The output of a row is what was
+//! The sparse columns of the last input select them. The weight is `size × width`. The output of a row is what was
 //! selected, in order, so every row must select equally many columns; when testing with
 //! `selective_fc_pass_generation` it is a sparse row of the full width instead, and rows may differ. Without
 //! `has_selected_colums` all columns are computed.
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
-use crate::layer::{Backward, Build, Forward, Layer, Pass};
+use crate::layer::{Backward, BatchUse, Build, Forward, Layer};
 use crate::layers::fc::FullyConnected;
 use crate::layers::few_classes::FewClasses;
 use crate::matrix::SparseRows;
-use crate::output::Data;
+use crate::output::OutputValues;
 use crate::row_gradient::Term;
 
 /// Computes the columns that its last input selects.
@@ -19,7 +19,7 @@ pub struct SelectiveFullyConnected {
     size: usize,
     weights: FewClasses,
     finish: Finish,
-    /// Whether tests give sparse rows.
+    /// Whether tests output sparse rows.
     generates: bool,
     terms: Vec<Term>,
 }
@@ -63,7 +63,7 @@ impl Layer for SelectiveFullyConnected {
         let rows = pass.inputs.get(0).data.rows();
         pass.inputs.check_rows(last, rows)?;
         let selection = match &pass.inputs.get(last).data {
-            Data::Sparse(selection) => selection.clone(),
+            OutputValues::Sparse(selection) => selection.clone(),
             other => {
                 return Err(LayerError::Kind {
                     input: last,
@@ -74,10 +74,10 @@ impl Layer for SelectiveFullyConnected {
         };
         self.terms = terms(&selection, self.size)?;
         let mut sums = self.weights.forward(pass, &self.terms)?;
-        if self.generates && pass.pass == Pass::Test {
+        if self.generates && pass.pass == BatchUse::Test {
             let activation = self.finish.activation();
             sums.iter_mut().for_each(|sum| *sum = activation.at(*sum));
-            pass.out.data = Data::Sparse(SparseRows {
+            pass.out.data = OutputValues::Sparse(SparseRows {
                 values: sums,
                 ..selection
             });
@@ -109,7 +109,7 @@ impl Layer for SelectiveFullyConnected {
     }
 }
 
-/// One term for each selected column, row by row.
+/// One term per selected column, row by row.
 fn terms(selection: &SparseRows, size: usize) -> Result<Vec<Term>, LayerError> {
     if let Some(&id) = selection
         .columns
@@ -129,21 +129,22 @@ fn terms(selection: &SparseRows, size: usize) -> Result<Vec<Term>, LayerError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::gradient_check::{Layer, Model};
+    use crate::gradient_check::{LayerBuilder, ModelBuilder};
     use crate::{
-        Batch, ExecuteError, LayerError, Network, Parameters, Pass, Slot, SlotData, Values,
+        Batch, BatchUse, ExecuteError, LayerError, Network, ParameterValues, Parameters, Slot,
+        SlotData,
     };
 
     fn network(generates: bool) -> (Network, Parameters) {
-        let layer = Layer::new("selective_fc", "y", 3)
+        let layer = LayerBuilder::new("selective_fc", "y", 3)
             .weighted("x", &[3, 2])
             .input("s")
             .bias()
             .with(|c| c.selective_fc_pass_generation = Some(generates));
-        let weight = Values::Full(vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
-        let parameters = Parameters(vec![weight, Values::Full(vec![0.0, 10.0, 100.0])]);
+        let weight = ParameterValues::Full(vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        let parameters = Parameters(vec![weight, ParameterValues::Full(vec![0.0, 10.0, 100.0])]);
         (
-            Network::new(&Model::new().data("x", 2).data("s", 3).layer(layer).0).unwrap(),
+            Network::new(&ModelBuilder::new().data("x", 2).data("s", 3).layer(layer).0).unwrap(),
             parameters,
         )
     }
@@ -167,7 +168,7 @@ mod tests {
             .forward(
                 &parameters,
                 &batch(vec![0, 2, 4], vec![0, 2, 1, 2]),
-                Pass::Test,
+                BatchUse::Test,
             )
             .unwrap();
         assert_eq!(
@@ -178,7 +179,7 @@ mod tests {
             .forward(
                 &parameters,
                 &batch(vec![0, 2, 3], vec![0, 2, 1]),
-                Pass::Test,
+                BatchUse::Test,
             )
             .unwrap_err();
         assert!(
@@ -200,7 +201,7 @@ mod tests {
             .forward(
                 &parameters,
                 &batch(vec![0, 2, 3], vec![0, 2, 1]),
-                Pass::Test,
+                BatchUse::Test,
             )
             .unwrap();
         let view = network.output("y").unwrap();

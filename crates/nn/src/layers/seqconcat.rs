@@ -8,7 +8,7 @@ use crate::simd;
 /// Appends sequences.
 pub struct SequenceConcat {
     size: usize,
-    /// Rows of the result that each input's rows become.
+    /// For each input, the row of the result that each of its rows becomes.
     places: [Vec<u32>; 2],
     finish: Finish,
 }

@@ -1,4 +1,4 @@
-//! The numbers of a sequence cut into rows of another width (`seqreshape`), or those of the whole batch (`resize`).
+//! The values of a sequence split into rows of another width (`seqreshape`), or those of the whole batch (`resize`).
 
 use crate::domain::{Domain, Layout};
 use crate::error::{BuildError, LayerError};
@@ -6,7 +6,7 @@ use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
-/// Cuts numbers into other rows.
+/// Splits values into rows of another width.
 pub struct Reshape {
     size: usize,
     by_sequence: bool,
@@ -34,7 +34,7 @@ fn build_any(build: &mut Build<'_>, by_sequence: bool) -> Result<Box<dyn Layer>,
 }
 
 impl Reshape {
-    /// How many rows so many numbers become.
+    /// Number of rows for `numbers` values.
     fn rows(&self, numbers: usize) -> Result<usize, LayerError> {
         if numbers.is_multiple_of(self.size) {
             return Ok(numbers / self.size);

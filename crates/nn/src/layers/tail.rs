@@ -1,22 +1,22 @@
-//! Dropout and error clipping: what v1 does to the output of any layer that asks for it.
+//! Dropout and error clipping: applied to the output of any layer whose description asks for it.
 //!
-//! Both act on single positions of the batch, not on rows that several positions share, so they are a step of their
-//! own behind the layer.
+//! Both act on single positions of the batch, not on rows that several positions share, so they are a separate
+//! step after the layer.
 //!
 //! - dropout, training: `y = x · m` with `m = 1` where `u > rate`, else 0; `u` is a pure function of the batch's noise
 //!   seed, the layer and the element. Test: `y = x · (1 - rate)`.
-//! - error clipping: the gradient that arrives is cut to `±threshold`.
+//! - error clipping: the gradient that arrives is clipped to `±threshold`.
 
 use config::LayerConfig;
 
 use crate::error::LayerError;
 use crate::functions::clamp;
-use crate::layer::{Backward, Forward, Layer, Pass};
+use crate::layer::{Backward, BatchUse, Forward, Layer};
 use crate::matrix::Matrix;
 use crate::noise::Noise;
 use crate::simd;
 
-/// Dropout and error clipping behind a layer.
+/// Dropout and error clipping after a layer.
 #[derive(Debug)]
 pub struct Tail {
     rate: f32,
@@ -26,7 +26,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// What a layer asks for; `None` if nothing.
+    /// The tail that a layer's description asks for; `None` if it needs none.
     pub fn of(config: &LayerConfig) -> Option<Self> {
         let (rate, threshold) = (
             config.drop_rate() as f32,
@@ -41,7 +41,7 @@ impl Tail {
     }
 }
 
-/// 1 where the noise at a place exceeds the rate, else 0.
+/// 1 where the noise at an index exceeds the rate, else 0.
 fn draw_mask(mask: &mut Matrix, noise: Noise, rate: f32) {
     let cols = mask.cols();
     simd::for_row_blocks(
@@ -62,7 +62,7 @@ impl Layer for Tail {
         let x = pass.inputs.dense(0)?;
         let y = pass.out.value_mut();
         y.copy_from(x);
-        self.training = matches!(pass.pass, Pass::Train { .. });
+        self.training = matches!(pass.pass, BatchUse::Train { .. });
         if self.rate <= 0.0 {
             return Ok(());
         }

@@ -1,11 +1,11 @@
-//! A bilinear form for each output: `yₖ = f(a Wₖ bᵀ + bias)`; the weight is `size` matrices of `|a| × |b|`.
+//! One bilinear form per output: `yₖ = f(a Wₖ bᵀ + bias)`; the weight is `size` matrices of `|a| × |b|`.
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply};
+use crate::product::{Accumulate, MatrixView, multiply};
 use crate::simd;
 
 /// Bilinear forms of two inputs.
@@ -47,7 +47,7 @@ impl Layer for Tensor {
             multiply(
                 self.product.values_mut(),
                 a.into(),
-                View::new(weight, from, to),
+                MatrixView::new(weight, from, to),
                 Accumulate::Overwrite,
             );
             for (row, out) in out.iter_rows_mut().enumerate() {
@@ -78,8 +78,8 @@ impl Layer for Tensor {
                 let block = &mut weight[k * from * to..(k + 1) * from * to];
                 multiply(
                     block,
-                    View::from(a).t(),
-                    View::from(&product),
+                    MatrixView::from(a).t(),
+                    MatrixView::from(&product),
                     Accumulate::Add,
                 );
             }
@@ -88,8 +88,8 @@ impl Layer for Tensor {
                 let (input_grad, mode, _) = pass.inputs.get_mut(0).grad_target();
                 multiply(
                     input_grad.values_mut(),
-                    View::from(&product),
-                    View::new(block, from, to).t(),
+                    MatrixView::from(&product),
+                    MatrixView::new(block, from, to).t(),
                     mode,
                 );
             }
@@ -98,7 +98,7 @@ impl Layer for Tensor {
                 multiply(
                     product.values_mut(),
                     a.into(),
-                    View::new(block, from, to),
+                    MatrixView::new(block, from, to),
                     Accumulate::Overwrite,
                 );
                 let input_grad = pass.inputs.get_mut(1).grad_mut();

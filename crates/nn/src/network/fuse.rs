@@ -1,18 +1,19 @@
-//! Which layers are cheaper together: a window over neighbours, the fully connected layer above it and, maybe, the
+//! Finds layers that are cheaper together: a window over neighbours, the fully connected layer above it and, maybe, the
 //! maximum over the sequence above that (`sequence_conv_pool` of v1's networks).
 //!
-//! They are joined only if nobody else looks at what is between them.
+//! They are fused only if no other layer, evaluator or output reads the values between them.
 
 use std::collections::HashMap;
 
 use config::{LayerConfig, ModelConfig};
 
 use crate::activation::Activation;
+use crate::layers::group::inner_layers;
 
 /// One or several layers of a model that are executed as one.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Group<'a> {
-    /// A layer of its own.
+pub(super) enum Fused<'a> {
+    /// A layer that is executed alone.
     Single(&'a LayerConfig),
     /// A window, a fully connected layer and, maybe, a maximum.
     Convolution {
@@ -22,9 +23,10 @@ pub(super) enum Group<'a> {
     },
 }
 
-/// The layers of a model in order, joined where it pays (if `fuse`).
-pub(super) fn groups(model: &ModelConfig, fuse: bool) -> Vec<Group<'_>> {
+/// The layers of a model in order, fused where it is cheaper (if `fuse`).
+pub(super) fn fused(model: &ModelConfig, fuse: bool) -> Vec<Fused<'_>> {
     let readers = readers(model);
+    let inner = inner_layers(model);
     let by_name: HashMap<&str, &LayerConfig> = model
         .layers
         .iter()
@@ -35,32 +37,33 @@ pub(super) fn groups(model: &ModelConfig, fuse: bool) -> Vec<Group<'_>> {
             Some([reader]) => by_name.get(reader).copied(),
             _ => None,
         };
-    let mut groups = Vec::new();
+    let mut parts = Vec::new();
     let mut joined: Vec<&str> = Vec::new();
     for layer in &model.layers {
         if joined.contains(&layer.name.as_str()) {
             continue;
         }
         let connected = only_reader(layer)
-            .filter(|connected| fuse && is_window(layer) && is_connected(connected));
+            .filter(|_| fuse && !inner.contains(layer.name.as_str()))
+            .filter(|connected| is_window(layer) && is_connected(connected));
         let Some(connected) = connected else {
-            groups.push(Group::Single(layer));
+            parts.push(Fused::Single(layer));
             continue;
         };
         let maximum =
             only_reader(connected).filter(|maximum| is_monotone(connected) && is_maximum(maximum));
         joined.push(&connected.name);
         joined.extend(maximum.map(|maximum| maximum.name.as_str()));
-        groups.push(Group::Convolution {
+        parts.push(Fused::Convolution {
             window: layer,
             connected,
             maximum,
         });
     }
-    groups
+    parts
 }
 
-/// Who reads each layer: names of layers, and an empty name for the world outside.
+/// Who reads each layer: names of layers, and an empty name for readers outside the network.
 fn readers(model: &ModelConfig) -> HashMap<&str, Vec<&str>> {
     let mut readers: HashMap<&str, Vec<&str>> = HashMap::new();
     for layer in &model.layers {
@@ -75,11 +78,27 @@ fn readers(model: &ModelConfig) -> HashMap<&str, Vec<&str>> {
         .evaluators
         .iter()
         .flat_map(|evaluator| &evaluator.input_layers)
-        .chain(&model.output_layer_names);
+        .chain(&model.output_layer_names)
+        .chain(links(model));
     for name in outside {
         readers.entry(name).or_default().push("");
     }
     readers
+}
+
+/// The layers that recurrent groups read from outside.
+fn links(model: &ModelConfig) -> impl Iterator<Item = &String> {
+    model.sub_models.iter().flat_map(|group| {
+        let boots = group
+            .memories
+            .iter()
+            .filter_map(|m| m.boot_layer_name.as_ref());
+        group
+            .in_links
+            .iter()
+            .map(|link| &link.layer_name)
+            .chain(boots)
+    })
 }
 
 fn has_tail(layer: &LayerConfig) -> bool {
@@ -141,25 +160,25 @@ fn is_maximum(layer: &LayerConfig) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gradient_check::{Layer, Model};
+    use crate::gradient_check::{LayerBuilder, ModelBuilder};
 
     fn shape(model: &ModelConfig) -> Vec<usize> {
-        let layers = |group: &Group<'_>| match group {
-            Group::Single(_) => 1,
-            Group::Convolution { maximum, .. } => 2 + usize::from(maximum.is_some()),
+        let layers = |part: &Fused<'_>| match part {
+            Fused::Single(_) => 1,
+            Fused::Convolution { maximum, .. } => 2 + usize::from(maximum.is_some()),
         };
-        groups(model, true).iter().map(layers).collect()
+        fused(model, true).iter().map(layers).collect()
     }
 
     #[test]
     fn only_what_nobody_else_reads_is_joined() {
         let base = |act: &str| {
-            Model::new()
+            ModelBuilder::new()
                 .data("w", 5)
                 .embedding("e", "w", 2)
-                .layer(Layer::new("mixed", "c", 6).window("e", 2, -1, 3, 0))
+                .layer(LayerBuilder::new("mixed", "c", 6).window("e", 2, -1, 3, 0))
                 .fc("h", &["c"], 4, act)
-                .layer(Layer::new("max", "p", 4).input("h"))
+                .layer(LayerBuilder::new("max", "p", 4).input("h"))
         };
         assert_eq!(shape(&base("tanh").0), [1, 1, 3]);
         assert_eq!(
@@ -170,7 +189,7 @@ mod tests {
         assert_eq!(
             shape(
                 &base("tanh")
-                    .layer(Layer::new("seqlastins", "l", 4).input("h"))
+                    .layer(LayerBuilder::new("seqlastins", "l", 4).input("h"))
                     .0
             ),
             [1, 1, 2, 1, 1]
@@ -179,9 +198,9 @@ mod tests {
         watched.output_layer_names.push("c".to_owned());
         assert_eq!(shape(&watched), [1, 1, 1, 1, 1]);
         assert!(
-            groups(&base("tanh").0, false)
+            fused(&base("tanh").0, false)
                 .iter()
-                .all(|group| matches!(group, Group::Single(_)))
+                .all(|group| matches!(group, Fused::Single(_)))
         );
     }
 }

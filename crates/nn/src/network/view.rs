@@ -1,10 +1,10 @@
-//! Looking at a layer's output from outside: one row for each position of the batch, whatever is shared inside.
+//! A layer's output as seen from outside: one row per position of the batch, whatever is shared inside.
 
 use std::sync::Arc;
 
 use crate::domain::Domain;
 use crate::matrix::SparseRows;
-use crate::output::{Data, Output};
+use crate::output::{Output, OutputValues};
 
 /// The output of one layer for the whole batch.
 #[derive(Debug)]
@@ -42,30 +42,37 @@ impl<'a> LayerView<'a> {
     /// Width of a row; 1 for ids.
     pub fn cols(&self) -> usize {
         match &self.output.data {
-            Data::Dense(matrix) => matrix.cols(),
-            Data::Ids(_) => 1,
-            Data::Sparse(rows) => rows.cols,
+            OutputValues::Dense(matrix) => matrix.cols(),
+            OutputValues::Ids(_) => 1,
+            OutputValues::Sparse(rows) => rows.cols,
         }
     }
 
-    /// Where each sample's rows start, if they are sequences.
+    /// Offset of each sample's first row, if they are sequences.
     pub fn sequences(&self) -> Option<&[u32]> {
         self.sequences.as_deref()
     }
 
-    /// Where each sub-sequence's rows start.
+    /// Offset of each sub-sequence's first row, if sequences are nested.
     pub fn subsequences(&self) -> Option<&[u32]> {
         self.subsequences.as_deref()
+    }
+
+    /// The scores of sub-sequences that are results of a generation, if there may be several results per sample.
+    pub fn scores(&self) -> Option<&'a [f32]> {
+        let scores = self.output.scores.as_slice();
+        let several = self.subsequences.is_some() && self.is_ids() && !scores.is_empty();
+        several.then_some(scores)
     }
 
     fn stored(&self, row: usize) -> usize {
         self.index.as_ref().map_or(row, |index| index[row] as usize)
     }
 
-    /// A row of numbers; `None` if the layer's output is not dense.
+    /// A dense row; `None` if the layer's output is not dense.
     pub fn row(&self, row: usize) -> Option<&'a [f32]> {
         match &self.output.data {
-            Data::Dense(matrix) => Some(matrix.row(self.stored(row))),
+            OutputValues::Dense(matrix) => Some(matrix.row(self.stored(row))),
             _ => None,
         }
     }
@@ -73,30 +80,36 @@ impl<'a> LayerView<'a> {
     /// The id of a row; `None` if the layer's output is not ids.
     pub fn id(&self, row: usize) -> Option<u32> {
         match &self.output.data {
-            Data::Ids(ids) => Some(ids[self.stored(row)]),
+            OutputValues::Ids(ids) => Some(ids[self.stored(row)]),
             _ => None,
         }
     }
 
-    /// Whether the output is ids.
-    pub fn is_ids(&self) -> bool {
-        matches!(self.output.data, Data::Ids(_))
+    /// The id of a row, also if the layer outputs ids besides its values; `None` if it has none.
+    pub fn label(&self, row: usize) -> Option<u32> {
+        let beside = || self.output.beside.get(self.stored(row)).copied();
+        self.id(row).or_else(beside)
     }
 
-    /// Whether the output is rows of numbers.
+    /// Whether the output is ids.
+    pub fn is_ids(&self) -> bool {
+        matches!(self.output.data, OutputValues::Ids(_))
+    }
+
+    /// Whether the output is dense.
     pub fn is_dense(&self) -> bool {
-        matches!(self.output.data, Data::Dense(_))
+        matches!(self.output.data, OutputValues::Dense(_))
     }
 
     /// The non-zero columns of a row, with their values; `None` if the layer's output is not sparse.
     pub fn sparse_row(&self, row: usize) -> Option<impl Iterator<Item = (u32, f32)> + 'a> {
         match &self.output.data {
-            Data::Sparse(rows) => Some(entries(rows, self.stored(row))),
+            OutputValues::Sparse(rows) => Some(entries(rows, self.stored(row))),
             _ => None,
         }
     }
 
-    /// All rows of numbers one after another; `None` if the layer's output is not dense.
+    /// All dense rows one after another; `None` if the layer's output is not dense.
     pub fn to_dense(&self) -> Option<Vec<f32>> {
         let mut all = Vec::with_capacity(self.rows * self.cols());
         for row in 0..self.rows {
@@ -105,7 +118,7 @@ impl<'a> LayerView<'a> {
         Some(all)
     }
 
-    /// The gradient that arrived at a row of numbers, shared rows with the sum of their positions; `None` if none did.
+    /// The gradient that arrived at a dense row; shared rows have the sum over their positions. `None` if none arrived.
     pub fn grad(&self, row: usize) -> Option<&'a [f32]> {
         self.output
             .has_grad()

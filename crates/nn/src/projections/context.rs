@@ -1,6 +1,6 @@
 //! A window over neighbours: `y[t] = (x[t+s], …, x[t+s+n-1])` for context start `s` and length `n`.
 //!
-//! Positions outside the sequence are zeros, or rows of a trainable padding: the first `max(0, -s)` rows stand for
+//! Positions outside the sequence are zeros, or rows of a trainable padding: the first `max(0, -s)` rows are for
 //! positions before the beginning (the last of them is position -1), the others for positions after the end.
 
 use config::ProjectionConfig;
@@ -12,22 +12,22 @@ use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 use crate::simd;
 
-/// Puts neighbours beside each other.
+/// Concatenates the columns of neighbours.
 #[derive(Debug, Clone)]
 pub struct ContextWindow {
     /// Offset of the first neighbour.
     pub start: i64,
-    /// How many neighbours.
+    /// Number of neighbours.
     pub length: usize,
-    /// Width of one.
+    /// Width of one neighbour.
     pub dim: usize,
     /// Rows for positions outside the sequence.
     pub padding: Option<ParameterIndex>,
 }
 
-/// Where a neighbour is found.
+/// Where the values of a neighbour are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Neighbour {
+pub enum NeighbourValues {
     /// At a position of the sequence.
     Position(usize),
     /// In a row of the padding.
@@ -76,20 +76,20 @@ impl ContextWindow {
         range: &std::ops::Range<usize>,
         position: usize,
         k: usize,
-    ) -> Neighbour {
+    ) -> NeighbourValues {
         let at = position as i64 + self.start + k as i64;
         if at < range.start as i64 {
-            Neighbour::Padding((self.before() as i64 + at - range.start as i64) as usize)
+            NeighbourValues::Padding((self.before() as i64 + at - range.start as i64) as usize)
         } else if at >= range.end as i64 {
-            Neighbour::Padding((self.before() as i64 + at - range.end as i64) as usize)
+            NeighbourValues::Padding((self.before() as i64 + at - range.end as i64) as usize)
         } else {
-            Neighbour::Position(at as usize)
+            NeighbourValues::Position(at as usize)
         }
     }
 
     /// Calls `visit(position, k, neighbour)` for every position of all sequences.
     #[inline(always)]
-    fn visit(&self, sequences: &[u32], mut visit: impl FnMut(usize, usize, Neighbour)) {
+    fn visit(&self, sequences: &[u32], mut visit: impl FnMut(usize, usize, NeighbourValues)) {
         for pair in sequences.windows(2) {
             let range = pair[0] as usize..pair[1] as usize;
             for position in range.clone() {
@@ -121,9 +121,11 @@ impl Projection for ContextWindow {
         let dim = self.dim;
         self.visit(sequences, |position, k, neighbour| {
             let from = match (neighbour, padding) {
-                (Neighbour::Position(at), _) => x.row(at),
-                (Neighbour::Padding(row), Some(padding)) => &padding[row * dim..(row + 1) * dim],
-                (Neighbour::Padding(_), None) => return,
+                (NeighbourValues::Position(at), _) => x.row(at),
+                (NeighbourValues::Padding(row), Some(padding)) => {
+                    &padding[row * dim..(row + 1) * dim]
+                }
+                (NeighbourValues::Padding(_), None) => return,
             };
             simd::add(&mut out.row_mut(position)[k * dim..(k + 1) * dim], from);
         });
@@ -138,7 +140,7 @@ impl Projection for ContextWindow {
         if pass.inputs.wants_grad(input) {
             let input_grad = pass.inputs.get_mut(input).grad_mut();
             self.visit(&sequences, |position, k, neighbour| {
-                if let Neighbour::Position(at) = neighbour {
+                if let NeighbourValues::Position(at) = neighbour {
                     simd::add(
                         input_grad.row_mut(at),
                         &grad.row(position)[k * dim..(k + 1) * dim],
@@ -151,7 +153,7 @@ impl Projection for ContextWindow {
             .and_then(|padding| pass.gradients.dense_zeroed(padding))
         {
             self.visit(&sequences, |position, k, neighbour| {
-                if let Neighbour::Padding(row) = neighbour {
+                if let NeighbourValues::Padding(row) = neighbour {
                     let from = &grad.row(position)[k * dim..(k + 1) * dim];
                     simd::add(&mut padding[row * dim..(row + 1) * dim], from);
                 }

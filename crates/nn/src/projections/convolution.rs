@@ -20,7 +20,7 @@ pub struct ConvProjection {
 }
 
 impl ConvProjection {
-    /// The convolution that a description means.
+    /// The convolution of a description.
     pub fn new(
         build: &mut Build<'_>,
         input: usize,
@@ -97,7 +97,7 @@ pub struct ConvOperator {
 }
 
 impl ConvOperator {
-    /// The convolution that a description means.
+    /// The convolution of a description.
     pub fn new(build: &Build<'_>, config: &OperatorConfig) -> Result<Self, BuildError> {
         let transposed = config.r#type == "convt";
         let filters = usize::try_from(config.num_filters()).unwrap_or(0);

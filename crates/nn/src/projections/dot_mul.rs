@@ -13,7 +13,7 @@ pub struct DotMul {
 }
 
 impl DotMul {
-    /// By this weight.
+    /// A projection with this weight, one value per column.
     pub fn new(weight: ParameterIndex) -> Self {
         Self { weight }
     }

@@ -11,7 +11,7 @@ pub struct DotMulOperator {
 }
 
 impl DotMulOperator {
-    /// With this scale.
+    /// An operator with this scale.
     pub fn new(scale: f32) -> Self {
         Self { scale }
     }

@@ -5,7 +5,7 @@ use crate::error::LayerError;
 use crate::layer::{Backward, Forward, full};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply};
+use crate::product::{Accumulate, MatrixView, multiply};
 
 /// Multiplies by a weight.
 pub struct FullMatrix {
@@ -16,7 +16,7 @@ pub struct FullMatrix {
 }
 
 impl FullMatrix {
-    /// From `from` columns to `to`.
+    /// A projection from `from` columns to `to`.
     pub fn new(weight: ParameterIndex, from: usize, to: usize, transposed: bool) -> Self {
         Self {
             weight,
@@ -26,11 +26,11 @@ impl FullMatrix {
         }
     }
 
-    fn view<'a>(&self, values: &'a [f32]) -> View<'a> {
+    fn view<'a>(&self, values: &'a [f32]) -> MatrixView<'a> {
         if self.transposed {
-            View::new(values, self.to, self.from).t()
+            MatrixView::new(values, self.to, self.from).t()
         } else {
-            View::new(values, self.from, self.to)
+            MatrixView::new(values, self.from, self.to)
         }
     }
 }
@@ -55,14 +55,11 @@ impl Projection for FullMatrix {
 
     fn backward(&mut self, pass: &mut Backward<'_>, input: usize, grad: &Matrix) {
         let source = pass.inputs.get_mut(input);
-        if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
-            let (x, g) = (View::from(source.value()), View::from(grad));
-            if self.transposed {
-                multiply(weight, g.t(), x, mode);
-            } else {
-                multiply(weight, x.t(), g, mode);
-            }
+        let (mut left, mut right) = (MatrixView::from(source.value()), MatrixView::from(grad));
+        if self.transposed {
+            std::mem::swap(&mut left, &mut right);
         }
+        pass.gradients.add_product(self.weight, 0, left, right);
         if source.wants_grad {
             let weight = full(pass.parameters, self.weight);
             let (input_grad, mode, _) = source.grad_target();

@@ -7,18 +7,18 @@ use crate::matrix::Matrix;
 use crate::simd;
 
 /// Passes columns on, from an offset.
-pub struct Identity {
+pub struct IdentityProjection {
     offset: usize,
 }
 
-impl Identity {
-    /// From this column on, as many as the output has.
+impl IdentityProjection {
+    /// Reads from this column on, as many columns as the output has.
     pub fn new(offset: usize) -> Self {
         Self { offset }
     }
 }
 
-impl Projection for Identity {
+impl Projection for IdentityProjection {
     fn forward(
         &mut self,
         pass: &Forward<'_>,

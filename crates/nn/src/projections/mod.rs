@@ -19,16 +19,16 @@ use crate::layer::{Backward, Build, Forward, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 
-pub(crate) use context::{ContextWindow, Neighbour};
+pub(crate) use context::{ContextWindow, NeighbourValues};
 
 /// A function of one input whose result a layer adds to its output.
 pub trait Projection: Send {
-    /// How far it looks.
+    /// What its rows depend on.
     fn reads(&self) -> Reads {
         Reads::Rows
     }
 
-    /// The parameter whose rows the input looks up, if it does.
+    /// The parameter whose rows the input looks up; `None` if it does not look up rows.
     fn lookup(&self) -> Option<ParameterIndex> {
         None
     }
@@ -101,12 +101,12 @@ pub const PROJECTIONS: &[(&str, MakeProjection)] = &[
         full_matrix(build, input, config, false)
     }),
     ("identity", |_, _, _| {
-        Ok(Box::new(identity::Identity::new(0)))
+        Ok(Box::new(identity::IdentityProjection::new(0)))
     }),
     ("identity_offset", identity_offset),
     ("scaling", |build, input, _| {
         let factor = build.input_parameter(input, 1)?;
-        Ok(Box::new(scaling::Scaling::new(factor)))
+        Ok(Box::new(scaling::ScalingProjection::new(factor)))
     }),
     ("table", |build, input, config| {
         let (from, to) = (config.input_size as usize, config.output_size as usize);
@@ -149,7 +149,7 @@ fn identity_offset(
     build.expect(offset + to <= from, || {
         format!("columns {offset} to {} of {from} do not exist", offset + to)
     })?;
-    Ok(Box::new(identity::Identity::new(offset)))
+    Ok(Box::new(identity::IdentityProjection::new(offset)))
 }
 
 /// Every type of operator that can be executed.

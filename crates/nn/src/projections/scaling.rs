@@ -1,4 +1,4 @@
-//! `y += w x` with one weight for all.
+//! `y += w x` with one weight for all values.
 
 use super::Projection;
 use crate::error::LayerError;
@@ -8,18 +8,18 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// Scales everything.
-pub struct Scaling {
+pub struct ScalingProjection {
     weight: ParameterIndex,
 }
 
-impl Scaling {
-    /// By this weight.
+impl ScalingProjection {
+    /// A projection with this weight, a single value.
     pub fn new(weight: ParameterIndex) -> Self {
         Self { weight }
     }
 }
 
-impl Projection for Scaling {
+impl Projection for ScalingProjection {
     fn forward(
         &mut self,
         pass: &Forward<'_>,

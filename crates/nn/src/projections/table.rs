@@ -1,11 +1,11 @@
-//! `y += W[id]`: the row of a table for each id.
+//! `y += W[id]`: the row of a table for each id; nothing for the id -1.
 
 use super::Projection;
 use crate::error::LayerError;
 use crate::layer::{Backward, Forward};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
-use crate::rows::RowSet;
+use crate::rows::{NO_ROW, RowSet};
 use crate::simd;
 
 /// Looks rows up.
@@ -17,7 +17,7 @@ pub struct TableLookup {
 }
 
 impl TableLookup {
-    /// In a table of so many rows.
+    /// A lookup in a table of `rows` rows.
     pub fn new(table: ParameterIndex, rows: usize) -> Self {
         Self {
             table,
@@ -42,7 +42,8 @@ impl Projection for TableLookup {
         let ids = pass.inputs.get(input).ids(input)?;
         self.touched.collect(ids, self.rows)?;
         let table = pass.parameters.table(self.table, &pass.specs[self.table.0]);
-        for (&id, out) in ids.iter().zip(out.iter_rows_mut()) {
+        let rows = ids.iter().zip(out.iter_rows_mut());
+        for (&id, out) in rows.filter(|(id, _)| **id != NO_ROW) {
             simd::add(out, table.row(id)?);
         }
         Ok(())
@@ -54,7 +55,8 @@ impl Projection for TableLookup {
         };
         self.row_grads
             .resize_zeroed(self.touched.ids().len(), grad.cols());
-        for (&id, grad) in ids.iter().zip(grad.iter_rows()) {
+        let rows = ids.iter().zip(grad.iter_rows());
+        for (&id, grad) in rows.filter(|(id, _)| **id != NO_ROW) {
             simd::add(
                 self.row_grads.row_mut(self.touched.place(id) as usize),
                 grad,

@@ -12,9 +12,9 @@
 //! steps, which is the dense result to rounding while there is no momentum.
 //! Reference: Zeiler, arXiv 1212.5701; there `lr` is 1.
 
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
-/// The step factor.
+/// The step factor `r` of the formula above.
 #[inline(always)]
 pub(crate) fn factor(squares: f32, changes: f32, epsilon: f32) -> f32 {
     ((changes + epsilon) / (squares + epsilon)).sqrt()
@@ -39,34 +39,28 @@ impl Kernel {
 
 impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 2],
-        momentum: &mut f32,
-    ) -> f32 {
-        let [squares, changes] = own;
-        *squares = self.rho * *squares + self.rest * (g * g);
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 2>) -> f32 {
+        let [squares, changes] = at.own;
+        *squares = self.rho * *squares + self.rest * (at.g * at.g);
         let r = factor(*squares, *changes, self.epsilon);
-        let moved = g * r;
+        let moved = at.g * r;
         *changes = self.rho * *changes + self.rest * (moved * moved);
-        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
+        at.tail
+            .moved::<MOMENTUM, REGULAR>(r, at.g, at.w, at.momentum)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::Method;
-    use crate::method::reference::{self, Case};
+    use crate::method::reference::{self, MethodCase};
 
     const METHOD: Method = Method::AdaDelta {
         rho: 0.95,
         epsilon: 1e-6,
     };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
         s[0] = 0.95 * s[0] + 0.05 * g * g;
         let r = ((s[1] + 1e-6) / (s[0] + 1e-6)).sqrt();
         s[1] = 0.95 * s[1] + 0.05 * (g * r).powi(2);

@@ -9,13 +9,13 @@
 //!
 //! State: `a_old`, `a`, and `mom` if `mu` is not zero. Every 16384 steps `a` moves into `a_old`, so that small
 //! squares are not lost in a large sum. By row: bit for bit the dense result (without L1, L2 and momentum), since a
-//! zero gradient changes nothing; the move is made up for when the row is touched again.
+//! zero gradient changes nothing; the move is caught up when the row is touched again.
 //! Deviation from v1: the schedule applies. Reference: Duchi, Hazan, Singer 2011.
 
 use crate::average;
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
-/// The step factor.
+/// The step factor `r` of the formula above.
 #[inline(always)]
 pub(crate) fn factor(old: f32, sum: f32, epsilon: f32) -> f32 {
     1.0 / (old + sum + epsilon).sqrt()
@@ -42,29 +42,23 @@ impl Kernel {
 
 impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 2],
-        momentum: &mut f32,
-    ) -> f32 {
-        let [old, sum] = own;
-        *sum += g * g;
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 2>) -> f32 {
+        let [old, sum] = at.own;
+        *sum += at.g * at.g;
         let r = factor(*old, *sum, self.epsilon);
-        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
+        at.tail
+            .moved::<MOMENTUM, REGULAR>(r, at.g, at.w, at.momentum)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::AdaGrad { epsilon: 1e-6 };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
         s[0] += g * g;
         let r = 1.0 / (s[0] + 1e-6).sqrt();
         s[2] = case.mu * s[2] - lr * r * (g + case.l2 * w);
@@ -89,7 +83,7 @@ mod tests {
             method: METHOD,
             ..Rule::sgd(0.1)
         };
-        let mut progress = Progress::default();
+        let mut progress = ParameterProgress::default();
         let (mut value, mut state) = ([0.5f32], [0.0f32; 2]);
         let (mut row, mut last) = (vec![0.5f32, 0.0, 0.0], 0);
         for number in 1..=33_000u64 {

@@ -7,13 +7,13 @@
 //! w -= lr * sqrt(1-b2^t)/(1-b1^t) * m/(sqrt(v) + eps)       t = step, from 1
 //! ```
 //!
-//! State: `m`, `v`; the momentum coefficient means nothing here. By row (refused by v1) the method is lazy: `m` and `v`
+//! State: `m`, `v`; the momentum coefficient is ignored. By row (refused by v1) the method is lazy: `m` and `v`
 //! change only when the row is touched, with the parameter's `t`; a row touched in every step has the dense bytes.
 //! Deviations from v1: schedule, L2 and L1 apply. L2 enters the gradient before the moments (not decoupled), dense
-//! and by row; missed steps of a row decay with `w /= 1 + lr*l2*n`. L1 shrinks by `lr*l1` behind the update.
+//! and by row; missed steps of a row decay with `w /= 1 + lr*l2*n`. L1 shrinks by `lr*l1` after the update.
 //! Reference: Kingma, Ba, arXiv 1412.6980. Example: the first step moves a value by almost exactly `lr`.
 
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
 /// The bias correction on the rate in step number `step`.
 pub(crate) fn correction(beta1: f64, beta2: f64, step: u64) -> f64 {
@@ -44,27 +44,20 @@ impl Kernel {
 
 impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 2],
-        _momentum: &mut f32,
-    ) -> f32 {
-        let [first, second] = own;
-        let g = tail.decayed(g, w);
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 2>) -> f32 {
+        let [first, second] = at.own;
+        let g = at.tail.decayed(at.g, at.w);
         *first = self.beta1 * *first + self.rest1 * g;
         *second = self.beta2 * *second + self.rest2 * (g * g);
-        let moved = w - (*first * tail.method_rate) / (second.sqrt() + self.epsilon);
-        tail.regularized::<REGULAR>(moved, 1.0)
+        let moved = at.w - (*first * at.tail.method_rate) / (second.sqrt() + self.epsilon);
+        at.tail.regularized::<REGULAR>(moved, 1.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::Adam {
         beta1: 0.9,
@@ -72,7 +65,7 @@ mod tests {
         epsilon: 1e-8,
     };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
         let g = g + case.l2 * w;
         s[0] = 0.9 * s[0] + 0.1 * g;
         s[1] = 0.999 * s[1] + 0.001 * g * g;
@@ -99,7 +92,7 @@ mod tests {
             l2: 0.1,
             ..Rule::sgd(0.01)
         };
-        let mut progress = Progress::default();
+        let mut progress = ParameterProgress::default();
         let (mut row, mut last) = (vec![1.0f32, 0.0, 0.0], 0);
         let step = rule.begin(&mut progress, 1);
         rule.update_row(&step, &mut row, &mut last, &[2.0]);

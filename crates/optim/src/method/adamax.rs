@@ -10,7 +10,7 @@
 //! State: `m`, `u`. By row and decay: as Adam. Deviations from v1: schedule, L2 and L1 apply, and a value whose
 //! gradient has always been zero stays (v1 computed 0/0, there is no epsilon).
 
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
 /// The bias correction on the rate in step number `step`.
 pub(crate) fn correction(beta1: f64, step: u64) -> f64 {
@@ -36,35 +36,29 @@ impl Kernel {
 
 impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 2],
-        _momentum: &mut f32,
-    ) -> f32 {
-        let [first, norm] = own;
-        let g = tail.decayed(g, w);
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 2>) -> f32 {
+        let [first, norm] = at.own;
+        let g = at.tail.decayed(at.g, at.w);
         *first = self.beta1 * *first + self.rest1 * g;
         let (kept, new) = (self.beta2 * *norm, g.abs());
         *norm = if kept > new { kept } else { new };
         let ratio = if *norm == 0.0 { 0.0 } else { *first / *norm };
-        tail.regularized::<REGULAR>(w - tail.method_rate * ratio, 1.0)
+        at.tail
+            .regularized::<REGULAR>(at.w - at.tail.method_rate * ratio, 1.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::AdaMax {
         beta1: 0.9,
         beta2: 0.999,
     };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
         let g = g + case.l2 * w;
         s[0] = 0.9 * s[0] + 0.1 * g;
         s[1] = (0.999 * s[1]).max(g.abs());
@@ -88,7 +82,7 @@ mod tests {
             method: METHOD,
             ..Rule::sgd(0.1)
         };
-        let mut progress = Progress::default();
+        let mut progress = ParameterProgress::default();
         let (mut value, mut state) = ([0.3f32], [0.0f32; 2]);
         let step = rule.begin(&mut progress, 1);
         rule.update(&step, &mut value, &mut state, &[0.0]);

@@ -1,15 +1,15 @@
-//! add: adds what trainers computed themselves (local updates, exchanged every few batches).
+//! add: adds the changes that trainers computed locally (exchanged every few batches).
 //!
 //! ```text
 //! w += rate*g
 //! ```
 //!
-//! `g` is a difference of values, not a gradient, and `rate` v1's `delta_add_rate`: schedule, decay, momentum and
-//! clipping are the trainers' business and do not apply here, as in v1. No state beside the average. By row: equal.
+//! `g` is a difference of values, not a gradient, and `rate` is v1's `delta_add_rate`. Schedule, decay, momentum and
+//! clipping are applied by the trainers and not here, as in v1. No state besides the average. By row: equal.
 
-use crate::elements::Piece;
+use crate::elements::ParameterPiece;
 
-pub(crate) fn apply(rate: f64, piece: Piece<'_>) {
+pub(crate) fn apply(rate: f64, piece: ParameterPiece<'_>) {
     let rate = rate as f32;
     pulp::Arch::new().dispatch(|| {
         for (w, g) in piece.value.iter_mut().zip(piece.grad) {
@@ -21,7 +21,7 @@ pub(crate) fn apply(rate: f64, piece: Piece<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::method::reference;
-    use crate::{Method, Progress, Rule};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::Add { rate: 0.5 };
 
@@ -36,7 +36,7 @@ mod tests {
             ..Rule::sgd(0.1)
         };
         assert_eq!(rule.slots(), 0);
-        let (mut progress, mut value) = (Progress::default(), [1.0f32, -1.0]);
+        let (mut progress, mut value) = (ParameterProgress::default(), [1.0f32, -1.0]);
         for _ in 0..100 {
             let step = rule.begin(&mut progress, 10);
             rule.update(&step, &mut value, &mut [], &[2.0, 0.25]);

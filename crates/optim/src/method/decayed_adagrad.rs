@@ -7,12 +7,12 @@
 //! w   += mom
 //! ```
 //!
-//! State: `a`, and `mom` if `mu` is not zero. By row, as v1: the first step is the row's first touch, and `a` decays
+//! State: `a`, and `mom` if `mu` is not zero. By row, as in v1: the first step is the row's first touch, and `a` decays
 //! by `rho^n` for missed steps. (What others call RMSProp.)
 
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
-/// The step factor.
+/// The step factor `r` of the formula above.
 #[inline(always)]
 pub(crate) fn factor(squares: f32, epsilon: f32) -> f32 {
     1.0 / (squares + epsilon).sqrt()
@@ -37,32 +37,26 @@ impl Kernel {
 
 impl elements::Kernel<1> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 1],
-        momentum: &mut f32,
-    ) -> f32 {
-        let [squares] = own;
-        *squares = self.rho * *squares + self.new_square * (g * g);
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 1>) -> f32 {
+        let [squares] = at.own;
+        *squares = self.rho * *squares + self.new_square * (at.g * at.g);
         let r = factor(*squares, self.epsilon);
-        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
+        at.tail
+            .moved::<MOMENTUM, REGULAR>(r, at.g, at.w, at.momentum)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case, Noise};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase, TestGradients};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::DecayedAdaGrad {
         rho: 0.95,
         epsilon: 1e-6,
     };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
         let new = if step == 1 { 1.0 } else { 0.05 };
         s[0] = 0.95 * s[0] + new * g * g;
         let r = 1.0 / (s[0] + 1e-6).sqrt();
@@ -87,10 +81,10 @@ mod tests {
             l2: 0.2,
             ..Rule::sgd(0.01)
         };
-        let mut progress = Progress::default();
+        let mut progress = ParameterProgress::default();
         let (mut row, mut last) = (vec![0.2f32, 0.0], 0);
         let (mut a, mut w, mut seen, mut r) = (0.0f64, 0.2f64, 0u64, 1.0 / 1e-6f64.sqrt());
-        let mut noise = Noise::new(4);
+        let mut noise = TestGradients::new(4);
         for number in 1..=100u64 {
             let step = rule.begin(&mut progress, 1);
             if number % 4 == 0 {

@@ -1,7 +1,7 @@
-//! The methods: one file each with formula, state, deviations and tests.
+//! The methods: one file per method, with formula, state, deviations and tests.
 //!
 //! Symbols in their heads: `g` the clipped gradient, summed over the batch of all trainers; `w` the value; `lr` the
-//! scheduled rate; `mu` the momentum coefficient; `mom` the momentum slot; `r` the method's step factor.
+//! scheduled rate; `mu` the momentum coefficient; `mom` the momentum vector; `r` the method's step factor.
 
 pub(crate) mod adadelta;
 pub(crate) mod adagrad;
@@ -19,7 +19,7 @@ pub(crate) mod torch_momentum;
 use serde::{Deserialize, Serialize};
 
 use crate::average;
-use crate::progress::Step;
+use crate::progress::UpdateStep;
 use crate::rows::Gap;
 
 /// The update formula with its own constants; v1's names are in [`Method::NAMES`].
@@ -38,50 +38,50 @@ pub enum Method {
     },
     /// Step factors from running averages of squared gradients and squared changes.
     AdaDelta {
-        /// What the averages keep a step.
+        /// Decay of the averages per step.
         rho: f64,
         /// Added to both averages.
         epsilon: f64,
     },
     /// Step factors from the running variance of the gradient.
     RmsProp {
-        /// What the averages keep a step.
+        /// Decay of the averages per step.
         rho: f64,
         /// Added under the root.
         epsilon: f64,
     },
     /// Step factors from the running average of squared gradients.
     DecayedAdaGrad {
-        /// What the average keeps a step.
+        /// Decay of the average per step.
         rho: f64,
         /// Added under the root.
         epsilon: f64,
     },
     /// Bias-corrected running moments.
     Adam {
-        /// What the first moment keeps a step.
+        /// Decay of the first moment per step.
         beta1: f64,
-        /// What the second moment keeps a step.
+        /// Decay of the second moment per step.
         beta2: f64,
         /// Added to the root.
         epsilon: f64,
     },
     /// Adam with the infinity norm.
     AdaMax {
-        /// What the first moment keeps a step.
+        /// Decay of the first moment per step.
         beta1: f64,
-        /// What the norm keeps a step.
+        /// Decay of the norm per step.
         beta2: f64,
     },
-    /// Adds what trainers computed themselves.
+    /// Adds the changes that trainers computed locally.
     Add {
-        /// Factor on what arrives.
+        /// Factor on the changes.
         rate: f64,
     },
 }
 
 impl Method {
-    /// What v1's `learning_method` may say.
+    /// The values of v1's `learning_method`.
     pub const NAMES: [&'static str; 10] = [
         "momentum",
         "torch_momentum",
@@ -95,7 +95,7 @@ impl Method {
         "add",
     ];
 
-    /// Slots of the method itself, without momentum and average.
+    /// State values per parameter value of the method itself, without momentum and average.
     pub(crate) fn slots(&self) -> usize {
         match self {
             Self::Momentum | Self::TorchMomentum | Self::SparseMomentum | Self::Add { .. } => 0,
@@ -108,7 +108,7 @@ impl Method {
         }
     }
 
-    /// Whether the momentum coefficient means something to the method.
+    /// Whether the method uses the momentum coefficient.
     pub(crate) fn has_momentum(&self) -> bool {
         !matches!(
             self,
@@ -126,17 +126,17 @@ impl Method {
         }
     }
 
-    /// Whether L2 stays in the gradient when a row is touched; the others decay behind the update, as v1.
+    /// Whether L2 stays in the gradient when a row is touched; the others decay after the update, as in v1.
     pub(crate) fn rows_decay_by_gradient(&self) -> bool {
         matches!(self, Self::Adam { .. } | Self::AdaMax { .. })
     }
 
-    /// Whether L1 and L2 are somebody else's: what trainers send to be added is already decayed.
+    /// Whether L1 and L2 are not applied: the changes that trainers send are already decayed.
     pub(crate) fn ignores_decay(&self) -> bool {
         matches!(self, Self::Add { .. })
     }
 
-    /// What a value keeps in a step without gradient, where that happens between the steps of the momentum;
+    /// The factor on a value in a step without gradient, for methods that decay between the steps of the momentum;
     /// `decay` is rate times L2.
     pub(crate) fn decay_per_step(&self, decay: f64) -> f64 {
         match self {
@@ -145,7 +145,7 @@ impl Method {
         }
     }
 
-    /// The step factor `r` of element `i`, from the method's slots of `dim` elements each.
+    /// The step factor `r` of element `i`, from the method's state vectors of `dim` elements each.
     pub(crate) fn factor(&self, own: &[f32], i: usize, dim: usize) -> f32 {
         match *self {
             Self::AdaGrad { epsilon } => adagrad::factor(own[i], own[dim + i], epsilon as f32),
@@ -158,7 +158,7 @@ impl Method {
         }
     }
 
-    /// Whether nothing but AdaGrad's regular move happens to the slots of a row that no gradient reaches.
+    /// Whether the state of a row that no gradient reaches stays as it is, except for AdaGrad's regular move.
     pub(crate) fn rests(&self) -> bool {
         matches!(
             self,
@@ -171,7 +171,7 @@ impl Method {
         )
     }
 
-    /// What the method's slots do in steps that did not touch the row.
+    /// Applies to the method's state the steps that did not touch the row.
     pub(crate) fn idle(&self, gap: &Gap, own: &mut [f32], dim: usize) {
         match *self {
             Self::AdaGrad { .. } if gap.through / average::FOLD > gap.from / average::FOLD => {
@@ -188,12 +188,12 @@ impl Method {
     }
 
     /// Whether this step ends with AdaGrad's sum moving into its long-term buffer.
-    pub(crate) fn folds(&self, step: &Step) -> bool {
+    pub(crate) fn folds(&self, step: &UpdateStep) -> bool {
         matches!(self, Self::AdaGrad { .. }) && step.number.is_multiple_of(average::FOLD)
     }
 
-    /// Moves AdaGrad's sum into its long-term buffer when its time has come.
-    pub(crate) fn fold(&self, step: &Step, dim: usize, state: &mut [f32]) {
+    /// Moves AdaGrad's sum into its long-term buffer when it is due.
+    pub(crate) fn fold(&self, step: &UpdateStep, dim: usize, state: &mut [f32]) {
         if self.folds(step) {
             adagrad::fold(&mut state[..2 * dim], dim);
         }

@@ -1,9 +1,9 @@
-//! The checks that every method passes, against formulas written down a second time in f64.
+//! The checks that every method passes, against independent formulas in f64.
 
-use crate::{Average, Method, Progress, Rule, Schedule};
+use crate::{Average, Method, ParameterProgress, Rule, Schedule};
 
-/// The settings of one comparison.
-pub(crate) struct Case {
+/// The options of one comparison.
+pub(crate) struct MethodCase {
     pub mu: f64,
     pub l1: f64,
     pub l2: f64,
@@ -11,12 +11,12 @@ pub(crate) struct Case {
 }
 
 /// One step of the independent formula: (case, state, value, clipped gradient, rate, step) to the new value.
-pub(crate) type Formula = fn(&Case, &mut [f64; 3], f64, f64, f64, u64) -> f64;
+pub(crate) type Formula = fn(&MethodCase, &mut [f64; 3], f64, f64, f64, u64) -> f64;
 
 /// Deterministic gradients in [-1, 1) with some exact zeros.
-pub(crate) struct Noise(u64);
+pub(crate) struct TestGradients(u64);
 
-impl Noise {
+impl TestGradients {
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -40,7 +40,7 @@ fn schedule() -> Schedule {
     Schedule::Exp { a: 0.5, b: 500.0 }
 }
 
-fn rule(method: Method, case: &Case) -> Rule {
+fn rule(method: Method, case: &MethodCase) -> Rule {
     Rule {
         method,
         momentum: case.mu,
@@ -63,7 +63,7 @@ fn close(got: f32, want: f64, what: &str) {
 
 /// A hundred dense steps under a schedule, with and without momentum, L2, L1 and clipping, against `formula`.
 ///
-/// L1 is compared for the methods whose step factor is always 1; `has_momentum` says whether `mu` means something.
+/// L1 is compared for the methods whose step factor is always 1; `has_momentum` is whether the method uses `mu`.
 pub(crate) fn check(method: Method, has_momentum: bool, formula: Formula) {
     let mu = if has_momentum { 0.9 } else { 0.0 };
     let plain = method.factor(&[1.0, 0.5], 0, 1) == 1.0;
@@ -74,19 +74,19 @@ pub(crate) fn check(method: Method, has_momentum: bool, formula: Formula) {
         (0.0, 0.1, 0.0, 0.0),
         (mu, 0.1, l1, 0.7),
     ] {
-        hundred(method, &Case { mu, l1, l2, clip }, formula);
+        hundred(method, &MethodCase { mu, l1, l2, clip }, formula);
     }
 }
 
-fn hundred(method: Method, case: &Case, formula: Formula) {
+fn hundred(method: Method, case: &MethodCase, formula: Formula) {
     let rule = rule(method, case);
     let n = 19;
-    let mut noise = Noise::new(7);
+    let mut noise = TestGradients::new(7);
     let mut value = noise.list(n);
     let mut want: Vec<f64> = value.iter().map(|w| f64::from(*w)).collect();
     let mut state = vec![0.0f32; rule.slots() * n];
     let mut want_state = vec![[0.0f64; 3]; n];
-    let mut progress = Progress::default();
+    let mut progress = ParameterProgress::default();
     for number in 1..=100u64 {
         // Every element has a gradient in the first step, so that no formula divides by zero.
         let grad: Vec<f32> = noise
@@ -117,10 +117,10 @@ fn hundred(method: Method, case: &Case, formula: Formula) {
     }
 }
 
-/// A parameter cut into blocks of any size has the bytes of the whole, average included.
+/// A parameter updated in blocks of any size has the same bytes as one updated as a whole, average included.
 pub(crate) fn blocks(method: Method) {
     for l1 in [0.0, 0.01] {
-        let case = Case {
+        let case = MethodCase {
             mu: 0.5,
             l1,
             l2: 0.01,
@@ -143,13 +143,13 @@ pub(crate) fn blocks(method: Method) {
 }
 
 fn train_in_blocks(rule: &Rule, n: usize, size: usize) -> Vec<u32> {
-    let mut noise = Noise::new(11);
+    let mut noise = TestGradients::new(11);
     let mut value = noise.list(n);
     let mut states: Vec<Vec<f32>> = value
         .chunks(size)
         .map(|b| vec![0.0; rule.slots() * b.len()])
         .collect();
-    let mut progress = Progress::default();
+    let mut progress = ParameterProgress::default();
     for _ in 0..25 {
         let grad = noise.list(n);
         let step = rule.begin(&mut progress, 3);
@@ -169,7 +169,7 @@ fn train_in_blocks(rule: &Rule, n: usize, size: usize) -> Vec<u32> {
     value.iter().chain(&mean).map(|w| w.to_bits()).collect()
 }
 
-/// Rows touched now and then have the bytes of the dense parameter with zero gradients in between.
+/// Rows touched now and then have the same bytes as the dense parameter with zero gradients in between.
 pub(crate) fn rows_equal_dense_exactly(method: Method) {
     let (dense, rows) = rows_and_dense(method, 0.0, |step, row| (step + row) % 3 == 0);
     let bits = |v: &[f32]| v.iter().map(|w| w.to_bits()).collect::<Vec<_>>();
@@ -184,7 +184,7 @@ pub(crate) fn rows_equal_dense_nearly(method: Method, mu: f64) {
     }
 }
 
-/// Rows that every step touches have the bytes of the dense parameter.
+/// Rows that every step touches have the same bytes as the dense parameter.
 pub(crate) fn rows_touched_always_equal_dense(method: Method) {
     let (dense, rows) = rows_and_dense(method, 0.0, |_, _| true);
     assert_eq!(dense, rows, "{method:?}");
@@ -199,7 +199,7 @@ fn rows_and_dense(method: Method, mu: f64, touches: fn(u64, u64) -> bool) -> (Ve
         ..Rule::sgd(0.02)
     };
     let (rows, dim) = (6u64, 5usize);
-    let mut noise = Noise::new(13);
+    let mut noise = TestGradients::new(13);
     let mut value = noise.list(rows as usize * dim);
     let mut state = vec![0.0; rule.slots() * value.len()];
     let width = dim * (1 + rule.slots());
@@ -211,7 +211,7 @@ fn rows_and_dense(method: Method, mu: f64, touches: fn(u64, u64) -> bool) -> (Ve
             (row, 0)
         })
         .collect();
-    let mut progress = Progress::default();
+    let mut progress = ParameterProgress::default();
     for number in 1..=100u64 {
         let step = rule.begin(&mut progress, 1);
         let mut grad = vec![0.0; value.len()];

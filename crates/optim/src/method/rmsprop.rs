@@ -9,13 +9,13 @@
 //! ```
 //!
 //! State: `a`, `f`, and `mom` if `mu` is not zero. By row, as v1: the first step is the row's first touch, and the
-//! averages decay by `rho^n` for missed steps. Deviation: the variance is cut at zero; v1 took the root of rounding
+//! averages decay by `rho^n` for missed steps. Deviation: the variance is clamped at zero; v1 took the root of rounding
 //! errors, which can be negative, when gradients are large and steady.
 //! Reference: Graves, arXiv 1308.0850, equations 38 to 45.
 
-use crate::elements::{self, Tail};
+use crate::elements::{self, ValueUpdate};
 
-/// The step factor.
+/// The step factor `r` of the formula above.
 #[inline(always)]
 pub(crate) fn factor(squares: f32, mean: f32, epsilon: f32) -> f32 {
     let variance = squares - mean * mean;
@@ -26,7 +26,7 @@ pub(crate) fn factor(squares: f32, mean: f32, epsilon: f32) -> f32 {
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     rho: f32,
-    /// What a new square counts: everything in the first step.
+    /// Factor on a new square: 1 in the first step.
     new_square: f32,
     rest: f32,
     epsilon: f32,
@@ -46,33 +46,27 @@ impl Kernel {
 
 impl elements::Kernel<2> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        own: &mut [f32; 2],
-        momentum: &mut f32,
-    ) -> f32 {
-        let [squares, mean] = own;
-        *squares = self.rho * *squares + self.new_square * (g * g);
-        *mean = self.rho * *mean + self.rest * g;
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 2>) -> f32 {
+        let [squares, mean] = at.own;
+        *squares = self.rho * *squares + self.new_square * (at.g * at.g);
+        *mean = self.rho * *mean + self.rest * at.g;
         let r = factor(*squares, *mean, self.epsilon);
-        tail.moved::<MOMENTUM, REGULAR>(r, g, w, momentum)
+        at.tail
+            .moved::<MOMENTUM, REGULAR>(r, at.g, at.w, at.momentum)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case, Noise};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase, TestGradients};
+    use crate::{Method, ParameterProgress, Rule};
 
     const METHOD: Method = Method::RmsProp {
         rho: 0.95,
         epsilon: 1e-6,
     };
 
-    fn reference(case: &Case, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+    fn reference(case: &MethodCase, s: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
         let new = if step == 1 { 1.0 } else { 0.05 };
         s[0] = 0.95 * s[0] + new * g * g;
         s[1] = 0.95 * s[1] + 0.05 * g;
@@ -97,10 +91,10 @@ mod tests {
             method: METHOD,
             ..Rule::sgd(0.01)
         };
-        let mut progress = Progress::default();
+        let mut progress = ParameterProgress::default();
         let (mut row, mut last) = (vec![0.2f32, 0.0, 0.0], 0);
         let (mut a, mut f, mut w, mut seen) = (0.0f64, 0.0f64, 0.2f64, 0u64);
-        let mut noise = Noise::new(3);
+        let mut noise = TestGradients::new(3);
         for number in 1..=100u64 {
             if number % 5 == 0 {
                 rule.catch_up(&progress, &mut row, &mut last);
@@ -130,8 +124,11 @@ mod tests {
             method: METHOD,
             ..Rule::sgd(1e-6)
         };
-        let (mut progress, mut value, mut state) =
-            (Progress::default(), vec![0.0f32; 8], vec![0.0f32; 16]);
+        let (mut progress, mut value, mut state) = (
+            ParameterProgress::default(),
+            vec![0.0f32; 8],
+            vec![0.0f32; 16],
+        );
         let grad: Vec<f32> = (0..8).map(|i| 1e6 + i as f32 * 777.7).collect();
         for _ in 0..2000 {
             let step = rule.begin(&mut progress, 1);

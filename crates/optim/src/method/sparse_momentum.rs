@@ -1,14 +1,14 @@
 //! sparse_momentum: momentum for rows that are seldom touched, exact whatever the gaps.
 //!
-//! v1 keeps two slots `u`, `v` a row and three scalars a parameter:
+//! v1 keeps two vectors `u`, `v` per row and three scalars per parameter:
 //!
 //! ```text
 //! tau += beta/alpha;  alpha /= mu;  beta /= 1 + l2*lr
 //! u -= alpha*lr*g;  v += tau*alpha*lr*g;  w = (tau/beta + 1/alpha)*u + v/beta
 //! ```
 //!
-//! Substituting `mom = u/alpha` gives the same `w` in a form that needs no scalars, no restart of a growing `alpha`
-//! and half the state; that is what we compute:
+//! Substituting `mom = u/alpha` yields the same `w` in a form that needs no scalars, no restart of a growing `alpha`
+//! and half the state; that is what this file computes:
 //!
 //! ```text
 //! mom = mu*mom - lr*g
@@ -17,12 +17,12 @@
 //! ```
 //!
 //! State: `mom`, only if `mu` is not zero (v1 divided by zero then). Dense parameters use momentum's formula, as v1.
-//! Deviations: v1's `beta` shrinks, so its L2 makes values grow by `1 + l2*lr` a step; ours makes them shrink by it
+//! Deviations: v1's `beta` shrinks, so its L2 makes values grow by `1 + l2*lr` per step; ours makes them shrink by it
 //! (`beta *= 1 + l2*lr`). Missed steps decay with the rate of the last completed step; v1 used each step's own.
 
-use crate::elements::{self, Tail, shrunk};
+use crate::elements::{self, ValueUpdate, shrunk};
 
-/// What a value keeps of itself in a step; `decay` is rate times L2.
+/// The factor by which a value shrinks in a step; `decay` is rate times L2.
 pub(crate) fn kept(decay: f64) -> f64 {
     1.0 / (1.0 + decay)
 }
@@ -32,29 +32,22 @@ pub(crate) struct Kernel;
 
 impl elements::Kernel<0> for Kernel {
     #[inline(always)]
-    fn element<const MOMENTUM: bool, const REGULAR: bool>(
-        self,
-        tail: &Tail,
-        w: f32,
-        g: f32,
-        _own: &mut [f32; 0],
-        momentum: &mut f32,
-    ) -> f32 {
-        let change = tail.change::<MOMENTUM>(1.0, g, w, momentum);
+    fn element<const MOMENTUM: bool, const REGULAR: bool>(self, at: ValueUpdate<'_, 0>) -> f32 {
+        let change = at.tail.change::<MOMENTUM>(1.0, at.g, at.w, at.momentum);
         if !REGULAR {
-            return w + change;
+            return at.w + change;
         }
-        let decayed = w / (1.0 + tail.rate * tail.after_l2);
-        shrunk(decayed + change, tail.rate * tail.after_l1)
+        let decayed = at.w / (1.0 + at.tail.rate * at.tail.after_l2);
+        shrunk(decayed + change, at.tail.rate * at.tail.after_l1)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::method::reference::{self, Case, Noise};
-    use crate::{Method, Progress, Rule};
+    use crate::method::reference::{self, MethodCase, TestGradients};
+    use crate::{Method, ParameterProgress, Rule};
 
-    fn dense(case: &Case, mom: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
+    fn dense(case: &MethodCase, mom: &mut [f64; 3], w: f64, g: f64, lr: f64, _step: u64) -> f64 {
         mom[0] = case.mu * mom[0] - lr * (g + case.l2 * w);
         w + mom[0]
     }
@@ -71,7 +64,7 @@ mod tests {
         reference::rows_equal_dense_nearly(Method::SparseMomentum, 0.9);
     }
 
-    /// v1's form with `u`, `v`, `alpha`, `beta`, `tau`, in f64, restarts included, with the sign of L2 put right.
+    /// v1's form with `u`, `v`, `alpha`, `beta`, `tau`, in f64, restarts included, with the sign of L2 corrected.
     #[test]
     fn rows_follow_the_two_slot_form() {
         for (mu, l2) in [(0.9, 0.0), (0.9, 0.05), (0.6, 0.3)] {
@@ -81,11 +74,11 @@ mod tests {
                 l2,
                 ..Rule::sgd(0.05)
             };
-            let mut progress = Progress::default();
+            let mut progress = ParameterProgress::default();
             let (mut row, mut last) = (vec![0.7f32, 0.0], 0);
             let (mut alpha, mut beta, mut tau) = (1.0f64, 1.0f64, -1.0f64);
             let (mut u, mut v, mut w) = (0.0f64, 0.7f64, 0.7f64);
-            let mut noise = Noise::new(5);
+            let mut noise = TestGradients::new(5);
             for number in 1..=100u64 {
                 tau += beta / alpha;
                 alpha /= mu;

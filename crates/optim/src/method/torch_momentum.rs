@@ -5,7 +5,7 @@
 //! w  += mom
 //! ```
 //!
-//! State, rows and kernel: as momentum. The factor is for the gradient; L1 and L2 behind the update use `lr`.
+//! State, rows and kernel: as momentum. The factor is for the gradient; L1 and L2 after the update use `lr`.
 
 /// The factor on the rate in step number `step`.
 pub(crate) fn factor(momentum: f64, step: u64) -> f64 {
@@ -15,9 +15,9 @@ pub(crate) fn factor(momentum: f64, step: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::Method;
-    use crate::method::reference::{self, Case};
+    use crate::method::reference::{self, MethodCase};
 
-    fn reference(case: &Case, mom: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
+    fn reference(case: &MethodCase, mom: &mut [f64; 3], w: f64, g: f64, lr: f64, step: u64) -> f64 {
         let lr = if step > 1 { lr * (1.0 - case.mu) } else { lr };
         mom[0] = case.mu * mom[0] - lr * (g + case.l2 * w);
         w + mom[0]

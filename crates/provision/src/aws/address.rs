@@ -3,42 +3,34 @@
 use std::net::Ipv4Addr;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper::Request;
 use tokio::time::{Duration, timeout};
 
-use super::client::{chain, connector};
+use super::settings::AwsSettings;
+use super::web::Web;
 use crate::cloud::CloudError;
 
-/// A page of AWS that answers with the address of whoever asks.
+/// A page of AWS that returns the address of whoever asks.
 const PAGE: &str = "https://checkip.amazonaws.com/";
 
 /// Asks AWS which address we come from.
-pub async fn own_address() -> Result<Ipv4Addr, CloudError> {
+pub async fn own_address(settings: &AwsSettings) -> Result<Ipv4Addr, CloudError> {
     let failed = |reason: String| CloudError::Unreachable {
         action: "own address".to_owned(),
         endpoint: PAGE.to_owned(),
         reason,
         connecting: false,
     };
-    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector()?);
-    let uri = PAGE
-        .parse()
-        .map_err(|_| failed("the address of the page is wrong".to_owned()))?;
-    let answer = async {
-        let response = client
-            .get(uri)
-            .await
-            .map_err(|error| failed(chain(&error)))?;
-        let body = Limited::new(response.into_body(), 100).collect().await;
-        Ok(body.map_err(|error| failed(error.to_string()))?.to_bytes())
-    };
-    let bytes = timeout(Duration::from_secs(5), answer)
+    let web = Web::new(settings)?;
+    let request = Request::get(PAGE)
+        .body(Bytes::new())
+        .map_err(|error| failed(error.to_string()))?;
+    let answer = timeout(Duration::from_secs(5), web.send(request))
         .await
-        .map_err(|_| failed("no answer in 5 s".to_owned()))??;
-    let text = String::from_utf8_lossy(&bytes);
-    text.trim()
-        .parse()
-        .map_err(|_| failed(format!("{:?} is not an IPv4 address", text.trim())))
+        .map_err(|_| failed("no answer in 5 s".to_owned()))?
+        .map_err(|no_answer| failed(no_answer.reason))?;
+    let text = String::from_utf8_lossy(&answer.body);
+    let text: String = text.trim().chars().take(100).collect();
+    text.parse()
+        .map_err(|_| failed(format!("{text:?} is not an IPv4 address")))
 }

@@ -5,21 +5,25 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::client::Aws;
-use super::pages::{change, event, params, stack_view, strings};
+use super::pages::{change_set_page, event, joined, params, stack_view};
 use super::query::{
-    BALANCING, CLASSIC_BALANCING, CLOUDFORMATION, EC2, STS, encode, entries, field, find, read,
+    BALANCING, CLASSIC_BALANCING, CLOUDFORMATION, EC2, IAM, STS, encode, entries, field, find,
+    read, tags,
 };
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, StackView, TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, StackView, SubnetView,
+    TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
+use crate::ownership::{Tags, Thing};
 use crate::policy::Simulation;
+use crate::statuses::{DetectionStatus, DriftStatus, KeyState, StackStatus};
 
-type Answer<T> = Result<T, CloudError>;
+type CloudResult<T> = Result<T, CloudError>;
 
 impl Cloud for Aws {
-    async fn caller(&self) -> Answer<Caller> {
+    async fn caller(&self) -> CloudResult<Caller> {
         let xml = self.query(STS, "GetCallerIdentity", &[]).await?;
         read("sts:GetCallerIdentity", &xml, |root| {
             let inner = find(root, "GetCallerIdentityResult").unwrap_or(root);
@@ -30,7 +34,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn stack(&self, name: &str) -> Answer<Option<StackView>> {
+    async fn stack(&self, name: &str) -> CloudResult<Option<StackView>> {
         let action = "DescribeStacks";
         let xml = match self
             .query(CLOUDFORMATION, action, &params(&[("StackName", name)]))
@@ -43,10 +47,10 @@ impl Cloud for Aws {
         let view = read(action, &xml, |root| {
             entries(root, "Stacks").into_iter().next().map(stack_view)
         })?;
-        Ok(view.filter(|view| view.status != "DELETE_COMPLETE"))
+        Ok(view.filter(|view| view.status != StackStatus::DeleteComplete))
     }
 
-    async fn stack_events(&self, stack: &str) -> Answer<Vec<StackEvent>> {
+    async fn stack_events(&self, stack: &str) -> CloudResult<Vec<StackEvent>> {
         let call = (CLOUDFORMATION, "DescribeStackEvents");
         let asked = params(&[("StackName", stack)]);
         let result = self
@@ -67,7 +71,7 @@ impl Cloud for Aws {
         }
     }
 
-    async fn create_change_set(&self, request: &ChangeSetRequest) -> Answer<()> {
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<()> {
         let kind = if request.create { "CREATE" } else { "UPDATE" };
         let mut asked = params(&[
             ("StackName", &request.stack),
@@ -79,47 +83,42 @@ impl Cloud for Aws {
             TemplateSource::Body(body) => asked.push(("TemplateBody".to_owned(), body.clone())),
             TemplateSource::Url(url) => asked.push(("TemplateURL".to_owned(), url.clone())),
         }
-        for (number, (key, value)) in (1..).zip(&request.tags) {
-            asked.push((format!("Tags.member.{number}.Key"), key.clone()));
-            asked.push((format!("Tags.member.{number}.Value"), value.clone()));
+        if let Some(role) = &request.role {
+            asked.push(("RoleARN".to_owned(), role.clone()));
         }
+        add_tags(&mut asked, &request.tags);
         self.query(CLOUDFORMATION, "CreateChangeSet", &asked)
             .await
             .map(drop)
     }
 
-    async fn change_set(&self, stack: &str, name: &str) -> Answer<ChangeSetView> {
-        let action = "DescribeChangeSet";
+    async fn change_set(&self, stack: &str, name: &str) -> CloudResult<ChangeSetView> {
         let asked = params(&[("StackName", stack), ("ChangeSetName", name)]);
-        let xml = self.query(CLOUDFORMATION, action, &asked).await?;
-        read(action, &xml, |root| {
-            let inner = find(root, "DescribeChangeSetResult").unwrap_or(root);
-            ChangeSetView {
-                status: field(inner, "Status"),
-                reason: field(inner, "StatusReason"),
-                changes: entries(inner, "Changes")
-                    .into_iter()
-                    .filter_map(change)
-                    .collect(),
-            }
+        let call = (CLOUDFORMATION, "DescribeChangeSet");
+        let pages = self
+            .pages(call, &asked, |root| vec![change_set_page(root)])
+            .await?;
+        joined(pages).ok_or_else(|| CloudError::Unreadable {
+            action: "cloudformation:DescribeChangeSet".to_owned(),
+            reason: "it has no page".to_owned(),
         })
     }
 
-    async fn execute_change_set(&self, stack: &str, name: &str) -> Answer<()> {
+    async fn execute_change_set(&self, stack: &str, name: &str) -> CloudResult<()> {
         let asked = params(&[("StackName", stack), ("ChangeSetName", name)]);
         self.query(CLOUDFORMATION, "ExecuteChangeSet", &asked)
             .await
             .map(drop)
     }
 
-    async fn delete_change_set(&self, stack: &str, name: &str) -> Answer<()> {
+    async fn delete_change_set(&self, stack: &str, name: &str) -> CloudResult<()> {
         let asked = params(&[("StackName", stack), ("ChangeSetName", name)]);
         self.query(CLOUDFORMATION, "DeleteChangeSet", &asked)
             .await
             .map(drop)
     }
 
-    async fn delete_stack(&self, name: &str) -> Answer<()> {
+    async fn delete_stack(&self, name: &str) -> CloudResult<()> {
         self.query(
             CLOUDFORMATION,
             "DeleteStack",
@@ -129,7 +128,15 @@ impl Cloud for Aws {
         .map(drop)
     }
 
-    async fn detect_drift(&self, stack: &str) -> Answer<String> {
+    async fn protect_stack(&self, name: &str, on: bool) -> CloudResult<()> {
+        let on = if on { "true" } else { "false" };
+        let asked = params(&[("StackName", name), ("EnableTerminationProtection", on)]);
+        self.query(CLOUDFORMATION, "UpdateTerminationProtection", &asked)
+            .await
+            .map(drop)
+    }
+
+    async fn detect_drift(&self, stack: &str) -> CloudResult<String> {
         let action = "DetectStackDrift";
         let xml = self
             .query(CLOUDFORMATION, action, &params(&[("StackName", stack)]))
@@ -142,7 +149,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn drift(&self, detection: &str) -> Answer<Option<String>> {
+    async fn drift(&self, detection: &str) -> CloudResult<Option<DriftStatus>> {
         let action = "DescribeStackDriftDetectionStatus";
         let xml = self
             .query(
@@ -158,15 +165,15 @@ impl Cloud for Aws {
                     .unwrap_or_default()
                     .to_owned()
             };
-            match text("DetectionStatus").as_str() {
-                "DETECTION_IN_PROGRESS" => None,
-                "DETECTION_COMPLETE" => Some(text("StackDriftStatus")),
-                other => Some(format!("unknown ({other})")),
+            match DetectionStatus::from(text("DetectionStatus")) {
+                DetectionStatus::InProgress => None,
+                DetectionStatus::Complete => Some(text("StackDriftStatus").into()),
+                other => Some(DriftStatus::Other(format!("unknown ({other})"))),
             }
         })
     }
 
-    async fn zones(&self) -> Answer<Vec<String>> {
+    async fn zones(&self) -> CloudResult<Vec<String>> {
         let asked = params(&[
             ("Filter.1.Name", "state"),
             ("Filter.1.Value.1", "available"),
@@ -180,7 +187,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn offered_types(&self, types: &[String]) -> Answer<Vec<(String, String)>> {
+    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<(String, String)>> {
         let mut asked = params(&[
             ("LocationType", "availability-zone"),
             ("Filter.1.Name", "instance-type"),
@@ -197,7 +204,7 @@ impl Cloud for Aws {
         .await
     }
 
-    async fn key_pair_exists(&self, name: &str) -> Answer<bool> {
+    async fn key_pair_exists(&self, name: &str) -> CloudResult<bool> {
         match self
             .query(EC2, "DescribeKeyPairs", &params(&[("KeyName.1", name)]))
             .await
@@ -210,22 +217,23 @@ impl Cloud for Aws {
         }
     }
 
-    async fn interfaces(&self, vpc: &str) -> Answer<Vec<Interface>> {
+    async fn interfaces(&self, vpc: &str) -> CloudResult<Vec<Interface>> {
         let asked = params(&[("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", vpc)]);
         self.pages((EC2, "DescribeNetworkInterfaces"), &asked, |root| {
             let found = entries(root, "networkInterfaceSet").into_iter();
             found
                 .map(|node| Interface {
                     id: field(node, "networkInterfaceId"),
-                    status: field(node, "status"),
+                    status: field(node, "status").into(),
                     description: field(node, "description"),
+                    tags: tags(node),
                 })
                 .collect()
         })
         .await
     }
 
-    async fn delete_interface(&self, id: &str) -> Answer<()> {
+    async fn delete_interface(&self, id: &str) -> CloudResult<()> {
         self.query(
             EC2,
             "DeleteNetworkInterface",
@@ -235,33 +243,42 @@ impl Cloud for Aws {
         .map(drop)
     }
 
-    async fn volumes(&self, cluster: &str) -> Answer<Vec<String>> {
-        let tag = format!("tag:kubernetes.io/cluster/{cluster}");
-        let mut asked = params(&[("Filter.1.Name", &tag), ("Filter.1.Value.1", "owned")]);
-        asked.extend(params(&[
-            ("Filter.2.Name", "status"),
-            ("Filter.2.Value.1", "available"),
-        ]));
-        self.pages((EC2, "DescribeVolumes"), &asked, |root| {
-            entries(root, "volumeSet")
-                .into_iter()
-                .map(|node| field(node, "volumeId"))
-                .collect()
-        })
-        .await
+    async fn subnets(&self, ids: &[String]) -> CloudResult<Vec<SubnetView>> {
+        self.find_subnets(ids).await
     }
 
-    async fn delete_volume(&self, id: &str) -> Answer<()> {
+    async fn controller_image(&self, id: &str) -> CloudResult<Option<String>> {
+        self.find_controller_image(id).await
+    }
+
+    async fn newest_image(&self, parameter: &str) -> CloudResult<Option<String>> {
+        let body = json!({"Names": [parameter]});
+        let answer = self.json("ssm", "AmazonSSM.GetParameters", &body).await?;
+        let value = answer["Parameters"][0]["Value"].as_str();
+        Ok(value.map(str::to_owned))
+    }
+
+    async fn terminate_machine(&self, id: &str) -> CloudResult<()> {
+        self.query(EC2, "TerminateInstances", &params(&[("InstanceId.1", id)]))
+            .await
+            .map(drop)
+    }
+
+    async fn volumes(&self, cluster: &str, id: &str) -> CloudResult<Vec<Thing>> {
+        self.find_volumes(cluster, id).await
+    }
+
+    async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         self.query(EC2, "DeleteVolume", &params(&[("VolumeId", id)]))
             .await
             .map(drop)
     }
 
-    async fn foreign_load_balancers(&self, vpc: &str) -> Answer<Vec<String>> {
-        self.find_foreign_load_balancers(vpc).await
+    async fn load_balancers(&self, vpc: &str) -> CloudResult<Vec<Thing>> {
+        self.find_load_balancers(vpc).await
     }
 
-    async fn delete_load_balancer(&self, arn: &str) -> Answer<()> {
+    async fn delete_load_balancer(&self, arn: &str) -> CloudResult<()> {
         let (service, key) = if arn.starts_with("arn:") {
             (BALANCING, "LoadBalancerArn")
         } else {
@@ -272,60 +289,77 @@ impl Cloud for Aws {
             .map(drop)
     }
 
-    async fn leftover_groups(&self, cluster: &str) -> Answer<Vec<String>> {
-        self.find_leftover_groups(cluster).await
+    async fn groups(&self, vpc: &str) -> CloudResult<Vec<Thing>> {
+        self.find_groups(vpc).await
     }
 
-    async fn delete_group(&self, id: &str) -> Answer<()> {
+    async fn delete_group(&self, id: &str) -> CloudResult<()> {
         self.query(EC2, "DeleteSecurityGroup", &params(&[("GroupId", id)]))
             .await
             .map(drop)
     }
 
-    async fn file_systems(&self, cluster: &str) -> Answer<Vec<String>> {
-        self.find_file_systems(cluster).await
+    async fn file_systems(&self) -> CloudResult<Vec<Thing>> {
+        self.find_file_systems().await
     }
 
-    async fn delete_file_system(&self, id: &str) -> Answer<()> {
+    async fn delete_file_system(&self, id: &str) -> CloudResult<()> {
         self.remove_file_system(id).await
     }
 
-    async fn mount_targets(&self, file_system: &str) -> Answer<usize> {
+    async fn mount_targets(&self, file_system: &str) -> CloudResult<usize> {
         self.count_mount_targets(file_system).await
     }
 
-    async fn eks_versions(&self) -> Answer<Vec<(String, String)>> {
+    async fn eks_versions(&self) -> CloudResult<Vec<Offer>> {
         self.offered_versions().await
     }
 
-    async fn eks_cluster_exists(&self, name: &str) -> Answer<bool> {
-        self.has_eks_cluster(name).await
+    async fn eks_cluster(&self, name: &str) -> CloudResult<Option<String>> {
+        self.eks_cluster_version(name).await
     }
 
-    async fn role_exists(&self, name: &str) -> Answer<bool> {
-        self.has_role(name).await
+    async fn addon_version(&self, addon: &str, kubernetes: &str) -> CloudResult<Option<String>> {
+        self.default_addon_version(addon, kubernetes).await
     }
 
-    async fn hosted_zone(&self, id: &str) -> Answer<Option<String>> {
+    async fn role_arn(&self, name: &str) -> CloudResult<Option<String>> {
+        self.find_role(name).await
+    }
+
+    async fn repository_tags(&self, name: &str) -> CloudResult<Option<Tags>> {
+        self.find_repository(name).await
+    }
+
+    async fn policy_tags(&self, arn: &str) -> CloudResult<Option<Tags>> {
+        self.find_policy(arn).await
+    }
+
+    async fn create_policy(&self, name: &str, document: &str, tags: &Tags) -> CloudResult<()> {
+        let mut asked = params(&[("PolicyName", name), ("PolicyDocument", document)]);
+        add_tags(&mut asked, tags);
+        self.query(IAM, "CreatePolicy", &asked).await.map(drop)
+    }
+
+    async fn delete_policy(&self, arn: &str) -> CloudResult<()> {
+        self.query(IAM, "DeletePolicy", &params(&[("PolicyArn", arn)]))
+            .await
+            .map(drop)
+    }
+
+    async fn hosted_zone(&self, id: &str) -> CloudResult<Option<String>> {
         self.zone_name(id).await
     }
 
-    async fn network_use(&self) -> Answer<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<(usize, usize)> {
         self.count_network().await
     }
 
-    async fn log_groups(&self, prefix: &str) -> Answer<Vec<String>> {
-        let answer = self
-            .json(
-                "logs",
-                "Logs_20140328.DescribeLogGroups",
-                &json!({"logGroupNamePrefix": prefix}),
-            )
-            .await?;
-        Ok(strings(&answer, "logGroups", "logGroupName"))
+    async fn log_groups(&self, prefix: &str) -> CloudResult<Vec<Thing>> {
+        self.find_log_groups(prefix).await
     }
 
-    async fn delete_log_group(&self, name: &str) -> Answer<()> {
+    async fn delete_log_group(&self, name: &str) -> CloudResult<()> {
         self.json(
             "logs",
             "Logs_20140328.DeleteLogGroup",
@@ -335,31 +369,35 @@ impl Cloud for Aws {
         .map(drop)
     }
 
-    async fn bucket_exists(&self, bucket: &str) -> Answer<bool> {
-        self.s3_exists(bucket).await
+    async fn bucket_tags(&self, bucket: &str) -> CloudResult<Option<Tags>> {
+        self.s3_tags(bucket).await
     }
 
-    async fn create_bucket(&self, bucket: &str) -> Answer<()> {
+    async fn tag_bucket(&self, bucket: &str, tags: &Tags) -> CloudResult<()> {
+        self.s3_tag(bucket, tags).await
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> CloudResult<()> {
         self.s3_create(bucket).await
     }
 
-    async fn put_object(&self, bucket: &str, key: &str, body: &str) -> Answer<String> {
+    async fn put_object(&self, bucket: &str, key: &str, body: &str) -> CloudResult<String> {
         self.s3_put(bucket, key, body).await
     }
 
-    async fn objects(&self, bucket: &str) -> Answer<Vec<String>> {
+    async fn objects(&self, bucket: &str) -> CloudResult<Vec<String>> {
         self.s3_list(bucket).await
     }
 
-    async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
+    async fn delete_object(&self, bucket: &str, key: &str) -> CloudResult<()> {
         self.s3_delete(format!("/{bucket}/{}", encode(key))).await
     }
 
-    async fn delete_bucket(&self, bucket: &str) -> Answer<()> {
+    async fn delete_bucket(&self, bucket: &str) -> CloudResult<()> {
         self.s3_delete(format!("/{bucket}")).await
     }
 
-    async fn encrypt(&self, key: &str, context: &str, plain: &[u8]) -> Answer<Vec<u8>> {
+    async fn encrypt(&self, key: &str, context: &str, plain: &[u8]) -> CloudResult<Vec<u8>> {
         let body = json!({
             "KeyId": key,
             "Plaintext": STANDARD.encode(plain),
@@ -375,17 +413,15 @@ impl Cloud for Aws {
             })
     }
 
-    async fn key_state(&self, arn: &str) -> Answer<String> {
+    async fn key_state(&self, arn: &str) -> CloudResult<KeyState> {
         let answer = self
             .json("kms", "TrentService.DescribeKey", &json!({"KeyId": arn}))
             .await?;
-        Ok(answer["KeyMetadata"]["KeyState"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned())
+        let state = answer["KeyMetadata"]["KeyState"].as_str();
+        Ok(state.unwrap_or_default().into())
     }
 
-    async fn schedule_key_deletion(&self, arn: &str) -> Answer<()> {
+    async fn schedule_key_deletion(&self, arn: &str) -> CloudResult<()> {
         self.let_key_go(arn).await
     }
 
@@ -394,11 +430,11 @@ impl Cloud for Aws {
         arn: &str,
         asked: &[Simulation],
         context: &[(String, String)],
-    ) -> Answer<Vec<String>> {
+    ) -> CloudResult<Vec<String>> {
         self.simulate(arn, asked, context).await
     }
 
-    async fn quota(&self, service: &str, code: &str) -> Answer<Option<f64>> {
+    async fn quota(&self, service: &str, code: &str) -> CloudResult<Option<f64>> {
         let body = json!({"ServiceCode": service, "QuotaCode": code});
         match self
             .json(
@@ -414,7 +450,14 @@ impl Cloud for Aws {
         }
     }
 
-    async fn tagged(&self, cluster: &str) -> Answer<Vec<String>> {
-        self.find_tagged(cluster).await
+    async fn tagged(&self, id: &str) -> CloudResult<Vec<String>> {
+        self.find_tagged(id).await
+    }
+}
+
+fn add_tags(asked: &mut Vec<(String, String)>, tags: &Tags) {
+    for (number, (key, value)) in (1..).zip(tags) {
+        asked.push((format!("Tags.member.{number}.Key"), key.clone()));
+        asked.push((format!("Tags.member.{number}.Value"), value.clone()));
     }
 }

@@ -1,39 +1,37 @@
-//! Signs a request, sends it, tries again when that can help, and reads errors.
+//! Signs a request, sends it, and tries again when that can help.
 
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::SystemTime;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::ProvideCredentials as _;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings, sign,
+};
 use aws_sigv4::sign::v4;
 use aws_types::service_config::ServiceConfigKey;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use tokio::time::{sleep, timeout};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::time::sleep;
 
+use super::endpoint::{self, HostKind};
+use super::failure::{self, corrected, skew};
+use super::identity::AwsIdentity;
+use super::retry::{Budget, may_try, pause};
+use super::settings::AwsSettings;
+use super::web::{NoResponse, Web};
 use crate::cloud::CloudError;
-
-/// The largest answer that is read; stack events come in pages of far less.
-const MAX_ANSWER: usize = 16 << 20;
-/// Time for one try.
-const TRY: Duration = Duration::from_secs(60);
-/// Tries before giving up on something temporary.
-const TRIES: u32 = 6;
-/// Tries when not even a connection comes about: a wrong region or address stays wrong.
-const CONNECT_TRIES: u32 = 3;
 
 /// A signed-request client for one region.
 pub struct Aws {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    web: Web,
     config: SdkConfig,
     region: String,
-    first_pause: Duration,
+    identity: AwsIdentity,
+    budget: Budget,
+    /// Seconds that AWS's clock is ahead of ours, as far as it has complained.
+    skew: AtomicI64,
 }
 
 /// A request before it is signed.
@@ -53,30 +51,43 @@ pub(super) struct Call<'a> {
 }
 
 /// An answer with a good status.
-pub(super) struct Reply {
+pub(super) struct AwsReply {
     pub body: Bytes,
+}
+
+/// A try that failed, and what the server's clock said.
+struct Failure {
+    error: CloudError,
+    date: Option<SystemTime>,
+}
+
+impl From<CloudError> for Failure {
+    fn from(error: CloudError) -> Self {
+        Self { error, date: None }
+    }
 }
 
 impl Aws {
     /// Loads credentials and endpoint as every AWS tool does: environment, profile, SSO, role, metadata.
-    pub async fn connect(region: &str) -> Result<Self, CloudError> {
-        let tls = aws_smithy_http_client::tls::Provider::Rustls(
-            aws_smithy_http_client::tls::rustls_provider::CryptoMode::Ring,
-        );
-        let client = aws_smithy_http_client::Builder::new()
-            .tls_provider(tls)
-            .build_https();
-        let config = aws_config::defaults(BehaviorVersion::latest())
+    pub async fn connect(region: &str, settings: &AwsSettings) -> Result<Self, CloudError> {
+        let web = Web::new(settings)?;
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new(region.to_owned()))
-            .http_client(client)
-            .load()
-            .await;
-        let http = Client::builder(TokioExecutor::new()).build(connector()?);
+            .http_client(Web::for_credentials(settings)?);
+        if let Some(fips) = settings.fips {
+            loader = loader.use_fips(fips);
+        }
+        if let Some(dual_stack) = settings.dual_stack {
+            loader = loader.use_dual_stack(dual_stack);
+        }
+        let config = loader.load().await;
         Ok(Self {
-            http,
+            web,
+            identity: AwsIdentity::new(config.credentials_provider()),
             config,
             region: region.to_owned(),
-            first_pause: Duration::from_millis(300),
+            budget: Budget::full(),
+            skew: AtomicI64::new(0),
         })
     }
 
@@ -85,17 +96,14 @@ impl Aws {
         &self.region
     }
 
-    /// Current credentials.
+    /// Credentials for a request that is signed now.
     pub(super) async fn credentials(&self) -> Result<Credentials, CloudError> {
-        let Some(provider) = self.config.credentials_provider() else {
-            return Err(CloudError::Credentials(
-                "no source of credentials is configured".to_owned(),
-            ));
-        };
-        provider
-            .provide_credentials()
-            .await
-            .map_err(|error| CloudError::Credentials(chain(&error)))
+        self.identity.get(SystemTime::now()).await
+    }
+
+    /// What AWS's clock says, as far as we know.
+    pub(super) fn now(&self) -> SystemTime {
+        corrected(SystemTime::now(), self.skew.load(Ordering::Relaxed))
     }
 
     /// `AWS_ENDPOINT_URL_EKS` and the like (or the profile's `services`), else `AWS_ENDPOINT_URL`.
@@ -114,87 +122,69 @@ impl Aws {
     }
 
     /// Where a service is reached.
-    pub(super) fn endpoint(&self, service: &str) -> String {
+    pub(super) fn endpoint(&self, service: &str) -> Result<String, CloudError> {
         if let Some(url) = self.given_endpoint(service) {
-            return url.trim_end_matches('/').to_owned();
+            return Ok(url.trim_end_matches('/').to_owned());
         }
-        let suffix = if self.region.starts_with("cn-") {
-            "amazonaws.com.cn"
-        } else {
-            "amazonaws.com"
+        let kind = HostKind {
+            fips: self.config.use_fips().unwrap_or(false),
+            dual_stack: self.config.use_dual_stack().unwrap_or(false),
         };
-        match service {
-            "iam" | "route53" => format!("https://{service}.{suffix}"),
-            other => format!("https://{other}.{}.{suffix}", self.region),
-        }
+        endpoint::url(service, &self.region, kind)
     }
 
-    /// The region that a service's requests are signed for.
-    fn signing_region(&self, service: &str) -> &str {
-        if ["iam", "route53"].contains(&service) {
-            "us-east-1"
-        } else {
-            &self.region
-        }
-    }
-
-    /// Sends a call, again and again while that may help.
-    pub(super) async fn send(&self, call: Call<'_>) -> Result<Reply, CloudError> {
-        let mut pause = self.first_pause;
-        for attempt in 1.. {
-            match self.send_once(&call).await {
-                Err(error) if error.is_temporary() && attempt < tries(&error) => {
-                    // Jitter by the clock's low digits: enough to keep two clients apart.
-                    let low = SystemTime::now()
-                        .duration_since(SystemTime::UNIX_EPOCH)
-                        .map_or(0, |d| d.subsec_nanos());
-                    sleep(pause + pause.mul_f64(f64::from(low % 1000) / 1000.0)).await;
-                    pause *= 2;
+    /// Sends a call, again while that may help: with our clock corrected, with new credentials, or later.
+    pub(super) async fn send(&self, call: Call<'_>) -> Result<AwsReply, CloudError> {
+        let (mut made, mut adjusted, mut renewed) = (0, false, false);
+        loop {
+            made += 1;
+            let Failure { error, date } = match self.send_once(&call).await {
+                Ok(reply) => {
+                    self.budget.reward();
+                    return Ok(reply);
                 }
-                other => return other,
+                Err(failure) => failure,
+            };
+            let found = skew(&error, date, self.now()).filter(|_| !adjusted);
+            if let Some(found) = found {
+                adjusted = true;
+                self.skew.fetch_add(found, Ordering::Relaxed);
+            } else if error.is_expired() && !renewed {
+                renewed = true;
+                self.identity.forget().await;
+            } else if may_try(&error, made) && self.budget.spend() {
+                sleep(pause(made, random())).await;
+            } else {
+                return Err(error);
             }
         }
-        unreachable!("the loop returns at the last attempt")
     }
 
-    async fn send_once(&self, call: &Call<'_>) -> Result<Reply, CloudError> {
-        let endpoint = self.endpoint(call.service);
-        let unreachable = |reason: String, connecting: bool| CloudError::Unreachable {
-            action: call.action.to_owned(),
-            endpoint: endpoint.clone(),
-            reason,
-            connecting,
-        };
+    async fn send_once(&self, call: &Call<'_>) -> Result<AwsReply, Failure> {
+        let endpoint = self.endpoint(call.service)?;
         let request = self.signed(call, &endpoint).await?;
-        let answer = async {
-            let response = self
-                .http
-                .request(request)
+        let answer =
+            self.web
+                .send(request)
                 .await
-                .map_err(|error| unreachable(chain(&error), error.is_connect()))?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), MAX_ANSWER);
-            let bytes = body
-                .collect()
-                .await
-                .map_err(|error| unreachable(error.to_string(), false))?
-                .to_bytes();
-            Ok((status, bytes))
-        };
-        let (status, body) = timeout(TRY, answer)
-            .await
-            .map_err(|_| unreachable("no answer within a minute".to_owned(), false))??;
-        if status.is_success() {
-            return Ok(Reply { body });
+                .map_err(
+                    |NoResponse { reason, connecting }| CloudError::Unreachable {
+                        action: call.action.to_owned(),
+                        endpoint: endpoint.clone(),
+                        reason,
+                        connecting,
+                    },
+                )?;
+        if (200..300).contains(&answer.status) {
+            return Ok(AwsReply { body: answer.body });
         }
-        Err(super::query::error(call.action, status.as_u16(), &body))
+        Err(Failure {
+            error: failure::read(call.action, &answer),
+            date: answer.date,
+        })
     }
 
-    async fn signed(
-        &self,
-        call: &Call<'_>,
-        endpoint: &str,
-    ) -> Result<Request<Full<Bytes>>, CloudError> {
+    async fn signed(&self, call: &Call<'_>, endpoint: &str) -> Result<Request<Bytes>, CloudError> {
         let unreadable = |reason: String| CloudError::Unreadable {
             action: call.action.to_owned(),
             reason,
@@ -203,15 +193,14 @@ impl Aws {
         let identity = self.credentials().await?.into();
         let mut settings = SigningSettings::default();
         if call.service == "s3" {
-            settings.percent_encoding_mode = aws_sigv4::http_request::PercentEncodingMode::Single;
-            settings.payload_checksum_kind =
-                aws_sigv4::http_request::PayloadChecksumKind::XAmzSha256;
+            settings.percent_encoding_mode = PercentEncodingMode::Single;
+            settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
         }
         let params = v4::SigningParams::builder()
             .identity(&identity)
-            .region(self.signing_region(call.service))
+            .region(endpoint::signing_region(call.service, &self.region))
             .name(call.service)
-            .time(SystemTime::now())
+            .time(self.now())
             .settings(settings)
             .build()
             .map_err(|error| unreadable(error.to_string()))?
@@ -234,7 +223,7 @@ impl Aws {
         for (name, value) in &call.headers {
             builder = builder.header(*name, value);
         }
-        let body = Full::new(Bytes::from(call.body.clone()));
+        let body = Bytes::from(call.body.clone());
         let mut request = builder
             .body(body)
             .map_err(|error| unreadable(error.to_string()))?;
@@ -243,12 +232,13 @@ impl Aws {
     }
 }
 
-fn tries(error: &CloudError) -> u32 {
-    match error {
-        CloudError::Unreachable {
-            connecting: true, ..
-        } => CONNECT_TRIES,
-        _ => TRIES,
+/// From 0 to 1, so that clients that failed together do not come back together.
+fn random() -> f64 {
+    let mut bytes = [0; 4];
+    // Without random numbers the pause is as long as it may be.
+    match SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX),
+        Err(_) => 1.0,
     }
 }
 
@@ -263,26 +253,4 @@ fn service_id(service: &str) -> &str {
         "route53" => "Route 53",
         other => other,
     }
-}
-
-/// TLS by rustls with the system's certificates; plain HTTP is for `AWS_ENDPOINT_URL` on loopback.
-pub(super) fn connector() -> Result<HttpsConnector<HttpConnector>, CloudError> {
-    Ok(hyper_rustls::HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|error| CloudError::Credentials(format!("no system certificates: {error}")))?
-        .https_or_http()
-        .enable_http1()
-        .build())
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

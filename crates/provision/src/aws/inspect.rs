@@ -4,12 +4,15 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Aws, Call};
-use super::pages::{params, strings};
-use super::query::{CLASSIC_BALANCING, EC2, IAM, encode, entries, field, find, read, text};
-use crate::cloud::CloudError;
-use crate::template::CLUSTER_TAG;
+use super::pages::{Tokens, params};
+use super::query::{CLASSIC_BALANCING, EC2, IAM, encode, entries, field, find, read, tags, text};
+use time::OffsetDateTime;
 
-type Answer<T> = Result<T, CloudError>;
+use crate::cloud::{CloudError, Offer};
+use crate::ownership::{Tags, Thing};
+use crate::statuses::FileSystemState;
+
+type CloudResult<T> = Result<T, CloudError>;
 
 /// Path of EFS's interface.
 const FILES: &str = "/2015-02-01";
@@ -22,7 +25,7 @@ impl Aws {
         service: &str,
         method: Method,
         path: String,
-    ) -> Answer<Value> {
+    ) -> CloudResult<Value> {
         let call = Call {
             action,
             service,
@@ -41,28 +44,23 @@ impl Aws {
         })
     }
 
-    pub(super) async fn find_file_systems(&self, cluster: &str) -> Answer<Vec<String>> {
-        let (mut found, mut marker) = (Vec::new(), String::new());
-        for _ in 0..100 {
-            let path = if marker.is_empty() {
-                format!("{FILES}/file-systems")
-            } else {
-                format!("{FILES}/file-systems?Marker={}", encode(&marker))
-            };
-            let action = "elasticfilesystem:DescribeFileSystems";
+    pub(super) async fn find_file_systems(&self) -> CloudResult<Vec<Thing>> {
+        let (mut found, mut tokens) = (Vec::new(), Tokens::default());
+        let action = "elasticfilesystem:DescribeFileSystems";
+        loop {
+            let path = format!("{FILES}/file-systems{}", tokens.query("?Marker="));
             let answer = self
                 .rest(action, "elasticfilesystem", Method::GET, path)
                 .await?;
-            found.extend(own_file_systems(&answer, cluster));
-            marker = answer["NextMarker"].as_str().unwrap_or_default().to_owned();
-            if marker.is_empty() {
-                break;
+            found.extend(staying_file_systems(&answer));
+            let next = answer["NextMarker"].as_str().unwrap_or_default();
+            if !tokens.follow(action, next.to_owned())? {
+                return Ok(found);
             }
         }
-        Ok(found)
     }
 
-    pub(super) async fn remove_file_system(&self, id: &str) -> Answer<()> {
+    pub(super) async fn remove_file_system(&self, id: &str) -> CloudResult<()> {
         let path = format!("{FILES}/file-systems/{}", encode(id));
         let action = "elasticfilesystem:DeleteFileSystem";
         self.rest(action, "elasticfilesystem", Method::DELETE, path)
@@ -70,50 +68,100 @@ impl Aws {
             .map(drop)
     }
 
-    pub(super) async fn count_mount_targets(&self, file_system: &str) -> Answer<usize> {
-        let path = format!("{FILES}/mount-targets?FileSystemId={}", encode(file_system));
+    pub(super) async fn count_mount_targets(&self, file_system: &str) -> CloudResult<usize> {
+        let (mut count, mut tokens) = (0, Tokens::default());
         let action = "elasticfilesystem:DescribeMountTargets";
-        let answer = self
-            .rest(action, "elasticfilesystem", Method::GET, path)
-            .await?;
-        Ok(answer["MountTargets"].as_array().map_or(0, Vec::len))
+        loop {
+            let id = encode(file_system);
+            let more = tokens.query("&Marker=");
+            let path = format!("{FILES}/mount-targets?FileSystemId={id}{more}");
+            let answer = self
+                .rest(action, "elasticfilesystem", Method::GET, path)
+                .await?;
+            count += answer["MountTargets"].as_array().map_or(0, Vec::len);
+            let next = answer["NextMarker"].as_str().unwrap_or_default();
+            if !tokens.follow(action, next.to_owned())? {
+                return Ok(count);
+            }
+        }
     }
 
-    pub(super) async fn offered_versions(&self) -> Answer<Vec<(String, String)>> {
-        let path = "/cluster-versions".to_owned();
+    pub(super) async fn offered_versions(&self) -> CloudResult<Vec<Offer>> {
+        let (mut all, mut tokens) = (Vec::new(), Tokens::default());
         let action = "eks:DescribeClusterVersions";
-        let answer = self.rest(action, "eks", Method::GET, path).await?;
-        let versions = answer["clusterVersions"].as_array().into_iter().flatten();
-        Ok(versions
-            .map(|entry| {
-                let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-                let status = Some(text("versionStatus")).filter(|status| !status.is_empty());
-                (
-                    text("clusterVersion"),
-                    status
-                        .unwrap_or_else(|| text("status"))
-                        .to_ascii_uppercase(),
-                )
-            })
-            .collect())
+        loop {
+            let path = format!("/cluster-versions{}", tokens.query("?nextToken="));
+            let answer = self.rest(action, "eks", Method::GET, path).await?;
+            all.extend(versions(&answer));
+            let next = answer["nextToken"].as_str().unwrap_or_default();
+            if !tokens.follow(action, next.to_owned())? {
+                return Ok(all);
+            }
+        }
     }
 
-    pub(super) async fn has_eks_cluster(&self, name: &str) -> Answer<bool> {
+    pub(super) async fn eks_cluster_version(&self, name: &str) -> CloudResult<Option<String>> {
         let path = format!("/clusters/{}", encode(name));
-        exists(
-            self.rest("eks:DescribeCluster", "eks", Method::GET, path)
-                .await,
-        )
+        let action = "eks:DescribeCluster";
+        match self.rest(action, "eks", Method::GET, path).await {
+            Ok(answer) => {
+                let version = answer["cluster"]["version"].as_str();
+                Ok(Some(version.unwrap_or_default().to_owned()))
+            }
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    pub(super) async fn has_role(&self, name: &str) -> Answer<bool> {
-        exists(
-            self.query(IAM, "GetRole", &params(&[("RoleName", name)]))
-                .await,
-        )
+    pub(super) async fn default_addon_version(
+        &self,
+        addon: &str,
+        kubernetes: &str,
+    ) -> CloudResult<Option<String>> {
+        let action = "eks:DescribeAddonVersions";
+        let mut tokens = Tokens::default();
+        loop {
+            let more = tokens.query("&nextToken=");
+            let (addon, kubernetes) = (encode(addon), encode(kubernetes));
+            let path = format!(
+                "/addons/supported-versions?addonName={addon}&kubernetesVersion={kubernetes}{more}"
+            );
+            let answer = self.rest(action, "eks", Method::GET, path).await?;
+            if let Some(version) = default_version(&answer) {
+                return Ok(Some(version));
+            }
+            let next = answer["nextToken"].as_str().unwrap_or_default();
+            if !tokens.follow(action, next.to_owned())? {
+                return Ok(None);
+            }
+        }
     }
 
-    pub(super) async fn zone_name(&self, id: &str) -> Answer<Option<String>> {
+    pub(super) async fn find_role(&self, name: &str) -> CloudResult<Option<String>> {
+        let asked = params(&[("RoleName", name)]);
+        match self.query(IAM, "GetRole", &asked).await {
+            Ok(xml) => read("iam:GetRole", &xml, |root| {
+                find(root, "Role").map(|role| field(role, "Arn"))
+            }),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn find_policy(&self, arn: &str) -> CloudResult<Option<Tags>> {
+        match self
+            .query(IAM, "GetPolicy", &params(&[("PolicyArn", arn)]))
+            .await
+        {
+            Ok(xml) => read("iam:GetPolicy", &xml, |root| {
+                Some(tags(find(root, "Policy").unwrap_or(root)))
+            }),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn zone_name(&self, id: &str) -> CloudResult<Option<String>> {
         let action = "route53:GetHostedZone";
         let call = Call {
             action,
@@ -133,7 +181,7 @@ impl Aws {
         }
     }
 
-    pub(super) async fn count_network(&self) -> Answer<(usize, usize)> {
+    pub(super) async fn count_network(&self) -> CloudResult<(usize, usize)> {
         let vpcs = self
             .pages((EC2, "DescribeVpcs"), &[], |root| {
                 vec![(); entries(root, "vpcSet").len()]
@@ -147,20 +195,49 @@ impl Aws {
         Ok((vpcs, addresses))
     }
 
-    pub(super) async fn find_leftover_groups(&self, cluster: &str) -> Answer<Vec<String>> {
-        let tag = format!("tag:kubernetes.io/cluster/{cluster}");
-        let asked = params(&[("Filter.1.Name", &tag), ("Filter.1.Value.1", "owned")]);
+    /// Log groups with their tags, page by page.
+    pub(super) async fn find_log_groups(&self, prefix: &str) -> CloudResult<Vec<Thing>> {
+        let (mut found, mut tokens) = (Vec::new(), Tokens::default());
+        let target = "Logs_20140328.DescribeLogGroups";
+        loop {
+            let mut body = json!({"logGroupNamePrefix": prefix});
+            if let Some(token) = tokens.get() {
+                body["nextToken"] = json!(token);
+            }
+            let answer = self.json("logs", target, &body).await?;
+            for group in answer["logGroups"].as_array().into_iter().flatten() {
+                let text = |key: &str| group[key].as_str().unwrap_or_default();
+                let asked = json!({"resourceArn": text("arn").trim_end_matches(":*")});
+                let tags = "Logs_20140328.ListTagsForResource";
+                let tags = self.json("logs", tags, &asked).await?;
+                found.push(Thing {
+                    id: text("logGroupName").to_owned(),
+                    tags: serde_json::from_value(tags["tags"].clone()).unwrap_or_default(),
+                });
+            }
+            let next = answer["nextToken"].as_str().unwrap_or_default();
+            if !tokens.follow(target, next.to_owned())? {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(super) async fn find_groups(&self, vpc: &str) -> CloudResult<Vec<Thing>> {
+        let asked = params(&[("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", vpc)]);
         self.pages((EC2, "DescribeSecurityGroups"), &asked, |root| {
             entries(root, "securityGroupInfo")
                 .into_iter()
-                .map(|node| field(node, "groupId"))
+                .map(|node| Thing {
+                    id: field(node, "groupId"),
+                    tags: tags(node),
+                })
                 .collect()
         })
         .await
     }
 
     /// Names of the classic load balancers in a VPC; none of our stacks makes one.
-    pub(super) async fn find_classic_load_balancers(&self, vpc: &str) -> Answer<Vec<String>> {
+    pub(super) async fn find_classic_load_balancers(&self, vpc: &str) -> CloudResult<Vec<String>> {
         self.pages((CLASSIC_BALANCING, "DescribeLoadBalancers"), &[], |root| {
             let all = entries(root, "LoadBalancerDescriptions").into_iter();
             all.filter(|node| field(*node, "VPCId") == vpc)
@@ -170,7 +247,7 @@ impl Aws {
         .await
     }
 
-    pub(super) async fn let_key_go(&self, arn: &str) -> Answer<()> {
+    pub(super) async fn let_key_go(&self, arn: &str) -> CloudResult<()> {
         let body = json!({"KeyId": arn, "PendingWindowInDays": 7});
         self.json("kms", "TrentService.ScheduleKeyDeletion", &body)
             .await
@@ -178,44 +255,99 @@ impl Aws {
     }
 }
 
-fn exists<T>(answer: Answer<T>) -> Answer<bool> {
-    match answer {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_missing() => Ok(false),
-        Err(error) => Err(error),
-    }
+/// The version that an answer marks as the default; all of them are for one Kubernetes version.
+fn default_version(answer: &Value) -> Option<String> {
+    let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let versions = list(answer, "addons")
+        .into_iter()
+        .flat_map(|addon| list(&addon, "addonVersions"));
+    let mut defaults = versions.filter(|version| {
+        list(version, "compatibilities")
+            .iter()
+            .any(|entry| entry["defaultVersion"] == true)
+    });
+    let found = defaults.next()?;
+    found["addonVersion"].as_str().map(str::to_owned)
 }
 
-/// Ids in a list of file systems that carry the cluster's tag and are not on their way out.
-fn own_file_systems(answer: &Value, cluster: &str) -> Vec<String> {
-    let own = |system: &&Value| {
+/// Versions of Kubernetes in an answer; older answers spell the support in small letters elsewhere.
+fn versions(answer: &Value) -> Vec<Offer> {
+    let all = answer["clusterVersions"].as_array().into_iter().flatten();
+    all.map(|entry| {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let status = Some(text("versionStatus")).filter(|status| !status.is_empty());
+        let status = status.unwrap_or_else(|| text("status"));
+        // Seconds since 1970, as every timestamp of this protocol.
+        let ends = entry["endOfStandardSupportDate"].as_f64();
+        #[allow(clippy::cast_possible_truncation, reason = "a day is enough")]
+        let ends = ends.and_then(|at| OffsetDateTime::from_unix_timestamp(at as i64).ok());
+        Offer {
+            version: text("clusterVersion"),
+            support: status.to_ascii_uppercase().into(),
+            standard_ends: ends.map(OffsetDateTime::date),
+        }
+    })
+    .collect()
+}
+
+/// File systems in a list that are not on their way out.
+fn staying_file_systems(answer: &Value) -> Vec<Thing> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let tags = |system: &Value| {
         let tags = system["Tags"].as_array().into_iter().flatten();
-        let ours = |tag: &Value| tag["Key"] == CLUSTER_TAG && tag["Value"] == cluster;
-        let going = ["deleting", "deleted"].map(Value::from);
-        tags.into_iter().any(ours) && !going.contains(&system["LifeCycleState"])
+        tags.map(|tag| (text(&tag["Key"]), text(&tag["Value"])))
+            .collect()
+    };
+    let stays = |system: &&Value| {
+        let state = FileSystemState::from(text(&system["LifeCycleState"]));
+        !matches!(state, FileSystemState::Deleting | FileSystemState::Deleted)
     };
     let all = answer["FileSystems"].as_array().into_iter().flatten();
-    let own = all.filter(own).cloned().collect::<Vec<_>>();
-    strings(&json!({"own": own}), "own", "FileSystemId")
+    all.filter(stays)
+        .map(|system| Thing {
+            id: text(&system["FileSystemId"]),
+            tags: tags(system),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ownership::{ID_TAG, own_ids};
 
     #[test]
-    fn file_systems_are_ours_by_tag_and_only_while_they_stay() {
+    fn versions_and_defaults_are_read_as_eks_sends_them() {
+        let answer = json!({"clusterVersions": [
+            {"clusterVersion": "1.34", "versionStatus": "STANDARD_SUPPORT", "endOfStandardSupportDate": 1_796_169_600.0},
+            {"clusterVersion": "1.36", "status": "standard-support"},
+        ]});
+        let found = versions(&answer);
+        assert_eq!(found[0].standard_ends.unwrap().to_string(), "2026-12-02");
+        assert_eq!(
+            (found[1].version.as_str(), found[1].standard_ends),
+            ("1.36", None)
+        );
+        let version = |name: &str, default: bool| json!({"addonVersion": name, "compatibilities": [{"clusterVersion": "1.35", "defaultVersion": default}]});
+        let answer = json!({"addons": [{"addonName": "vpc-cni", "addonVersions": [version("v2", false), version("v1", true)]}]});
+        assert_eq!(default_version(&answer).as_deref(), Some("v1"));
+        assert_eq!(default_version(&json!({"addons": []})), None);
+    }
+
+    #[test]
+    fn file_systems_are_ours_by_id_and_only_while_they_stay() {
         let system = |id: &str, value: &str, state: &str| {
             json!({"FileSystemId": id, "LifeCycleState": state,
-                   "Tags": [{"Key": "Name", "Value": "x"}, {"Key": CLUSTER_TAG, "Value": value}]})
+                   "Tags": [{"Key": "canoe:cluster", "Value": "demo"}, {"Key": ID_TAG, "Value": value}]})
         };
         let answer = json!({"FileSystems": [
-            system("fs-1", "demo", "available"),
-            system("fs-2", "other", "available"),
-            system("fs-3", "demo", "deleting"),
+            system("fs-1", "a", "available"),
+            system("fs-2", "b", "available"),
+            system("fs-3", "a", "deleting"),
             {"FileSystemId": "fs-4", "LifeCycleState": "available"},
         ]});
-        assert_eq!(own_file_systems(&answer, "demo"), ["fs-1"]);
-        assert!(own_file_systems(&Value::Null, "demo").is_empty());
+        assert_eq!(own_ids(staying_file_systems(&answer), Some("a")), ["fs-1"]);
+        assert!(own_ids(staying_file_systems(&answer), None).is_empty());
+        assert!(staying_file_systems(&Value::Null).is_empty());
     }
 }

@@ -4,19 +4,20 @@ use hyper::Method;
 use roxmltree::{Document, Node};
 use serde_json::Value;
 
-use super::client::{Aws, Call, Reply};
+use super::client::{Aws, AwsReply, Call};
 use crate::cloud::CloudError;
+use crate::ownership::Tags;
 
 /// Service name for signing and the version that its requests carry.
 #[derive(Clone, Copy)]
-pub(super) struct Service(pub &'static str, pub &'static str);
+pub(super) struct AwsService(pub &'static str, pub &'static str);
 
-pub(super) const CLOUDFORMATION: Service = Service("cloudformation", "2010-05-15");
-pub(super) const EC2: Service = Service("ec2", "2016-11-15");
-pub(super) const IAM: Service = Service("iam", "2010-05-08");
-pub(super) const STS: Service = Service("sts", "2011-06-15");
-pub(super) const CLASSIC_BALANCING: Service = Service("elasticloadbalancing", "2012-06-01");
-pub(super) const BALANCING: Service = Service("elasticloadbalancing", "2015-12-01");
+pub(super) const CLOUDFORMATION: AwsService = AwsService("cloudformation", "2010-05-15");
+pub(super) const EC2: AwsService = AwsService("ec2", "2016-11-15");
+pub(super) const IAM: AwsService = AwsService("iam", "2010-05-08");
+pub(super) const STS: AwsService = AwsService("sts", "2011-06-15");
+pub(super) const CLASSIC_BALANCING: AwsService = AwsService("elasticloadbalancing", "2012-06-01");
+pub(super) const BALANCING: AwsService = AwsService("elasticloadbalancing", "2015-12-01");
 
 /// Percent-encodes as a form value.
 pub(super) fn encode(text: &str) -> String {
@@ -35,7 +36,7 @@ impl Aws {
     /// Sends a form; the answer is XML text.
     pub(super) async fn query(
         &self,
-        service: Service,
+        service: AwsService,
         action: &str,
         params: &[(String, String)],
     ) -> Result<String, CloudError> {
@@ -88,7 +89,7 @@ impl Aws {
     }
 }
 
-pub(super) fn text(action: &str, reply: Reply) -> Result<String, CloudError> {
+pub(super) fn text(action: &str, reply: AwsReply) -> Result<String, CloudError> {
     String::from_utf8(reply.body.to_vec()).map_err(|error| CloudError::Unreadable {
         action: action.to_owned(),
         reason: error.to_string(),
@@ -136,6 +137,16 @@ pub(super) fn entries<'a, 'i>(node: Node<'a, 'i>, list: &str) -> Vec<Node<'a, 'i
         .collect()
 }
 
+/// Tags of an entry: `Tags` with `Key` and `Value`, or EC2's `tagSet` with `key` and `value`.
+pub(super) fn tags(node: Node<'_, '_>) -> Tags {
+    let lists = [("Tags", "Key", "Value"), ("tagSet", "key", "value")];
+    let pairs = lists.iter().flat_map(|(list, key, value)| {
+        let found = entries(node, list).into_iter();
+        found.map(|tag| (field(tag, key), field(tag, value)))
+    });
+    pairs.collect()
+}
+
 /// The field `name` of every element called `element`.
 pub(super) fn entries_named(node: Node<'_, '_>, element: &str, name: &str) -> Vec<String> {
     node.descendants()
@@ -144,68 +155,9 @@ pub(super) fn entries_named(node: Node<'_, '_>, element: &str, name: &str) -> Ve
         .collect()
 }
 
-/// Reads an error answer, whatever its protocol.
-pub(super) fn error(action: &str, status: u16, body: &[u8]) -> CloudError {
-    let body = String::from_utf8_lossy(body);
-    let (mut code, mut message) = (String::new(), String::new());
-    if let Ok(value) = serde_json::from_str::<Value>(&body) {
-        let name = value["__type"]
-            .as_str()
-            .or(value["code"].as_str())
-            .or(value["Code"].as_str())
-            .unwrap_or_default();
-        code = name.rsplit('#').next().unwrap_or_default().to_owned();
-        message = value["message"]
-            .as_str()
-            .or(value["Message"].as_str())
-            .unwrap_or_default()
-            .to_owned();
-    } else if let Ok(document) = Document::parse(&body) {
-        let root = document.root_element();
-        code = find(root, "Code")
-            .and_then(|node| node.text())
-            .unwrap_or_default()
-            .to_owned();
-        message = find(root, "Message")
-            .and_then(|node| node.text())
-            .unwrap_or_default()
-            .to_owned();
-    }
-    if code.is_empty() {
-        code = match status {
-            404 => "NotFound".to_owned(),
-            429 => "TooManyRequests".to_owned(),
-            500..=599 => "InternalServerError".to_owned(),
-            403 => "AccessDenied".to_owned(),
-            other => format!("HTTP {other}"),
-        };
-    }
-    CloudError::Refused {
-        action: action.to_owned(),
-        code,
-        message,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_of_every_protocol() {
-        let xml =
-            br#"<ErrorResponse xmlns="x"><Error><Type>Sender</Type><Code>ValidationError</Code>
-            <Message>Stack with id demo does not exist</Message></Error></ErrorResponse>"#;
-        assert!(error("a", 400, xml).is_missing());
-        let ec2 = b"<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>";
-        assert!(error("a", 403, ec2).is_denied());
-        let json = br#"{"__type":"com.amazonaws.kms#ThrottlingException","message":"slow down"}"#;
-        assert!(error("a", 400, json).is_temporary());
-        assert!(error("a", 503, b"<html>oops").is_temporary());
-        assert!(error("a", 404, b"").is_missing());
-        let expired = br#"<Error><Code>ExpiredToken</Code><Message>old</Message></Error>"#;
-        assert!(error("a", 400, expired).is_expired());
-    }
 
     #[test]
     fn forms_are_encoded() {

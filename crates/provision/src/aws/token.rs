@@ -41,7 +41,7 @@ impl Aws {
         };
         let host = format!(
             "{}/?Action=GetCallerIdentity&Version=2011-06-15",
-            self.endpoint("sts")
+            self.endpoint("sts")?
         );
         let identity = self.credentials().await?.into();
         let mut settings = SigningSettings::default();

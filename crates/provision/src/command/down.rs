@@ -1,27 +1,37 @@
 //! `down`: takes the cluster away in AWS's order, and looks afterwards whether anything is left.
+//!
+//! It touches only what carries the cluster's id, and the data only when it is told to.
+
+use std::slice;
 
 use tokio::time::sleep;
 
 use super::nodes::Kubectl;
-use super::stack::{Review, apply};
+use super::stack::remove;
 use super::up::states;
-use super::{CommandError, Pace, Sink, Talk, follow, workload};
-use crate::cloud::{Cloud, StackView};
-use crate::lifecycle::events::first_cause;
-use crate::lifecycle::leftovers::{self, Leftover, Remains};
+use super::{CommandError, Pace, Sink, Talk, boundary, follow, own, volume, workload};
+use crate::cloud::Cloud;
+use crate::lifecycle::leftovers::{self, Remains};
 use crate::lifecycle::next::StackState;
-use crate::lifecycle::teardown::{DownStep, Inventory, Wishes, next, plan};
-use crate::spec::{ClusterSpec, Mode};
-use crate::template::{Layer, Render, render};
+use crate::lifecycle::teardown::{
+    DataFate, DownStep, Inventory, data_ids, has_data, kept, next, plan,
+};
+use crate::ownership::{
+    Thing, etcd_disk_name, is_our_bucket, is_ours, made_by_kubernetes, own_ids, stranger,
+};
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::statuses::KeyState;
+use crate::template::StackLayer;
+use crate::template::base::IMAGES_OUTPUT;
 
 /// How to go about it.
 #[derive(Debug, Clone)]
 pub struct DownOptions {
-    /// The file system and its key stay.
-    pub keep_data: bool,
+    /// What becomes of the data; `None` asks, and no answer keeps them.
+    pub data: Option<DataFate>,
     /// Ask once, before anything is removed.
     pub ask: bool,
-    /// Go on although jobs are running.
+    /// Continue although jobs are running, or although the cluster cannot be asked.
     pub force: bool,
     /// The way to the cluster: to see whether jobs run, and to let Kubernetes remove what it made.
     pub kubectl: Option<Kubectl>,
@@ -36,7 +46,9 @@ pub struct DownReport {
     pub kept: Vec<Remains>,
     /// What AWS still lists but what costs nothing.
     pub free: Vec<Remains>,
-    /// File systems and keys that went although no stack owned them; the cluster file may name them.
+    /// Of what stays, the disk with etcd.
+    pub etcd_volume: Option<String>,
+    /// File systems, keys and disks that went although no stack owned them; the cluster file may name them.
     pub forgotten: Vec<String>,
 }
 
@@ -47,38 +59,34 @@ pub async fn down(
     options: DownOptions,
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
+    own::refuse_strangers(cloud, spec).await?;
     let mut inventory = look(cloud, spec).await?;
-    let kubectl = options
-        .kubectl
-        .as_ref()
-        .filter(|_| matches!(inventory.state(Layer::Cluster), StackState::Ready(_)));
-    if let Some(kubectl) = kubectl.filter(|_| !options.force) {
-        workload::refuse_while_jobs_run(kubectl, sink).await?;
+    let running = matches!(inventory.state(StackLayer::Cluster), StackState::Ready(_));
+    let kubectl = options.kubectl.as_ref().filter(|_| running);
+    if running && !options.force {
+        workload::refuse_while_jobs_run(kubectl).await?;
     }
-    let lines = plan(&inventory, options.keep_data, &spec.name);
-    sink.talk(Talk::Step(format!(
-        "{} thing(s) of cluster {} will go",
-        lines.len(),
-        spec.name
-    )));
-    for line in &lines {
-        sink.talk(Talk::Detail(line.clone()));
-    }
-    if options.ask && !lines.is_empty() && !sink.confirm("take all of this away?") {
+    if let Some(kubectl) = kubectl
+        && volume::tell(kubectl, spec, sink).await
+        && options.ask
+        && options.data.is_none()
+        && !sink.confirm("continue? (no: fetch the models first, with the commands above)")
+    {
         return Err(CommandError::Declined);
     }
-    let kept_ids = kept_ids(cloud, spec, options.keep_data).await?;
+    let data = fate(&inventory, &options, sink);
+    propose(&inventory, data, spec, options.ask, sink)?;
     if let Some(kubectl) = kubectl {
         workload::release_load_balancers(kubectl, sink).await;
     }
-    let mut wishes = Wishes {
-        keep_data: options.keep_data,
-        data_kept: false,
+    let kept_ids: Vec<String> = match data {
+        DataFate::Keep => data_ids(&inventory),
+        DataFate::Delete => Vec::new(),
     };
     let mut attempts = 0;
     let mut forgotten = Vec::new();
     loop {
-        let step = next(&inventory, wishes);
+        let step = next(&inventory, data, &spec.name);
         if step == DownStep::Done {
             break;
         }
@@ -86,15 +94,65 @@ pub async fn down(
             attempts += 1;
             retry_or_fail(error, attempts, options.pace, sink).await?;
         }
-        wishes.data_kept |= step == DownStep::KeepData;
-        if let DownStep::RemoveFileSystems(ids) | DownStep::RemoveKeys(ids) = step {
+        if let DownStep::RemoveFileSystems(ids)
+        | DownStep::RemoveKeys(ids)
+        | DownStep::RemoveVolumes(ids) = step
+        {
             forgotten.extend(ids);
         }
         inventory = look(cloud, spec).await?;
     }
-    let mut report = sweep(cloud, spec, &kept_ids, options.keep_data, sink).await?;
+    boundary::remove(cloud, spec, sink).await?;
+    let mut report = sweep(cloud, spec, &kept_ids, sink).await?;
+    report.etcd_volume = inventory.etcd_volume.filter(|_| data == DataFate::Keep);
     report.forgotten = forgotten;
     Ok(report)
+}
+
+/// What becomes of the data. Only a clear word deletes them.
+fn fate(inventory: &Inventory, options: &DownOptions, sink: &mut impl Sink) -> DataFate {
+    match options.data {
+        Some(data) => data,
+        None if !has_data(inventory) => DataFate::Keep,
+        None => {
+            let question =
+                "delete the data of the cluster as well? (no: file system and key stay, and cost)";
+            if sink.confirm(question) {
+                DataFate::Delete
+            } else {
+                DataFate::Keep
+            }
+        }
+    }
+}
+
+/// Says what goes and what stays, and asks.
+fn propose(
+    inventory: &Inventory,
+    data: DataFate,
+    spec: &ClusterSpec,
+    ask: bool,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    let goes = plan(inventory, data, &spec.name);
+    let stays = kept(inventory, data);
+    for (lines, verb) in [(&goes, "will go"), (&stays, "will stay")] {
+        if lines.is_empty() && verb == "will stay" {
+            continue;
+        }
+        let count = lines.len();
+        sink.talk(Talk::Step(format!(
+            "{count} thing(s) of cluster {} {verb}",
+            spec.name
+        )));
+        for line in lines {
+            sink.talk(Talk::Detail(line.clone()));
+        }
+    }
+    if ask && !goes.is_empty() && !sink.confirm("take all of this away?") {
+        return Err(CommandError::Declined);
+    }
+    Ok(())
 }
 
 /// AWS releases some things slowly (interfaces, groups); a few more tries are normal.
@@ -129,7 +187,9 @@ async fn act(
 ) -> Result<(), CommandError> {
     match step {
         DownStep::Done => {}
-        DownStep::Wait(layer) => wait(cloud, &layer.stack_name(&spec.name), pace, sink).await?,
+        DownStep::Wait(layer) => {
+            follow::begun(cloud, &layer.stack_name(&spec.name), pace, sink).await?
+        }
         DownStep::RemoveLoadBalancers(arns) => {
             for arn in arns {
                 sink.talk(Talk::Step(format!("load balancer {arn}")));
@@ -170,9 +230,10 @@ async fn act(
                 gone(cloud.schedule_key_deletion(arn).await)?;
             }
         }
-        DownStep::KeepData => keep_data(cloud, spec, pace, sink).await?,
         DownStep::DeleteStack(layer) => {
-            delete(cloud, &layer.stack_name(&spec.name), pace, sink).await?
+            let name = layer.stack_name(&spec.name);
+            sink.talk(Talk::Step(format!("stack {name} goes")));
+            remove(cloud, spec, *layer, pace, sink).await?
         }
         DownStep::RemoveBucket(bucket) => {
             sink.talk(Talk::Step(format!("bucket {bucket}")));
@@ -199,71 +260,9 @@ fn gone(result: Result<(), crate::cloud::CloudError>) -> Result<(), CommandError
     }
 }
 
-async fn delete(
-    cloud: &impl Cloud,
-    name: &str,
-    pace: Pace,
-    sink: &mut impl Sink,
-) -> Result<(), CommandError> {
-    sink.talk(Talk::Step(format!("stack {name} goes")));
-    let id = cloud
-        .stack(name)
-        .await?
-        .map_or(name.to_owned(), |view| view.id);
-    let seen = follow::seen_events(cloud, &id).await;
-    gone(cloud.delete_stack(name).await)?;
-    let outcome = follow::settle(cloud, (name, &id), seen, pace, sink).await?;
-    if outcome.state() == StackState::Absent {
-        return Ok(());
-    }
-    let cause = first_cause(&outcome.events);
-    Err(CommandError::Stack {
-        stack: name.to_owned(),
-        cause,
-        leftover: Leftover::Deletable,
-    })
-}
-
-async fn wait(
-    cloud: &impl Cloud,
-    name: &str,
-    pace: Pace,
-    sink: &mut impl Sink,
-) -> Result<(), CommandError> {
-    sink.talk(Talk::Step(format!(
-        "stack {name} is being worked on; following it"
-    )));
-    let id = cloud
-        .stack(name)
-        .await?
-        .map_or(name.to_owned(), |view| view.id);
-    let seen = follow::seen_events(cloud, &id).await;
-    follow::settle(cloud, (name, &id), seen, pace, sink)
-        .await
-        .map(drop)
-}
-
-/// Tells storage and base to leave file system and key behind when they go.
-async fn keep_data(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-    pace: Pace,
-    sink: &mut impl Sink,
-) -> Result<(), CommandError> {
-    let options = Render {
-        keep_data: true,
-        ..Render::default()
-    };
-    for stack in render(spec, &options) {
-        if stack.layer != Layer::Cluster && cloud.stack(&stack.name).await?.is_some() {
-            apply(cloud, spec, (&stack, false), Review::Show, pace, sink).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Everything of the cluster that is there now.
+/// Everything of the cluster that is there now, and nothing of anybody else.
 pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, CommandError> {
+    let id = own::id(spec)?;
     let mut inventory = Inventory {
         stacks: states(cloud, spec).await?,
         ..Inventory::default()
@@ -271,36 +270,77 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
     inventory
         .stacks
         .retain(|(_, state)| *state != StackState::Absent);
-    let base = cloud.stack(&Layer::Base.stack_name(&spec.name)).await?;
+    let base = own::stack(cloud, spec, StackLayer::Base).await?;
     if let Some(vpc) = base.as_ref().and_then(|view| view.outputs.get("VpcId")) {
-        inventory.load_balancers = cloud.foreign_load_balancers(vpc).await?;
+        inventory.load_balancers = of_kubernetes(cloud.load_balancers(vpc).await?, spec);
         inventory.interfaces = cloud.interfaces(vpc).await?;
+        if inventory.state(StackLayer::Cluster) == &StackState::Absent {
+            inventory.groups = of_kubernetes(cloud.groups(vpc).await?, spec);
+        }
     }
-    inventory.volumes = cloud.volumes(&spec.name).await?;
-    inventory.file_systems = cloud.file_systems(&spec.name).await?;
+    let images = base
+        .as_ref()
+        .and_then(|view| view.outputs.get(IMAGES_OUTPUT));
+    inventory.images = images.cloned();
+    let etcd = etcd_disk_name(&spec.name);
+    for volume in cloud.volumes(&spec.name, id).await? {
+        if volume.tags.get("Name") == Some(&etcd) && is_ours(&volume.tags, Some(id)) {
+            inventory.etcd_volume = Some(volume.id);
+            continue;
+        }
+        sort_out(
+            volume,
+            "disk",
+            id,
+            &mut inventory.volumes,
+            &mut inventory.strangers,
+        );
+    }
+    inventory.file_systems = own_ids(cloud.file_systems().await?, Some(id));
     inventory.given_file_system = spec.storage.file_system_id.clone();
-    if inventory.given_file_system.is_none() {
-        let storage = cloud.stack(&Layer::Storage.stack_name(&spec.name)).await?;
-        inventory.stack_file_system =
-            storage.and_then(|view| view.outputs.get("FileSystemId").cloned());
-    }
-    if inventory.state(Layer::Cluster) == &StackState::Absent {
-        inventory.groups = cloud.leftover_groups(&spec.name).await?;
-    }
-    if inventory.stacks.is_empty() {
-        inventory.keys = enabled_keys(cloud, &cloud.tagged(&spec.name).await?).await?;
-    }
-    let account = cloud.caller().await?.account;
-    let bucket = crate::policy::bucket_name(spec, &account);
-    if cloud.bucket_exists(&bucket).await? {
+    inventory.keys = enabled_keys(cloud, &cloud.tagged(id).await?).await?;
+    let bucket = crate::policy::bucket_name(id);
+    let tags = cloud.bucket_tags(&bucket).await?;
+    if tags.is_some_and(|tags| is_our_bucket(&bucket, &tags, spec)) {
         inventory.bucket = Some(bucket);
+        inventory.bucket_has_data = spec.control_plane.mode == ControlPlaneMode::SelfManaged;
     }
-    if spec.control_plane.mode == Mode::Eks {
-        inventory.log_groups = cloud
-            .log_groups(&format!("/aws/eks/{}/", spec.name))
-            .await?;
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
+        let prefix = format!("/aws/eks/{}/", spec.name);
+        for group in cloud.log_groups(&prefix).await? {
+            sort_out(
+                group,
+                "log group",
+                id,
+                &mut inventory.log_groups,
+                &mut inventory.strangers,
+            );
+        }
     }
     Ok(inventory)
+}
+
+/// Things in our own VPC that Kubernetes made for this cluster.
+fn of_kubernetes(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
+    let made = things
+        .into_iter()
+        .filter(|thing| made_by_kubernetes(&thing.tags, &spec.name));
+    made.map(|thing| thing.id).collect()
+}
+
+fn sort_out(
+    thing: Thing,
+    what: &str,
+    id: &str,
+    ours: &mut Vec<String>,
+    strangers: &mut Vec<String>,
+) {
+    if is_ours(&thing.tags, Some(id)) {
+        ours.push(thing.id);
+    } else {
+        let named = format!("{what} {}", thing.id);
+        strangers.push(stranger(&named, &thing.tags, Some(id)));
+    }
 }
 
 /// Keys among `arns` that are not on their way out.
@@ -308,7 +348,7 @@ async fn enabled_keys(cloud: &impl Cloud, arns: &[String]) -> Result<Vec<String>
     let mut keys = Vec::new();
     for arn in arns.iter().filter(|arn| is_key(arn)) {
         match cloud.key_state(arn).await {
-            Ok(state) if state != "PendingDeletion" => keys.push(arn.clone()),
+            Ok(state) if state != KeyState::PendingDeletion => keys.push(arn.clone()),
             Err(error) if !error.is_missing() => return Err(error.into()),
             _ => {}
         }
@@ -320,55 +360,29 @@ fn is_key(arn: &str) -> bool {
     arn.contains(":kms:")
 }
 
-/// Ids of what stays on purpose.
-async fn kept_ids(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-    keep_data: bool,
-) -> Result<Vec<String>, CommandError> {
-    let mut ids = Vec::new();
-    if keep_data {
-        let output = |view: Option<StackView>, key: &str| {
-            view.and_then(|view| view.outputs.get(key).cloned())
-        };
-        let base = cloud.stack(&Layer::Base.stack_name(&spec.name)).await?;
-        let storage = cloud.stack(&Layer::Storage.stack_name(&spec.name)).await?;
-        ids.extend(output(base, "KeyArn"));
-        ids.extend(output(storage, "FileSystemId"));
-        ids.extend(cloud.file_systems(&spec.name).await?);
-    }
-    Ok(ids)
-}
-
 /// The check by tag at the end.
 async fn sweep(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     kept: &[String],
-    keep_data: bool,
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
-    let found = cloud.tagged(&spec.name).await?;
+    let found = cloud.tagged(own::id(spec)?).await?;
     let mut present = Vec::new();
-    let mut kept = kept.to_vec();
     for arn in found {
         if is_key(&arn)
-            && cloud
-                .key_state(&arn)
-                .await
-                .is_ok_and(|state| state == "PendingDeletion")
+            && !enabled_keys(cloud, slice::from_ref(&arn))
+                .await?
+                .contains(&arn)
         {
             sink.talk(Talk::Detail(format!(
                 "key {arn} is scheduled for deletion and costs nothing until then"
             )));
             continue;
         }
-        if keep_data && is_key(&arn) {
-            kept.push(arn.clone());
-        }
         present.push(arn);
     }
-    let (kept, left) = leftovers::sort(&present, &kept);
+    let (kept, left) = leftovers::sort(&present, kept);
     for remains in &kept {
         sink.talk(Talk::Detail(format!(
             "kept: {} {}",
@@ -385,6 +399,7 @@ async fn sweep(
         return Ok(DownReport {
             kept,
             free,
+            etcd_volume: None,
             forgotten: Vec::new(),
         });
     }

@@ -1,22 +1,24 @@
-//! Encrypts the TLS assets of a self-managed cluster with its key, once.
+//! What the machines of a self-managed cluster need before they start: their scripts in the cluster's bucket, with
+//! TLS assets that only they can decrypt.
 
+use super::stack::own_bucket;
 use super::{CommandError, Sink, Talk};
 use crate::assets::AssetFolder;
 use crate::cloud::Cloud;
+use crate::node::{Disks, Scripts};
 use crate::spec::ClusterSpec;
-use crate::user_data::UserData;
 
-/// User data with assets that only the cluster's machines can decrypt.
+/// Encrypts the assets, renders the scripts and puts them into the bucket.
 ///
 /// Ciphertexts that are already there and not older than what they encrypt are used again, so that a
 /// second `up` changes no machine.
-pub async fn user_data(
+pub async fn scripts(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,
-    key: &str,
+    (key, disks): (&str, &Disks),
     sink: &mut impl Sink,
-) -> Result<UserData, CommandError> {
+) -> Result<Scripts, CommandError> {
     let mut assets = folder.encrypted_assets();
     for name in assets.missing() {
         let plain = folder.read_credential(name)?;
@@ -25,12 +27,10 @@ pub async fn user_data(
         assets.insert(name, ciphertext);
         sink.talk(Talk::Detail(format!("credentials/{name} encrypted")));
     }
-    let data = UserData::render(spec, &assets);
-    match data.oversize() {
-        None => Ok(data),
-        Some((kind, size)) => Err(CommandError::Decision(format!(
-            "user data of the {kind} has {size} bytes, EC2 takes {}; shorten names and tags, or use mode eks",
-            crate::user_data::MAX_USER_DATA
-        ))),
+    let scripts = Scripts::render(spec, &assets, disks);
+    let bucket = own_bucket(cloud, spec, "scripts of machines and copies of etcd", sink).await?;
+    for (name, text) in scripts.objects() {
+        cloud.put_object(&bucket, name, text).await?;
     }
+    Ok(scripts)
 }

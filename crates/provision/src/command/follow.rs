@@ -9,29 +9,46 @@ use super::{CommandError, Pace, Sink, Talk};
 use crate::cloud::{Cloud, StackView};
 use crate::lifecycle::events::{StackEvent, usual_seconds};
 use crate::lifecycle::next::StackState;
+use crate::statuses::StackStatus;
 
 /// So long nothing is said; then the slowest resource is named again, so that it does not look hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Events that were there before: they belong to an earlier life of the stack.
+/// Waits for what an earlier command (or another person) has begun.
+pub async fn begun(
+    cloud: &impl Cloud,
+    name: &str,
+    pace: Pace,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    sink.talk(Talk::Step(format!(
+        "stack {name} is being worked on; following it"
+    )));
+    let view = cloud.stack(name).await?;
+    let id = view.map_or(name.to_owned(), |view| view.id);
+    let seen = seen_events(cloud, &id).await;
+    settle(cloud, (name, &id), seen, pace, sink).await.map(drop)
+}
+
+/// Events that were there before: they belong to an earlier stack of that name.
 pub async fn seen_events(cloud: &impl Cloud, stack: &str) -> BTreeSet<String> {
     let events = cloud.stack_events(stack).await.unwrap_or_default();
     events.into_iter().map(|event| event.id).collect()
 }
 
 /// How it ended.
-pub struct Outcome {
+pub struct StackOutcome {
     /// The stack; `None` when it is gone.
     pub stack: Option<StackView>,
     /// Events since the beginning, oldest first.
     pub events: Vec<StackEvent>,
 }
 
-impl Outcome {
+impl StackOutcome {
     /// State of the stack.
     pub fn state(&self) -> StackState {
         self.stack.as_ref().map_or(StackState::Absent, |view| {
-            StackState::from_status(&view.status)
+            StackState::from_status(view.status.clone())
         })
     }
 }
@@ -43,7 +60,7 @@ pub async fn settle(
     mut seen: BTreeSet<String>,
     pace: Pace,
     sink: &mut impl Sink,
-) -> Result<Outcome, CommandError> {
+) -> Result<StackOutcome, CommandError> {
     let begin = Instant::now();
     let mut told: Vec<StackEvent> = Vec::new();
     let mut spoke = begin;
@@ -66,10 +83,10 @@ pub async fn settle(
         }
         let status = view
             .as_ref()
-            .map_or("DELETE_COMPLETE", |view| view.status.as_str());
-        if StackState::from_status(status).is_settled() {
-            let stack = view.filter(|view| view.status != "DELETE_COMPLETE");
-            return Ok(Outcome {
+            .map_or(StackStatus::DeleteComplete, |view| view.status.clone());
+        if StackState::from_status(status.clone()).is_settled() {
+            let stack = view.filter(|view| view.status != StackStatus::DeleteComplete);
+            return Ok(StackOutcome {
                 stack,
                 events: told,
             });
@@ -78,7 +95,7 @@ pub async fn settle(
             let minutes = pace.patience.as_secs() / 60;
             return Err(CommandError::Patience {
                 stack: name.to_owned(),
-                status: status.to_owned(),
+                status: status.to_string(),
                 minutes,
             });
         }
@@ -92,7 +109,7 @@ pub async fn settle(
 fn slowest(told: &[StackEvent]) -> Option<&StackEvent> {
     let busy = |event: &&StackEvent| {
         let last = told.iter().rfind(|other| other.resource == event.resource);
-        last.is_some_and(|last| last.id == event.id) && event.status.ends_with("_IN_PROGRESS")
+        last.is_some_and(|last| last.id == event.id) && event.status.is_busy()
     };
     let resources = told.iter().filter(busy);
     resources
@@ -123,7 +140,7 @@ mod tests {
             time: String::new(),
             resource: resource.to_owned(),
             kind: kind.to_owned(),
-            status: status.to_owned(),
+            status: status.into(),
             reason: String::new(),
         };
         let stack = event(

@@ -3,22 +3,27 @@
 //! They decide nothing themselves (see [`crate::lifecycle`]) and print nothing: what happens is told
 //! to a [`Sink`], which also answers questions. Every wait is bounded by a [`Pace`].
 
+mod boundary;
 pub mod down;
 pub mod encrypt;
 pub mod follow;
 pub mod nodes;
+pub(crate) mod own;
+pub mod roll;
 pub mod stack;
 pub mod status;
 pub mod up;
 pub mod validate;
+pub mod volume;
 pub mod workload;
 
 use std::time::Duration;
 
 use crate::assets::AssetError;
 use crate::cloud::CloudError;
-use crate::lifecycle::events::Cause;
+use crate::lifecycle::events::StackFailure;
 use crate::lifecycle::leftovers::Leftover;
+use crate::statuses::ResourceStatus;
 
 /// Something worth telling.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +40,8 @@ pub enum Talk {
         resource: String,
         /// Type.
         kind: String,
-        /// As AWS spells it.
-        status: String,
+        /// Its state.
+        status: ResourceStatus,
         /// Since the command began to follow the stack.
         elapsed: Duration,
         /// How long this type usually takes.
@@ -87,7 +92,7 @@ pub enum CommandError {
         /// Its name.
         stack: String,
         /// First cause, if the events name one.
-        cause: Option<Cause>,
+        cause: Option<StackFailure>,
         /// What is left.
         leftover: Leftover,
     },
@@ -96,7 +101,7 @@ pub enum CommandError {
     Decision(String),
     /// AWS took too long.
     #[error(
-        "stack {stack} is still {status} after {minutes} minutes; AWS goes on with it, run this again to wait on"
+        "stack {stack} is still {status} after {minutes} minutes; AWS continues with it; run this again to keep waiting"
     )]
     Patience {
         /// Its name.
@@ -109,6 +114,9 @@ pub enum CommandError {
     /// The user said no.
     #[error("stopped; nothing was changed")]
     Declined,
+    /// There is no id, or something of the cluster's names belongs to others. The remedy is a person's choice.
+    #[error("{}; nothing was changed", not_ours(.0))]
+    NotOurs(Vec<String>),
     /// The cluster file or account is not fit.
     #[error("{} problem(s) found; nothing was changed", .0.len())]
     Unfit(Vec<String>),
@@ -126,7 +134,17 @@ impl From<CloudError> for CommandError {
     }
 }
 
-fn cause_words(cause: Option<&Cause>) -> String {
+fn not_ours(reasons: &[String]) -> String {
+    let named = reasons.join("; ");
+    if reasons.iter().any(|reason| reason.contains("has no id")) {
+        return named;
+    }
+    format!(
+        "{named}; it is not this cluster's: choose another name in cluster.yaml, or remove it yourself"
+    )
+}
+
+fn cause_words(cause: Option<&StackFailure>) -> String {
     match cause {
         Some(cause) => format!(
             "{} ({}): {}; {}",
@@ -136,5 +154,9 @@ fn cause_words(cause: Option<&Cause>) -> String {
     }
 }
 
+#[cfg(test)]
+mod options_tests;
+#[cfg(test)]
+mod ownership_tests;
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,20 @@
 //! Creates or updates one stack through a change set that is shown first.
 
-use std::collections::BTreeMap;
-
 use tokio::time::{Instant, sleep};
 
-use super::{CommandError, Pace, Sink, Talk, follow};
+use super::{CommandError, Pace, Sink, Talk, follow, own};
 use crate::cloud::{ChangeSetRequest, ChangeSetView, Cloud, TemplateSource};
 use crate::lifecycle::events::first_cause;
 use crate::lifecycle::leftovers::Leftover;
 use crate::lifecycle::next::StackState;
+use crate::ownership::{ID_TAG, Tags, is_our_bucket, stranger};
 use crate::spec::ClusterSpec;
-use crate::template::{CLUSTER_TAG, MAX_BODY, Stack};
+use crate::statuses::{ChangeSetStatus, Replacement, StackStatus};
+use crate::template::{CLUSTER_TAG, MAX_BODY, Stack, StackLayer};
 
 /// What to do about a change set before it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Review {
+pub enum ChangeReview {
     /// Show it and ask.
     Ask,
     /// Show it and go on.
@@ -22,14 +22,14 @@ pub enum Review {
 }
 
 /// Name of our change sets; one at a time, so one name.
-const CHANGE_SET: &str = "canoe";
+pub(crate) const CHANGE_SET: &str = "canoe";
 
 /// Makes (`create`) or updates the stack. `Ok(false)` when there was nothing to change.
 pub async fn apply(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     (stack, create): (&Stack, bool),
-    review: Review,
+    review: ChangeReview,
     pace: Pace,
     sink: &mut impl Sink,
 ) -> Result<bool, CommandError> {
@@ -40,6 +40,7 @@ pub async fn apply(
         create,
         template: template(cloud, spec, stack, sink).await?,
         tags: stack_tags(spec),
+        role: service_role(cloud, spec).await?,
     };
     // One that an interrupted run left would be in the way.
     if !create {
@@ -55,7 +56,7 @@ pub async fn apply(
         sink.talk(Talk::Step(format!("stack {name} is up to date")));
         return Ok(false);
     }
-    if view.status == "FAILED" {
+    if view.status == ChangeSetStatus::Failed {
         let reason = format!(
             "the change set of stack {name} was refused: {}",
             view.reason
@@ -63,11 +64,15 @@ pub async fn apply(
         return Err(CommandError::Decision(reason));
     }
     show(name, &view, sink);
+    if !create && let Err(refusal) = refuse_replacement(name, &view) {
+        cloud.delete_change_set(name, CHANGE_SET).await?;
+        return Err(refusal);
+    }
     let question = format!(
         "apply these {} change(s) to stack {name}?",
         view.changes.len()
     );
-    if review == Review::Ask && !sink.confirm(&question) {
+    if review == ChangeReview::Ask && !sink.confirm(&question) {
         cloud.delete_change_set(name, CHANGE_SET).await?;
         if create {
             cloud.delete_stack(name).await?; // a stack in review holds nothing
@@ -76,6 +81,18 @@ pub async fn apply(
     }
     execute(cloud, name, pace, sink).await?;
     Ok(true)
+}
+
+/// The role by which CloudFormation acts, if the cluster file asks for one.
+async fn service_role(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<Option<String>, CommandError> {
+    if !spec.service_role {
+        return Ok(None);
+    }
+    let account = cloud.caller().await?.account;
+    Ok(Some(crate::policy::service_role_arn(spec, &account)))
 }
 
 async fn execute(
@@ -91,11 +108,11 @@ async fn execute(
         .map_or(name.to_owned(), |view| view.id);
     cloud.execute_change_set(name, CHANGE_SET).await?;
     let outcome = follow::settle(cloud, (name, &id), seen, pace, sink).await?;
-    let status = outcome
-        .stack
-        .as_ref()
-        .map_or("DELETE_COMPLETE", |view| view.status.as_str());
-    if matches!(status, "CREATE_COMPLETE" | "UPDATE_COMPLETE") {
+    let status = outcome.stack.as_ref().map(|view| &view.status);
+    if matches!(
+        status,
+        Some(StackStatus::CreateComplete | StackStatus::UpdateComplete)
+    ) {
         return Ok(());
     }
     let leftover = match outcome.state() {
@@ -106,6 +123,37 @@ async fn execute(
         stack: name.to_owned(),
         cause: first_cause(&outcome.events),
         leftover,
+    })
+}
+
+/// Removes a stack of ours: protection off, then delete, then wait until it has gone.
+pub async fn remove(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    layer: StackLayer,
+    pace: Pace,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    let name = layer.stack_name(&spec.name);
+    let Some(view) = own::stack(cloud, spec, layer).await? else {
+        return Ok(());
+    };
+    let seen = follow::seen_events(cloud, &view.id).await;
+    if view.protected {
+        cloud.protect_stack(&name, false).await?;
+    }
+    match cloud.delete_stack(&name).await {
+        Err(error) if !error.is_missing() => return Err(error.into()),
+        _ => {}
+    }
+    let outcome = follow::settle(cloud, (&name, &view.id), seen, pace, sink).await?;
+    if outcome.state() == StackState::Absent {
+        return Ok(());
+    }
+    Err(CommandError::Stack {
+        cause: first_cause(&outcome.events),
+        stack: name,
+        leftover: Leftover::Deletable,
     })
 }
 
@@ -120,18 +168,56 @@ async fn template(
     if body.len() <= MAX_BODY {
         return Ok(TemplateSource::Body(body));
     }
-    let account = cloud.caller().await?.account;
-    let bucket = crate::policy::bucket_name(spec, &account);
-    if !cloud.bucket_exists(&bucket).await? {
-        sink.talk(Talk::Step(format!(
-            "bucket {bucket} is made for templates over {MAX_BODY} bytes"
-        )));
-        cloud.create_bucket(&bucket).await?;
-    }
+    let why = format!("templates over {MAX_BODY} bytes");
+    let bucket = own_bucket(cloud, spec, &why, sink).await?;
     let url = cloud
         .put_object(&bucket, &format!("{}.json", stack.name), &body)
         .await?;
     Ok(TemplateSource::Url(url))
+}
+
+/// The cluster's own bucket, made if there is none; somebody else's is refused.
+pub(super) async fn own_bucket(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    why: &str,
+    sink: &mut impl Sink,
+) -> Result<String, CommandError> {
+    let bucket = crate::policy::bucket_name(own::id(spec)?);
+    match cloud.bucket_tags(&bucket).await? {
+        None => {
+            sink.talk(Talk::Step(format!("bucket {bucket} is made for {why}")));
+            cloud.create_bucket(&bucket).await?;
+        }
+        Some(tags) if !is_our_bucket(&bucket, &tags, spec) => {
+            let what = format!("bucket {bucket}");
+            let words = stranger(&what, &tags, spec.id.as_deref());
+            return Err(CommandError::NotOurs(vec![words]));
+        }
+        Some(_) => {}
+    }
+    cloud.tag_bucket(&bucket, &stack_tags(spec)).await?;
+    Ok(bucket)
+}
+
+/// Resources whose replacement loses what they hold, or cannot succeed: the controller's address is in use until
+/// it has gone.
+const IRREPLACEABLE: [&str; 5] = ["Controller", "EtcdVolume", "FileSystem", "Key", "Cluster"];
+
+/// Refuses a change set that would replace one of these.
+fn refuse_replacement(name: &str, view: &ChangeSetView) -> Result<(), CommandError> {
+    let replaced = view.changes.iter().filter(|change| {
+        change.replacement == Replacement::Yes && IRREPLACEABLE.contains(&change.resource.as_str())
+    });
+    let names: Vec<&str> = replaced.map(|change| change.resource.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Decision(format!(
+        "the change of stack {name} would replace {}, with what it holds; undo the change of cluster.yaml (subnets, \
+         addresses, key pair and encryption cannot be changed later), or make a second cluster; stack {name} was not changed",
+        names.join(" and ")
+    )))
 }
 
 async fn ready_change_set(
@@ -143,8 +229,8 @@ async fn ready_change_set(
     loop {
         let view = cloud.change_set(stack, CHANGE_SET).await?;
         if !matches!(
-            view.status.as_str(),
-            "CREATE_PENDING" | "CREATE_IN_PROGRESS"
+            view.status,
+            ChangeSetStatus::CreatePending | ChangeSetStatus::CreateInProgress
         ) {
             return Ok(view);
         }
@@ -152,7 +238,7 @@ async fn ready_change_set(
             let minutes = pace.patience.as_secs() / 60;
             return Err(CommandError::Patience {
                 stack: stack.to_owned(),
-                status: view.status,
+                status: view.status.to_string(),
                 minutes,
             });
         }
@@ -166,7 +252,7 @@ fn show(stack: &str, view: &ChangeSetView, sink: &mut impl Sink) {
         view.changes.len()
     )));
     for change in &view.changes {
-        let replaced = if change.replacement == "True" {
+        let replaced = if change.replacement == Replacement::Yes {
             " (REPLACED)"
         } else {
             ""
@@ -178,8 +264,9 @@ fn show(stack: &str, view: &ChangeSetView, sink: &mut impl Sink) {
     }
 }
 
-fn stack_tags(spec: &ClusterSpec) -> BTreeMap<String, String> {
+pub(super) fn stack_tags(spec: &ClusterSpec) -> Tags {
     let mut tags = spec.tags.clone();
     tags.insert(CLUSTER_TAG.to_owned(), spec.name.clone());
+    tags.extend(spec.id.clone().map(|id| (ID_TAG.to_owned(), id)));
     tags
 }

@@ -4,14 +4,17 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::sleep;
 
+use super::own::{self, StackOwner};
 use super::up::existing;
 use super::{CommandError, Pace};
+use crate::catalog;
 use crate::cloud::Cloud;
 use crate::cost;
 use crate::lifecycle::next::StackState;
-use crate::lifecycle::status::{StackLine, Status};
-use crate::spec::ClusterSpec;
-use crate::template::Layer;
+use crate::lifecycle::status::{ClusterStatus, StackLine};
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::template::StackLayer;
+use crate::template::base::IMAGES_OUTPUT;
 
 /// Looks. `drift` also asks AWS to compare every resource with its template, which takes a while.
 pub async fn status(
@@ -19,14 +22,18 @@ pub async fn status(
     spec: &ClusterSpec,
     drift: Option<Pace>,
     now: OffsetDateTime,
-) -> Result<Status, CommandError> {
+) -> Result<ClusterStatus, CommandError> {
     let mut stacks = Vec::new();
     let mut hours: Option<f64> = None;
-    for layer in Layer::ALL {
+    for layer in StackLayer::ALL {
         let name = layer.stack_name(&spec.name);
-        let view = cloud.stack(&name).await?;
+        let (view, foreign) = match own::find(cloud, spec, layer).await? {
+            StackOwner::Nothing => (None, None),
+            StackOwner::Ours(view) => (Some(view), None),
+            StackOwner::Stranger(words) => (None, Some(words)),
+        };
         let state = view.as_ref().map_or(StackState::Absent, |view| {
-            StackState::from_status(&view.status)
+            StackState::from_status(view.status.clone())
         });
         if let Some(view) = &view {
             let age = age_hours(&view.created, now);
@@ -42,32 +49,57 @@ pub async fn status(
             layer,
             name,
             state,
+            foreign,
             drift,
         });
     }
     let estimate = cost::estimate(spec);
-    let mut status = Status {
+    let mut status = ClusterStatus {
         name: spec.name.clone(),
         region: spec.region.clone(),
         stacks,
         endpoint: None,
         nodes_ready: None,
-        nodes_wanted: spec.workers.count,
+        nodes_wanted: spec.all_workers(),
         file_system: spec.storage.file_system_id.clone(),
         access_point: None,
+        images: None,
         hours,
         cost_hourly: estimate.hourly(),
         cost_so_far: hours.map(|hours| cost::so_far(&estimate, hours)),
+        passes: Vec::new(),
+        support: match spec.control_plane.mode {
+            ControlPlaneMode::Eks => catalog::support_notice(&spec.kubernetes_version, None, now),
+            ControlPlaneMode::SelfManaged => None,
+        },
+        addons: addons(spec),
         certificate_days: None,
     };
-    if let Ok(storage) = existing(cloud, spec, Layer::Storage).await {
+    if let Ok(base) = existing(cloud, spec, StackLayer::Base).await {
+        status.images = base.outputs.get(IMAGES_OUTPUT).cloned();
+    }
+    if let Ok(storage) = existing(cloud, spec, StackLayer::Storage).await {
         status.file_system = storage.outputs.get("FileSystemId").cloned();
         status.access_point = storage.outputs.get("AccessPointId").cloned();
     }
-    if let Ok(cluster) = existing(cloud, spec, Layer::Cluster).await {
+    if let Ok(cluster) = existing(cloud, spec, StackLayer::Cluster).await {
         status.endpoint = cluster.outputs.get("Endpoint").cloned();
     }
     Ok(status)
+}
+
+fn addons(spec: &ClusterSpec) -> Vec<String> {
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
+        return Vec::new();
+    }
+    let named = spec
+        .addons
+        .iter()
+        .map(|name| match spec.addon_versions.get(name) {
+            Some(version) => format!("{name} {version}"),
+            None => name.clone(),
+        });
+    named.collect()
 }
 
 /// Hours since a time in RFC 3339.
@@ -83,7 +115,7 @@ async fn drift_of(cloud: &impl Cloud, stack: &str, pace: Pace) -> String {
     };
     for _ in 0..60 {
         match cloud.drift(&detection).await {
-            Ok(Some(drift)) => return drift,
+            Ok(Some(drift)) => return drift.to_string(),
             Ok(None) => sleep(pace.poll).await,
             Err(error) => return format!("unknown ({error})"),
         }

@@ -3,25 +3,37 @@
 use std::time::Duration;
 
 use super::down::{DownOptions, down};
-use super::stack::Review;
+use super::stack::ChangeReview;
 use super::up::{UpOptions, up};
-use super::validate::{Verdict, online};
+use super::validate::{CheckVerdict, online};
 use super::*;
 use crate::assets::AssetFolder;
 use crate::cloud::Cloud as _;
 use crate::credentials;
+use crate::double::account::key_arn;
 use crate::double::{Double, refused};
-use crate::lifecycle::teardown::Interface;
-use crate::spec::{ClusterSpec, Mode};
-use crate::template::Layer;
+use crate::lifecycle::teardown::{DataFate, Interface};
+use crate::ownership::{ID_TAG, Tags};
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::template::StackLayer;
 
 #[derive(Default)]
-struct Recorder {
+pub(super) struct TalkRecorder {
     talk: Vec<Talk>,
     answer: bool,
 }
 
-impl Sink for Recorder {
+impl TalkRecorder {
+    pub(super) fn text(&self) -> String {
+        let lines = self.talk.iter().map(|talk| match talk {
+            Talk::Step(line) | Talk::Detail(line) | Talk::Warning(line) => line.clone(),
+            Talk::Resource { resource, .. } => resource.clone(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Sink for TalkRecorder {
     fn talk(&mut self, talk: Talk) {
         self.talk.push(talk);
     }
@@ -37,39 +49,66 @@ const PACE: Pace = Pace {
     delete_attempts: 5,
 };
 
-fn spec() -> ClusterSpec {
-    ClusterSpec::new("demo", "us-west-2")
+pub(super) const ID: &str = "6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11";
+pub(super) const OTHER_ID: &str = "00000000-0000-4000-8000-000000000000";
+
+pub(super) fn spec() -> ClusterSpec {
+    named("demo")
 }
 
-async fn run_up(
+pub(super) fn named(name: &str) -> ClusterSpec {
+    let mut spec = ClusterSpec::new(name, "us-west-2");
+    spec.id = Some(ID.to_owned());
+    spec
+}
+
+/// Tags of something that belongs to the cluster with this id.
+pub(super) fn owned(id: &str) -> Tags {
+    let tags = [("canoe:cluster", "demo"), (ID_TAG, id)];
+    tags.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// Kubernetes' own mark of something that it made for the cluster `name`.
+pub(super) fn marked(name: &str) -> Tags {
+    Tags::from([(format!("kubernetes.io/cluster/{name}"), "owned".to_owned())])
+}
+
+pub(super) async fn run_up(
     cloud: &Double,
     spec: &ClusterSpec,
     folder: &AssetFolder,
 ) -> Result<up::UpReport, CommandError> {
     let options = UpOptions {
-        review: Review::Show,
+        program: "/usr/bin/canoe".to_owned(),
+        review: ChangeReview::Show,
         pace: PACE,
     };
-    up(cloud, spec, folder, options, &mut Recorder::default()).await
+    up(cloud, spec, folder, options, &mut TalkRecorder::default()).await
 }
 
-async fn run_down(cloud: &Double, keep_data: bool) -> Result<down::DownReport, CommandError> {
-    run_down_of(cloud, &spec(), keep_data).await
-}
-
-async fn run_down_of(
-    cloud: &Double,
-    spec: &ClusterSpec,
-    keep_data: bool,
-) -> Result<down::DownReport, CommandError> {
-    let options = DownOptions {
-        keep_data,
+/// There is no Kubernetes behind the double, so `down` has to be forced.
+pub(super) fn down_options(data: Option<DataFate>) -> DownOptions {
+    DownOptions {
+        data,
         ask: false,
-        force: false,
+        force: true,
         kubectl: None,
         pace: PACE,
-    };
-    down(cloud, spec, options, &mut Recorder::default()).await
+    }
+}
+
+async fn run_down(cloud: &Double, data: DataFate) -> Result<down::DownReport, CommandError> {
+    run_down_of(cloud, &spec(), data).await
+}
+
+pub(super) async fn run_down_of(
+    cloud: &Double,
+    spec: &ClusterSpec,
+    data: DataFate,
+) -> Result<down::DownReport, CommandError> {
+    let options = down_options(Some(data));
+    down(cloud, spec, options, &mut TalkRecorder::default()).await
 }
 
 fn lost() -> CloudError {
@@ -92,7 +131,7 @@ async fn up_makes_everything_once() {
     let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
     let folder = AssetFolder::new(place.path());
     let report = run_up(&cloud, &spec(), &folder).await.unwrap();
-    assert_eq!(report.changed, Layer::ALL);
+    assert_eq!(report.changed, StackLayer::ALL);
     assert_eq!(report.file_system, "demo-storage.FileSystemId");
     assert!(folder.path("kubeconfig").is_file() && folder.path("manifests/volume.json").is_file());
     let again = run_up(&cloud, &spec(), &folder).await.unwrap();
@@ -101,7 +140,7 @@ async fn up_makes_everything_once() {
     larger.workers.count = 5;
     assert_eq!(
         run_up(&cloud, &larger, &folder).await.unwrap().changed,
-        [Layer::Cluster]
+        [StackLayer::Cluster]
     );
 }
 
@@ -111,19 +150,22 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
     run_up(&cloud, &spec(), &AssetFolder::new(place.path()))
         .await
         .unwrap();
-    let bucket = crate::policy::bucket_name(&spec(), "123456789012");
+    let bucket = crate::policy::bucket_name(ID);
     cloud.with(|account| {
-        account.load_balancers.insert("lb".to_owned());
-        account.volumes.insert("vol-1".to_owned());
+        account
+            .load_balancers
+            .insert("lb".to_owned(), marked("demo"));
+        account.volumes.insert("vol-1".to_owned(), owned(ID));
         account
             .buckets
             .entry(bucket.clone())
             .or_default()
+            .1
             .insert("demo-base.json".to_owned());
         account.calls.clear();
         account.slowness = 3;
     });
-    let report = run_down(&cloud, false).await.unwrap();
+    let report = run_down(&cloud, DataFate::Delete).await.unwrap();
     assert!(report.kept.is_empty());
     assert!(names(&cloud).is_empty());
     cloud.with(|account| {
@@ -132,7 +174,11 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
                 && account.volumes.is_empty()
                 && account.interfaces.is_empty()
         );
-        assert!(account.log_groups.is_empty() && account.retained.is_empty());
+        assert!(account.log_groups.is_empty() && account.file_systems.is_empty());
+        assert!(
+            account.keys[&key_arn("demo-base")].1,
+            "the key waits for its deletion"
+        );
         let order: Vec<&str> = account
             .calls
             .iter()
@@ -148,30 +194,45 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
                 "delete_interface eni-k8s",
                 "delete_group sg-k8s-elb",
                 "delete_stack demo-storage",
+                "delete_file_system demo-storage.FileSystemId",
                 "delete_stack demo-base",
                 "delete_log_group /aws/eks/demo/cluster",
             ]
         );
     });
-    run_down(&cloud, false).await.unwrap();
+    run_down(&cloud, DataFate::Delete).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_and_key_stay_when_asked_to() {
+async fn data_and_key_stay_unless_the_word_is_given() {
     let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
     run_up(&cloud, &spec(), &AssetFolder::new(place.path()))
         .await
         .unwrap();
-    let report = run_down(&cloud, true).await.unwrap();
+    cloud.with(|account| account.volumes.insert("vol-1".to_owned(), owned(ID)));
+    let mut recorder = TalkRecorder::default();
+    // Nobody answers the question about the data.
+    let report = down(&cloud, &spec(), down_options(None), &mut recorder)
+        .await
+        .unwrap();
     assert!(names(&cloud).is_empty());
-    assert_eq!(
-        cloud.with(|account| account.retained.iter().cloned().collect::<Vec<_>>()),
-        ["demo-base.Key", "demo-storage.FileSystem"]
-    );
+    let key = key_arn("demo-base");
+    cloud.with(|account| {
+        assert!(
+            account
+                .file_systems
+                .contains_key("demo-storage.FileSystemId")
+        );
+        assert!(!account.keys[&key].1 && account.volumes.contains_key("vol-1"));
+    });
     let what: Vec<&str> = report.kept.iter().map(|remains| remains.what).collect();
-    assert_eq!(what, ["file system", "key"], "{:?}", report.kept);
-    // The next cluster uses both, and its `down` without the wish to keep takes them away.
-    let key = report.kept[1].arn.clone();
+    assert_eq!(what, ["disk", "file system", "key"], "{:?}", report.kept);
+    let said = recorder.text();
+    assert!(
+        said.contains("will stay") && said.contains("down --delete-data"),
+        "{said}"
+    );
+    // The next cluster uses both, and its `down` with the word takes them away.
     let mut again = spec();
     again.storage.file_system_id = Some("demo-storage.FileSystemId".to_owned());
     again.kms_key_arn = Some(key.clone());
@@ -179,19 +240,19 @@ async fn data_and_key_stay_when_asked_to() {
         .await
         .unwrap();
     assert_eq!(up.file_system, "demo-storage.FileSystemId");
-    let report = run_down_of(&cloud, &again, false).await.unwrap();
+    let report = run_down_of(&cloud, &again, DataFate::Delete).await.unwrap();
     assert_eq!(
         report.forgotten,
-        ["demo-storage.FileSystemId".to_owned(), key.clone()]
+        [
+            "vol-1".to_owned(),
+            "demo-storage.FileSystemId".to_owned(),
+            key.clone()
+        ]
     );
     assert!(names(&cloud).is_empty());
     cloud.with(|account| {
-        assert!(
-            account.file_systems.is_empty(),
-            "{:?}",
-            account.file_systems
-        );
-        assert!(account.pending_keys.contains(&key));
+        assert!(account.file_systems.is_empty() && account.volumes.is_empty());
+        assert!(account.keys[&key].1);
     });
 }
 
@@ -222,8 +283,8 @@ async fn a_lost_connection_anywhere_is_survived() {
         let met_up = disturbed(&cloud, call, run_up(&cloud, &spec(), &folder)).await;
         run_up(&cloud, &spec(), &folder).await.unwrap();
         assert_eq!(names(&cloud), ALL, "fault at call {call} of up");
-        let met_down = disturbed(&cloud, call, run_down(&cloud, false)).await;
-        run_down(&cloud, false).await.unwrap();
+        let met_down = disturbed(&cloud, call, run_down(&cloud, DataFate::Delete)).await;
+        run_down(&cloud, DataFate::Delete).await.unwrap();
         assert!(names(&cloud).is_empty(), "fault at call {call} of down");
         if !met_up && !met_down {
             break;
@@ -248,7 +309,7 @@ async fn expired_credentials_are_named_and_survived() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("sign in again") && error.contains("goes on where it stopped"),
+        error.contains("sign in again") && error.contains("continues where it stopped"),
         "{error}"
     );
     cloud.with(|account| account.fault = None);
@@ -284,7 +345,7 @@ async fn a_resource_that_fails_is_named_and_the_next_run_clears_up() {
     cloud.with(|account| account.failing = None);
     assert_eq!(
         run_up(&cloud, &spec(), &folder).await.unwrap().changed,
-        [Layer::Cluster]
+        [StackLayer::Cluster]
     );
 }
 
@@ -307,7 +368,7 @@ async fn a_failed_update_is_rolled_back_and_told() {
     cloud.with(|account| account.failing = None);
     assert_eq!(
         run_up(&cloud, &larger, &folder).await.unwrap().changed,
-        [Layer::Cluster]
+        [StackLayer::Cluster]
     );
 }
 
@@ -319,11 +380,12 @@ async fn an_interface_that_is_released_late_only_delays() {
         .unwrap();
     let stubborn = Interface {
         id: "eni-lb".to_owned(),
-        status: "in-use".to_owned(),
+        status: "in-use".into(),
         description: "ELB net/x".to_owned(),
+        tags: Tags::new(),
     };
     cloud.with(|account| account.interfaces.push(stubborn));
-    let error = run_down(&cloud, false).await.unwrap_err();
+    let error = run_down(&cloud, DataFate::Delete).await.unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("eni-lb") && text.contains("canoe cluster down"),
@@ -331,7 +393,7 @@ async fn an_interface_that_is_released_late_only_delays() {
     );
     assert_eq!(names(&cloud), ["demo-base"]);
     cloud.with(|account| account.interfaces.clear());
-    run_down(&cloud, false).await.unwrap();
+    run_down(&cloud, DataFate::Delete).await.unwrap();
     assert!(names(&cloud).is_empty());
 }
 
@@ -340,10 +402,11 @@ async fn nothing_happens_without_consent() {
     let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
     let folder = AssetFolder::new(place.path());
     let options = UpOptions {
-        review: Review::Ask,
+        program: "/usr/bin/canoe".to_owned(),
+        review: ChangeReview::Ask,
         pace: PACE,
     };
-    let mut no = Recorder::default();
+    let mut no = TalkRecorder::default();
     let error = up(&cloud, &spec(), &folder, options, &mut no)
         .await
         .unwrap_err();
@@ -355,13 +418,10 @@ async fn nothing_happens_without_consent() {
     );
     run_up(&cloud, &spec(), &folder).await.unwrap();
     let options = DownOptions {
-        keep_data: false,
         ask: true,
-        force: false,
-        kubectl: None,
-        pace: PACE,
+        ..down_options(Some(DataFate::Delete))
     };
-    let mut no = Recorder::default();
+    let mut no = TalkRecorder::default();
     assert!(matches!(
         down(&cloud, &spec(), options, &mut no).await,
         Err(CommandError::Declined)
@@ -390,7 +450,7 @@ async fn self_managed_assets_are_encrypted_once_and_never_sent_in_the_clear() {
     let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
     let folder = AssetFolder::new(place.path());
     let mut spec = spec();
-    spec.control_plane.mode = Mode::SelfManaged;
+    spec.control_plane.mode = ControlPlaneMode::SelfManaged;
     let error = run_up(&cloud, &spec, &folder)
         .await
         .unwrap_err()
@@ -435,7 +495,9 @@ async fn validate_names_what_is_missing() {
     let mut spec = spec();
     let checks = online(&cloud, &spec).await;
     assert!(
-        checks.iter().all(|check| check.verdict == Verdict::Pass),
+        checks
+            .iter()
+            .all(|check| check.verdict == CheckVerdict::Pass),
         "{checks:?}"
     );
     cloud.with(|account| {
@@ -455,7 +517,7 @@ async fn validate_names_what_is_missing() {
     let failed: Vec<(&str, String)> = online(&cloud, &spec)
         .await
         .into_iter()
-        .filter(|check| check.verdict == Verdict::Fail)
+        .filter(|check| check.verdict == CheckVerdict::Fail)
         .map(|check| (check.what, check.text))
         .collect();
     let what: Vec<&str> = failed.iter().map(|(what, _)| *what).collect();
@@ -486,7 +548,7 @@ async fn validate_names_what_is_missing() {
     assert!(text("network quota").contains("7 VPCs"));
     cloud.with(|account| account.fault = Some((0, u32::MAX, lost())));
     let checks = online(&cloud, &spec).await;
-    assert_eq!((checks.len(), checks[0].verdict), (1, Verdict::Fail));
+    assert_eq!((checks.len(), checks[0].verdict), (1, CheckVerdict::Fail));
 }
 
 #[tokio::test(start_paused = true)]
@@ -511,4 +573,185 @@ async fn status_follows_the_cluster() {
     assert_eq!(status.stacks[0].drift.as_deref(), Some("IN_SYNC"));
     assert_eq!(status.endpoint.as_deref(), Some("demo-cluster.Endpoint"));
     assert!(cloud.caller().await.is_ok());
+}
+
+async fn with_credentials(folder: &AssetFolder, spec: &ClusterSpec) {
+    let now = time::OffsetDateTime::now_utc();
+    let ca = credentials::authority(spec, now).unwrap();
+    let mut pairs = credentials::pairs(spec, &ca, now).unwrap();
+    pairs.push(ca);
+    folder.write_credentials(&pairs, false).unwrap();
+}
+
+/// A newer image, another version and more machines once replaced the controller, whose address is in use.
+#[tokio::test(start_paused = true)]
+async fn the_controller_is_never_replaced() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let mut spec = spec();
+    spec.control_plane.mode = ControlPlaneMode::SelfManaged;
+    with_credentials(&folder, &spec).await;
+    run_up(&cloud, &spec, &folder).await.unwrap();
+    cloud.with(|account| account.newest_image = Some("ami-second".to_owned()));
+    spec.kubernetes_version = "1.36".to_owned();
+    spec.control_plane.instance_type = "t3.large".to_owned();
+    spec.workers.count = 4;
+    run_up(&cloud, &spec, &folder).await.unwrap();
+    let template = std::fs::read_to_string(folder.path("stack-template.json")).unwrap();
+    assert!(template.contains("ami-first") && !template.contains("ami-second"));
+    let script = std::fs::read_to_string(folder.path("userdata/controller.sh")).unwrap();
+    assert!(
+        script.contains("version=1.36"),
+        "the machine is told, not replaced"
+    );
+    // What cannot be changed without replacing it is refused, and nothing is touched.
+    spec.ssh_key_name = Some("my-key".to_owned());
+    let error = run_up(&cloud, &spec, &folder)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("would replace Controller"), "{error}");
+    spec.ssh_key_name = None;
+    let back = run_up(&cloud, &spec, &folder).await.unwrap().changed;
+    assert_eq!(back, [StackLayer::Base], "only port 22 had been opened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn etcd_stays_with_the_data_and_is_used_again() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let mut spec = spec();
+    spec.control_plane.mode = ControlPlaneMode::SelfManaged;
+    with_credentials(&folder, &spec).await;
+    run_up(&cloud, &spec, &folder).await.unwrap();
+    let report = run_down_of(&cloud, &spec, DataFate::Keep).await.unwrap();
+    assert_eq!(
+        report.etcd_volume.as_deref(),
+        Some("demo-storage.EtcdVolumeId")
+    );
+    let bucket = crate::policy::bucket_name(ID);
+    cloud.with(|account| {
+        assert!(account.volumes.contains_key("demo-storage.EtcdVolumeId"));
+        assert!(
+            account.buckets.contains_key(&bucket),
+            "copies of etcd are in it"
+        );
+    });
+    spec.control_plane.etcd_volume_id = report.etcd_volume;
+    spec.storage.file_system_id = Some("demo-storage.FileSystemId".to_owned());
+    spec.kms_key_arn = Some(key_arn("demo-base"));
+    run_up(&cloud, &spec, &folder).await.unwrap();
+    let script = std::fs::read_to_string(folder.path("userdata/controller.sh")).unwrap();
+    assert!(script.contains("volume=demo-storage.EtcdVolumeId"));
+    let report = run_down_of(&cloud, &spec, DataFate::Delete).await.unwrap();
+    assert!(
+        report
+            .forgotten
+            .contains(&"demo-storage.EtcdVolumeId".to_owned())
+    );
+    cloud.with(|account| assert!(account.volumes.is_empty() && account.buckets.is_empty()));
+}
+
+/// Every stage of an upgrade is an update of its own: the workers stay behind until theirs.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_goes_through_control_plane_addons_and_workers() {
+    use crate::lifecycle::upgrade::{edited, steps};
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let first = spec();
+    run_up(&cloud, &first, &folder).await.unwrap();
+    let mut text = crate::spec::write::write(&first);
+    let mut seen = Vec::new();
+    for step in steps(&first, "1.36").unwrap() {
+        let spec = crate::spec::read(&text).unwrap().0;
+        let mut addons = std::collections::BTreeMap::new();
+        for addon in &spec.addons {
+            let version = cloud
+                .addon_version(addon, &spec.kubernetes_version)
+                .await
+                .unwrap();
+            addons.insert(addon.clone(), version.unwrap());
+        }
+        text = edited(&text, &spec, &step, &addons).unwrap();
+        let spec = crate::spec::read(&text).unwrap().0;
+        let report = run_up(&cloud, &spec, &folder).await.unwrap();
+        assert_eq!(report.changed, [StackLayer::Cluster], "{step:?}");
+        let template = std::fs::read_to_string(folder.path("stack-template.json")).unwrap();
+        let template: serde_json::Value = serde_json::from_str(&template).unwrap();
+        let property = |id: &str, name: &str| {
+            let value = &template["Resources"][id]["Properties"][name];
+            value.as_str().unwrap_or("default").to_owned()
+        };
+        seen.push([
+            property("Cluster", "Version"),
+            property("AddonVpcCni", "AddonVersion"),
+            property("Workers", "Version"),
+        ]);
+    }
+    let words = |a: &str, b: &str, c: &str| [a, b, c].map(str::to_owned);
+    let addon = "v1.36.7-of-vpc-cni";
+    assert_eq!(
+        seen,
+        [
+            words("1.36", "default", "1.35"),
+            words("1.36", addon, "1.35"),
+            words("1.36", addon, "1.36")
+        ]
+    );
+    assert_eq!(
+        cloud.eks_cluster("demo").await.unwrap().as_deref(),
+        Some("1.36")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_of_the_users_own_is_checked_used_and_left_alone() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let (_, mut spec) = crate::matrix::cases()
+        .into_iter()
+        .find(|(name, _)| name == "eks-given-vpc")
+        .unwrap();
+    spec.id = Some(ID.to_owned());
+    let wrong = |checks: &[validate::Check]| -> String {
+        let found = checks.iter().find(|check| check.what == "subnets").unwrap();
+        assert_eq!(found.verdict, CheckVerdict::Fail);
+        found.text.clone()
+    };
+    assert!(wrong(&online(&cloud, &spec).await).contains("does not exist"));
+    let ids = [
+        &spec.network.private_subnet_ids[..],
+        &spec.network.public_subnet_ids,
+    ]
+    .concat();
+    cloud.with(|account| {
+        account.subnets = (0..4)
+            .map(|index| crate::cloud::SubnetView {
+                id: ids[index].clone(),
+                vpc: "vpc-0123456789abcdef0".to_owned(),
+                zone: format!("us-west-2{}", ["a", "b"][index % 2]),
+                cidr: format!("10.0.{index}.0/24"),
+            })
+            .collect();
+    });
+    let checks = online(&cloud, &spec).await;
+    assert!(
+        checks
+            .iter()
+            .any(|c| c.what == "subnets" && c.verdict == CheckVerdict::Pass),
+        "{checks:?}"
+    );
+    cloud.with(|account| account.subnets[1].zone = "us-west-2c".to_owned());
+    assert!(wrong(&online(&cloud, &spec).await).contains("is in us-west-2c"));
+    cloud.with(|account| account.subnets[0].vpc = "vpc-other".to_owned());
+    assert!(wrong(&online(&cloud, &spec).await).contains("is in vpc-other"));
+    run_up(&cloud, &spec, &folder).await.unwrap();
+    let base = std::fs::read_to_string(folder.path("stacks/base.json")).unwrap();
+    assert!(
+        !base.contains("AWS::EC2::VPC\"")
+            && !base.contains("AWS::EC2::Subnet\"")
+            && !base.contains("AWS::EC2::Route")
+    );
+    run_down_of(&cloud, &spec, DataFate::Delete).await.unwrap();
+    cloud.with(|account| assert_eq!(account.subnets.len(), 4));
 }

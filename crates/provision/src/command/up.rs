@@ -2,21 +2,27 @@
 
 use serde_json::Value;
 
-use super::stack::{Review, apply};
-use super::{CommandError, Pace, Sink, Talk, encrypt, follow, validate};
+use super::stack::{ChangeReview, apply, remove};
+use super::{CommandError, Pace, Sink, Talk, boundary, encrypt, follow, own, validate};
 use crate::assets::AssetFolder;
 use crate::cloud::{Cloud, StackView};
-use crate::kubeconfig::{self, Endpoint};
-use crate::lifecycle::next::{StackState, Step, next};
+use crate::kubeconfig::{self, ApiEndpoint};
+use crate::lifecycle::next::{StackState, UpStep, next};
 use crate::manifests;
-use crate::spec::{ClusterSpec, Mode};
-use crate::template::{Layer, Render, Stack, render};
+use crate::node::Disks;
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::template::base::IMAGES_OUTPUT;
+use crate::template::self_managed::image_parameter;
+use crate::template::{Render, Stack, StackLayer, render};
+use crate::user_data::UserData;
 
 /// How to go about it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct UpOptions {
+    /// Path of this program, which kubectl calls for tokens.
+    pub program: String,
     /// Ask before each change set.
-    pub review: Review,
+    pub review: ChangeReview,
     /// Waiting.
     pub pace: Pace,
 }
@@ -25,13 +31,15 @@ pub struct UpOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpReport {
     /// Stacks that were changed.
-    pub changed: Vec<Layer>,
+    pub changed: Vec<StackLayer>,
     /// Address of the API server.
     pub endpoint: String,
     /// The file system.
     pub file_system: String,
     /// Its access point.
     pub access_point: String,
+    /// Where images can be pushed, if the cluster file asks for a repository.
+    pub images: Option<String>,
     /// The kubeconfig's content.
     pub kubeconfig: Value,
 }
@@ -48,21 +56,26 @@ pub async fn up(
     if !findings.is_empty() {
         return Err(CommandError::Unfit(findings));
     }
+    let caller = cloud.caller().await?;
+    sink.talk(Talk::Step(format!(
+        "account {}, as {}",
+        caller.account, caller.arn
+    )));
+    own::refuse_strangers(cloud, spec).await?;
+    boundary::ensure(cloud, spec, sink).await?;
     let mut updated = Vec::new();
     let mut changed = Vec::new();
     loop {
         match next(&states(cloud, spec).await?, &updated, &spec.name) {
-            Step::Done => break,
-            Step::Stop(_, reason) => return Err(CommandError::Decision(reason)),
-            Step::Wait(layer) => {
-                wait(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
+            UpStep::Done => break,
+            UpStep::Stop(_, reason) => return Err(CommandError::Decision(reason)),
+            UpStep::Wait(layer) => {
+                follow::begun(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
             }
-            Step::Clear(layer) => {
-                clear(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
-            }
-            Step::Create(layer) | Step::Update(layer) => {
+            UpStep::Clear(layer) => clear(cloud, spec, layer, options.pace, sink).await?,
+            UpStep::Create(layer) | UpStep::Update(layer) => {
                 let stack = stack(cloud, spec, folder, layer, sink).await?;
-                let create = cloud.stack(&stack.name).await?.is_none();
+                let create = own::stack(cloud, spec, layer).await?.is_none();
                 if apply(
                     cloud,
                     spec,
@@ -79,21 +92,36 @@ pub async fn up(
             }
         }
     }
-    finish(cloud, spec, folder, changed).await
+    protect(cloud, spec).await?;
+    finish(cloud, spec, folder, changed, &options.program).await
+}
+
+/// While the cluster is up, nobody deletes one of its stacks by mistake.
+async fn protect(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<(), CommandError> {
+    for layer in StackLayer::ALL {
+        if let Some(view) = own::stack(cloud, spec, layer).await?
+            && !view.protected
+        {
+            cloud
+                .protect_stack(&layer.stack_name(&spec.name), true)
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 /// State of every stack, in order of creation.
 pub(crate) async fn states(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-) -> Result<Vec<(Layer, StackState)>, CommandError> {
+) -> Result<Vec<(StackLayer, StackState)>, CommandError> {
     let mut states = Vec::new();
-    for layer in Layer::ALL {
-        let view = cloud.stack(&layer.stack_name(&spec.name)).await?;
+    for layer in StackLayer::ALL {
+        let view = own::stack(cloud, spec, layer).await?;
         states.push((
             layer,
             view.map_or(StackState::Absent, |view| {
-                StackState::from_status(&view.status)
+                StackState::from_status(view.status)
             }),
         ));
     }
@@ -104,16 +132,31 @@ async fn stack(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,
-    layer: Layer,
+    layer: StackLayer,
     sink: &mut impl Sink,
 ) -> Result<Stack, CommandError> {
     let mut options = Render::default();
-    if layer == Layer::Cluster && spec.control_plane.mode == Mode::SelfManaged {
-        let key = output(&existing(cloud, spec, Layer::Base).await?, "KeyArn")?;
-        options.user_data = Some(encrypt::user_data(cloud, spec, folder, &key, sink).await?);
+    let mut scripts = None;
+    if layer == StackLayer::Cluster && spec.control_plane.mode == ControlPlaneMode::SelfManaged {
+        let key = output(&existing(cloud, spec, StackLayer::Base).await?, "KeyArn")?;
+        let storage = existing(cloud, spec, StackLayer::Storage).await?;
+        let disks = Disks {
+            file_system: output(&storage, "FileSystemId")?,
+            etcd_volume: output(&storage, "EtcdVolumeId")?,
+        };
+        scripts = Some(encrypt::scripts(cloud, spec, folder, (&key, &disks), sink).await?);
+        options.controller_image = match cloud.controller_image(own::id(spec)?).await? {
+            Some(there) => Some(there),
+            None => {
+                let parameter = image_parameter(&spec.control_plane.instance_type);
+                cloud.newest_image(&parameter).await?
+            }
+        };
     }
     let mut stacks = render(spec, &options);
-    folder.write_stacks(&stacks, options.user_data.as_ref())?;
+    let user_data = UserData::render(spec);
+    let machines = scripts.as_ref().map(|scripts| (&user_data, scripts));
+    folder.write_stacks(&stacks, machines)?;
     let index = stacks
         .iter()
         .position(|stack| stack.layer == layer)
@@ -121,61 +164,29 @@ async fn stack(
     Ok(stacks.swap_remove(index))
 }
 
-/// Waits for what an earlier run (or another person) has begun.
-async fn wait(
-    cloud: &impl Cloud,
-    name: &str,
-    pace: Pace,
-    sink: &mut impl Sink,
-) -> Result<(), CommandError> {
-    sink.talk(Talk::Step(format!(
-        "stack {name} is being worked on; following it"
-    )));
-    let id = cloud
-        .stack(name)
-        .await?
-        .map_or(name.to_owned(), |view| view.id);
-    let seen = follow::seen_events(cloud, &id).await;
-    follow::settle(cloud, (name, &id), seen, pace, sink)
-        .await
-        .map(drop)
-}
-
 /// Removes what a failed creation left.
 async fn clear(
     cloud: &impl Cloud,
-    name: &str,
+    spec: &ClusterSpec,
+    layer: StackLayer,
     pace: Pace,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
+    let name = layer.stack_name(&spec.name);
     sink.talk(Talk::Step(format!(
         "stack {name} is left from a failed creation; removing it first"
     )));
-    let id = cloud
-        .stack(name)
-        .await?
-        .map_or(name.to_owned(), |view| view.id);
-    let seen = follow::seen_events(cloud, &id).await;
-    cloud.delete_stack(name).await?;
-    let outcome = follow::settle(cloud, (name, &id), seen, pace, sink).await?;
-    match outcome.state() {
-        StackState::Absent => Ok(()),
-        _ => Err(CommandError::Stack {
-            stack: name.to_owned(),
-            cause: crate::lifecycle::events::first_cause(&outcome.events),
-            leftover: crate::lifecycle::leftovers::Leftover::Deletable,
-        }),
-    }
+    remove(cloud, spec, layer, pace, sink).await
 }
 
 pub(crate) async fn existing(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    layer: Layer,
+    layer: StackLayer,
 ) -> Result<StackView, CommandError> {
-    let name = layer.stack_name(&spec.name);
-    let view = cloud.stack(&name).await?;
+    let view = own::stack(cloud, spec, layer).await?;
     view.ok_or_else(|| {
+        let name = layer.stack_name(&spec.name);
         CommandError::Decision(format!(
             "stack {name} does not exist; run `canoe cluster up`"
         ))
@@ -192,21 +203,26 @@ fn output(view: &StackView, key: &str) -> Result<String, CommandError> {
 }
 
 /// The kubeconfig of the cluster as it is.
-pub async fn kubeconfig(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Value, CommandError> {
-    let cluster = existing(cloud, spec, Layer::Cluster).await?;
+pub async fn kubeconfig(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    program: &str,
+) -> Result<Value, CommandError> {
+    let cluster = existing(cloud, spec, StackLayer::Cluster).await?;
     let server = output(&cluster, "Endpoint")?;
     Ok(match spec.control_plane.mode {
-        Mode::Eks => {
+        ControlPlaneMode::Eks => {
             let certificate_authority = output(&cluster, "CertificateAuthority")?;
             kubeconfig::eks(
                 spec,
-                &Endpoint {
+                &ApiEndpoint {
                     server,
                     certificate_authority,
                 },
+                program,
             )
         }
-        Mode::SelfManaged => kubeconfig::self_managed(spec, &server),
+        ControlPlaneMode::SelfManaged => kubeconfig::self_managed(spec, &server),
     })
 }
 
@@ -214,19 +230,23 @@ async fn finish(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,
-    changed: Vec<Layer>,
+    changed: Vec<StackLayer>,
+    program: &str,
 ) -> Result<UpReport, CommandError> {
-    let storage = existing(cloud, spec, Layer::Storage).await?;
-    let cluster = existing(cloud, spec, Layer::Cluster).await?;
+    let base = existing(cloud, spec, StackLayer::Base).await?;
+    let storage = existing(cloud, spec, StackLayer::Storage).await?;
+    let cluster = existing(cloud, spec, StackLayer::Cluster).await?;
     let report = UpReport {
         changed,
         endpoint: output(&cluster, "Endpoint")?,
         file_system: output(&storage, "FileSystemId")?,
         access_point: output(&storage, "AccessPointId")?,
-        kubeconfig: kubeconfig(cloud, spec).await?,
+        images: base.outputs.get(IMAGES_OUTPUT).cloned(),
+        kubeconfig: kubeconfig(cloud, spec, program).await?,
     };
     folder.write_json("kubeconfig", &report.kubeconfig, 0o600)?;
-    let volume = manifests::volume(spec, &report.file_system, &report.access_point, "default");
+    let mut volume = manifests::volume(spec, &report.file_system, &report.access_point, "default");
+    volume.extend(manifests::bucket_account(spec, "default"));
     folder.write_json("manifests/volume.json", &manifests::list(volume), 0o644)?;
     Ok(report)
 }

@@ -6,30 +6,28 @@ use serde_json::Value;
 use super::nodes::{Kubectl, KubectlError};
 use super::{CommandError, Sink, Talk};
 
-/// Stops `down` while jobs run. An API server that does not answer is told and passed over.
-pub async fn refuse_while_jobs_run(
-    kubectl: &Kubectl,
-    sink: &mut impl Sink,
-) -> Result<(), CommandError> {
-    match kubectl.list("jobs.batch").await {
-        Ok(list) => {
-            let jobs = running_jobs(&list);
-            if jobs.is_empty() {
-                return Ok(());
-            }
-            Err(CommandError::Decision(format!(
-                "{} job(s) are running: {}; let them end, remove them with `canoe job delete`, or pass --force",
-                jobs.len(),
-                jobs.join(", ")
-            )))
-        }
-        Err(error) => {
-            sink.talk(Talk::Warning(format!(
-                "running jobs are not looked for: {error}"
-            )));
-            Ok(())
-        }
+/// Stops `down` while jobs run, and when nobody can say whether some do.
+pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), CommandError> {
+    let unknown = |reason: String| {
+        CommandError::Decision(format!(
+            "the cluster cannot be asked whether jobs are running and what they saved: {reason}; make it \
+             reachable, or pass --force (the data stay even so)"
+        ))
+    };
+    let Some(kubectl) = kubectl else {
+        let reason = "there is no kubeconfig in the folder; `canoe cluster kubeconfig` writes it";
+        return Err(unknown(reason.to_owned()));
+    };
+    let list = kubectl.list("jobs.batch").await;
+    let jobs = running_jobs(&list.map_err(|error| unknown(error.to_string()))?);
+    if jobs.is_empty() {
+        return Ok(());
     }
+    Err(CommandError::Decision(format!(
+        "{} job(s) are running: {}; let them end, remove them with `canoe job delete`, or pass --force",
+        jobs.len(),
+        jobs.join(", ")
+    )))
 }
 
 /// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
@@ -38,7 +36,11 @@ pub async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
     for kind in ["services", "ingresses.networking.k8s.io"] {
         let found = match kubectl.list(kind).await {
             Ok(list) => with_load_balancer(&list),
-            Err(KubectlError::Failed { .. } | KubectlError::Start { .. }) => return,
+            Err(
+                KubectlError::Failed { .. }
+                | KubectlError::Permanent { .. }
+                | KubectlError::Start { .. },
+            ) => return,
             Err(KubectlError::Patience { .. }) => continue,
         };
         for (namespace, name) in found {

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Answer;
+use super::CloudResult;
 use crate::cloud::{Change, ChangeSetRequest, CloudError, StackView};
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
+use crate::ownership::Tags;
+use crate::statuses::{InterfaceStatus, Replacement, StackStatus};
 
 #[derive(Clone, Default)]
 pub(super) struct FakeStack {
@@ -23,18 +25,32 @@ pub(super) struct FakeStack {
 pub(crate) struct Account {
     pub(super) stacks: BTreeMap<String, FakeStack>,
     pub(super) change_sets: BTreeMap<String, ChangeSetRequest>,
+    /// Service role of every change set, in order.
+    pub asked_roles: Vec<Option<String>>,
     pub interfaces: Vec<Interface>,
-    pub load_balancers: BTreeSet<String>,
-    pub volumes: BTreeSet<String>,
-    pub buckets: BTreeMap<String, BTreeSet<String>>,
-    pub log_groups: BTreeSet<String>,
-    pub retained: BTreeSet<String>,
-    /// Security groups that Kubernetes left.
-    pub groups: BTreeSet<String>,
-    /// File systems that carry the tag, by id, with the number of their mount targets.
-    pub file_systems: BTreeMap<String, usize>,
-    /// Keys that wait for their deletion.
-    pub pending_keys: BTreeSet<String>,
+    pub load_balancers: BTreeMap<String, Tags>,
+    pub volumes: BTreeMap<String, Tags>,
+    /// Image that Debian publishes now.
+    pub newest_image: Option<String>,
+    /// Subnets that others made.
+    pub subnets: Vec<crate::cloud::SubnetView>,
+    /// Tags and objects.
+    pub buckets: BTreeMap<String, (Tags, BTreeSet<String>)>,
+    pub log_groups: BTreeMap<String, Tags>,
+    /// Security groups in the VPC beside those of the stacks.
+    pub groups: BTreeMap<String, Tags>,
+    /// Tags and number of mount targets.
+    pub file_systems: BTreeMap<String, (Tags, usize)>,
+    /// Tags, and whether the key waits for its deletion; by ARN.
+    pub keys: BTreeMap<String, (Tags, bool)>,
+    /// ARNs of roles that no stack made, by name.
+    pub roles: BTreeMap<String, String>,
+    /// Image repositories that no stack made, by name.
+    pub repositories: BTreeMap<String, Tags>,
+    /// Managed policies by ARN.
+    pub policies: BTreeMap<String, Tags>,
+    /// The caller has only the operator's policy: managed policies cannot be made or deleted.
+    pub operator: bool,
     /// What exists outside the stacks: EKS clusters and roles by name, buckets of others.
     pub foreign: BTreeSet<String>,
     /// Services that the region lacks.
@@ -50,9 +66,58 @@ pub(crate) struct Account {
     pub(super) generation: u32,
 }
 
+/// Tags of a resource as its template gives them.
+fn template_tags(list: &Value) -> Tags {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let entries = list.as_array().into_iter().flatten();
+    entries
+        .map(|tag| (text(&tag["Key"]), text(&tag["Value"])))
+        .collect()
+}
+
+/// Whether a resource stays when its stack goes.
+fn stays(resource: &Value) -> bool {
+    ["Retain", "RetainExceptOnCreate"]
+        .iter()
+        .any(|policy| resource["DeletionPolicy"] == *policy)
+}
+
+pub(crate) fn key_arn(stack: &str) -> String {
+    format!("arn:aws:kms:us-west-2:1:key/{stack}.Key")
+}
+
 impl Account {
+    /// Refuses what the operator's policy does not grant.
+    pub(super) fn administrators_only(&self, action: &str) -> CloudResult<()> {
+        if self.operator {
+            return Err(super::refused(action, "AccessDenied", "not authorized"));
+        }
+        Ok(())
+    }
+
+    /// A stack that somebody else made.
+    pub fn add_foreign_stack(&mut self, name: &str, tags: Tags) {
+        self.generation += 1;
+        let view = StackView {
+            id: format!("arn:{name}/{}", self.generation),
+            status: StackStatus::CreateComplete,
+            tags,
+            outputs: BTreeMap::from([("VpcId".to_owned(), "vpc-theirs".to_owned())]),
+            ..StackView::default()
+        };
+        let stack = FakeStack {
+            view,
+            ..FakeStack::default()
+        };
+        self.stacks.insert(name.to_owned(), stack);
+    }
+
+    pub fn is_protected(&self, stack: &str) -> bool {
+        self.stacks[stack].view.protected
+    }
+
     /// Refuses like a host that does not exist.
-    pub(super) fn answers(&self, service: &'static str) -> Answer<()> {
+    pub(super) fn answers(&self, service: &'static str) -> CloudResult<()> {
         if !self.lacking.contains(service) {
             return Ok(());
         }
@@ -107,7 +172,7 @@ impl Account {
                 time: String::new(),
                 resource: resource.to_owned(),
                 kind: kind.to_owned(),
-                status: status.to_owned(),
+                status: status.into(),
                 reason: reason.to_owned(),
             });
         }
@@ -130,12 +195,12 @@ impl Account {
                 "UPDATE_ROLLBACK_COMPLETE"
             };
             self.event(name, name, status, "");
-            self.stacks.get_mut(name).unwrap().view.status = status.to_owned();
+            self.stacks.get_mut(name).unwrap().view.status = status.into();
             return;
         }
         let stack = self.stacks.get_mut(name).unwrap();
         stack.template = stack.wanted.clone();
-        stack.view.status = format!("{work}_COMPLETE");
+        stack.view.status = format!("{work}_COMPLETE").into();
         let outputs = stack.template["Outputs"]
             .as_object()
             .cloned()
@@ -149,16 +214,34 @@ impl Account {
                 ["FileSystemId"]
                 .as_str()
                 .map(str::to_owned);
+            let made = &self.stacks[name].template["Resources"]["FileSystem"]["Properties"];
+            let tags = template_tags(&made["FileSystemTags"]);
             let id = given.unwrap_or(format!("{name}.FileSystemId"));
-            self.file_systems.insert(id, 2);
+            self.file_systems.entry(id).or_insert((tags, 0)).1 = 2;
             let interface = |id: &str| Interface {
                 id: id.to_owned(),
-                status: "in-use".to_owned(),
+                status: InterfaceStatus::InUse,
                 description: "EFS mount target".to_owned(),
+                tags: Tags::new(),
             };
             self.interfaces.retain(|old| !old.id.starts_with("eni-efs"));
             self.interfaces
                 .extend([interface("eni-efs-1"), interface("eni-efs-2")]);
+        }
+        let etcd = &self.stacks[name].template["Resources"]["EtcdVolume"]["Properties"];
+        if !etcd.is_null() {
+            let tags = template_tags(&etcd["Tags"]);
+            self.volumes.insert(format!("{name}.EtcdVolumeId"), tags);
+        }
+        let logs = &self.stacks[name].template["Resources"]["ControlPlaneLogs"]["Properties"];
+        if let Some(group) = logs["LogGroupName"].as_str() {
+            let tags = template_tags(&logs["Tags"]);
+            self.log_groups.insert(group.to_owned(), tags);
+        }
+        let key = &self.stacks[name].template["Resources"]["Key"];
+        if !key.is_null() {
+            let tags = template_tags(&key["Properties"]["Tags"]);
+            self.keys.entry(key_arn(name)).or_insert((tags, false));
         }
         self.event(name, name, &format!("{work}_COMPLETE"), "");
     }
@@ -177,7 +260,7 @@ impl Account {
                     ));
                 }
             }
-            if let Some(group) = self.groups.first() {
+            if let Some((group, _)) = self.groups.first_key_value() {
                 return Some((
                     "Vpc",
                     format!("The vpc has dependencies and cannot be deleted: {group}"),
@@ -205,40 +288,72 @@ impl Account {
     pub(super) fn finish_delete(&mut self, name: &str) {
         if let Some((resource, reason)) = self.holds(name) {
             self.event(name, resource, "DELETE_FAILED", &reason);
-            self.stacks.get_mut(name).unwrap().view.status = "DELETE_FAILED".to_owned();
+            self.stacks.get_mut(name).unwrap().view.status = StackStatus::DeleteFailed;
             return;
         }
         let stack = self.stacks.remove(name).unwrap();
-        for (id, resource) in stack.template["Resources"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            if resource["DeletionPolicy"] == "Retain" {
-                self.retained.insert(format!("{name}.{id}"));
-            }
+        let key = &stack.template["Resources"]["Key"];
+        if !key.is_null() && !stays(key) {
+            self.keys.remove(&key_arn(name));
         }
         if name.ends_with("-storage") {
             let resource = &stack.template["Resources"]["FileSystem"];
-            let stays = resource.is_null() || resource["DeletionPolicy"] == "Retain";
-            self.file_systems.retain(|_, count| {
-                *count = 0;
-                stays
-            });
+            if !resource.is_null() && !stays(resource) {
+                self.file_systems.remove(&format!("{name}.FileSystemId"));
+            }
+            self.file_systems.values_mut().for_each(|files| files.1 = 0);
             self.interfaces
                 .retain(|interface| !interface.id.starts_with("eni-efs"));
         }
         if name.ends_with("-cluster") && stack.template["Resources"].get("Cluster").is_some() {
+            let cluster = name.rsplit_once('-').unwrap().0;
+            let mark = |key: String, value: &str| Tags::from([(key, value.to_owned())]);
             self.interfaces.push(Interface {
                 id: "eni-k8s".to_owned(),
-                status: "available".to_owned(),
+                status: InterfaceStatus::Available,
                 description: "aws-K8S-i-1".to_owned(),
+                tags: mark("cluster.k8s.amazonaws.com/name".to_owned(), cluster),
             });
-            self.groups.insert("sg-k8s-elb".to_owned());
-            let cluster = name.rsplit_once('-').unwrap().0;
-            self.log_groups
-                .insert(format!("/aws/eks/{cluster}/cluster"));
+            let owned = mark(format!("kubernetes.io/cluster/{cluster}"), "owned");
+            self.groups.insert("sg-k8s-elb".to_owned(), owned);
+            // EKS writes its last lines: to the group that is there, or to a new one without tags.
+            if !stays(&stack.template["Resources"]["ControlPlaneLogs"]) {
+                let group = format!("/aws/eks/{cluster}/cluster");
+                self.log_groups.insert(group, Tags::new());
+            }
         }
+    }
+}
+
+/// Properties whose change makes CloudFormation replace the resource, for the types where it matters here; from
+/// `createOnlyProperties` in the registry (`e2e/aws/lint_templates.py` compares them).
+const CREATE_ONLY: [(&str, &[&str]); 2] = [
+    (
+        "AWS::EC2::Instance",
+        &[
+            "ImageId",
+            "KeyName",
+            "LaunchTemplate",
+            "PrivateIpAddress",
+            "SubnetId",
+        ],
+    ),
+    (
+        "AWS::EFS::FileSystem",
+        &["Encrypted", "KmsKeyId", "PerformanceMode"],
+    ),
+];
+
+fn replacement(old: &Value, new: &Value) -> Replacement {
+    let known = CREATE_ONLY.iter().find(|(kind, _)| new["Type"] == *kind);
+    let replaced = known.is_some_and(|(_, names)| {
+        let differs = |name: &&str| old["Properties"][*name] != new["Properties"][*name];
+        names.iter().any(differs)
+    });
+    if replaced {
+        Replacement::Yes
+    } else {
+        Replacement::No
     }
 }
 
@@ -249,10 +364,13 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let after = new["Resources"].as_object().unwrap_or(&empty);
     let ids: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let change = |id: &String, action: &str, resource: &Value| Change {
-        action: action.to_owned(),
+        action: action.into(),
         resource: id.clone(),
         kind: resource["Type"].as_str().unwrap_or_default().to_owned(),
-        replacement: String::new(),
+        replacement: match before.get(id) {
+            Some(old) if action == "Modify" => replacement(old, resource),
+            _ => Replacement::default(),
+        },
     };
     ids.into_iter()
         .filter_map(|id| match (before.get(id), after.get(id)) {

@@ -4,7 +4,7 @@
 //! interfaces or load balancers stays; a bucket with objects stays; EKS leaves an interface behind and
 //! writes its log group anew. Work takes a number of looks. Any call can be made to fail.
 
-mod account;
+pub(crate) mod account;
 
 use std::sync::Mutex;
 
@@ -12,13 +12,16 @@ use serde_json::Value;
 
 use self::account::{Account, FakeStack, changes};
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, StackView, TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, StackView, SubnetView,
+    TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
+use crate::ownership::{ID_TAG, Tags, Thing};
 use crate::policy::Simulation;
+use crate::statuses::{DriftStatus, InterfaceStatus, KeyState, StackStatus};
 
-type Answer<T> = Result<T, CloudError>;
+type CloudResult<T> = Result<T, CloudError>;
 
 /// The double.
 #[derive(Default)]
@@ -27,6 +30,7 @@ pub(crate) struct Double(pub Mutex<Account>);
 pub(crate) fn refused(action: &str, code: &str, message: &str) -> CloudError {
     CloudError::Refused {
         action: action.to_owned(),
+        status: 400,
         code: code.to_owned(),
         message: message.to_owned(),
     }
@@ -37,7 +41,11 @@ impl Double {
         work(&mut self.0.lock().unwrap())
     }
 
-    fn call<T>(&self, name: &str, work: impl FnOnce(&mut Account) -> Answer<T>) -> Answer<T> {
+    fn call<T>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&mut Account) -> CloudResult<T>,
+    ) -> CloudResult<T> {
         self.with(|account| {
             let number = account.calls.len();
             account.calls.push(name.to_owned());
@@ -57,8 +65,16 @@ impl Double {
     }
 }
 
+fn things<'a>(all: impl Iterator<Item = (&'a String, &'a Tags)>) -> Vec<Thing> {
+    let thing = |(id, tags): (&String, &Tags)| Thing {
+        id: id.clone(),
+        tags: tags.clone(),
+    };
+    all.map(thing).collect()
+}
+
 impl Cloud for Double {
-    async fn caller(&self) -> Answer<Caller> {
+    async fn caller(&self) -> CloudResult<Caller> {
         self.call("caller", |_| {
             Ok(Caller {
                 account: "123456789012".to_owned(),
@@ -67,14 +83,14 @@ impl Cloud for Double {
         })
     }
 
-    async fn stack(&self, name: &str) -> Answer<Option<StackView>> {
+    async fn stack(&self, name: &str) -> CloudResult<Option<StackView>> {
         self.call("stack", |account| {
             account.tick(name);
             Ok(account.find(name).map(|stack| stack.view.clone()))
         })
     }
 
-    async fn stack_events(&self, stack: &str) -> Answer<Vec<StackEvent>> {
+    async fn stack_events(&self, stack: &str) -> CloudResult<Vec<StackEvent>> {
         self.call("stack_events", |account| {
             Ok(account
                 .find(stack)
@@ -83,7 +99,7 @@ impl Cloud for Double {
         })
     }
 
-    async fn create_change_set(&self, request: &ChangeSetRequest) -> Answer<()> {
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<()> {
         self.call(&format!("create_change_set {}", request.stack), |account| {
             if request.create == account.stacks.contains_key(&request.stack) {
                 return Err(refused(
@@ -98,7 +114,7 @@ impl Cloud for Double {
                 let created = "2026-01-01T00:00:00Z".to_owned();
                 let view = StackView {
                     id,
-                    status: "REVIEW_IN_PROGRESS".to_owned(),
+                    status: StackStatus::ReviewInProgress,
                     created,
                     ..StackView::default()
                 };
@@ -110,6 +126,7 @@ impl Cloud for Double {
                     },
                 );
             }
+            account.asked_roles.push(request.role.clone());
             account
                 .change_sets
                 .insert(request.stack.clone(), request.clone());
@@ -117,7 +134,7 @@ impl Cloud for Double {
         })
     }
 
-    async fn change_set(&self, stack: &str, _name: &str) -> Answer<ChangeSetView> {
+    async fn change_set(&self, stack: &str, _name: &str) -> CloudResult<ChangeSetView> {
         self.call("change_set", |account| {
             let request = account.change_sets.get(stack).ok_or(refused(
                 "DescribeChangeSet",
@@ -134,9 +151,10 @@ impl Cloud for Double {
             let found = account.stacks.get_mut(stack).unwrap();
             let changes = changes(&found.template, &wanted);
             found.wanted = wanted;
+            let tags = request.tags.clone();
             let nothing = changes.is_empty();
             Ok(ChangeSetView {
-                status: if nothing { "FAILED" } else { "CREATE_COMPLETE" }.to_owned(),
+                status: if nothing { "FAILED" } else { "CREATE_COMPLETE" }.into(),
                 reason: if nothing {
                     "The submitted information didn't contain changes."
                 } else {
@@ -144,63 +162,77 @@ impl Cloud for Double {
                 }
                 .to_owned(),
                 changes,
+                tags,
             })
         })
     }
 
-    async fn execute_change_set(&self, stack: &str, _name: &str) -> Answer<()> {
+    async fn execute_change_set(&self, stack: &str, _name: &str) -> CloudResult<()> {
         self.call(&format!("execute_change_set {stack}"), |account| {
-            account.change_sets.remove(stack).ok_or(refused(
+            let request = account.change_sets.remove(stack).ok_or(refused(
                 "ExecuteChangeSet",
                 "ChangeSetNotFound",
                 "",
             ))?;
             let slowness = account.slowness;
             let found = account.stacks.get_mut(stack).unwrap();
-            let work = if found.view.status == "REVIEW_IN_PROGRESS" {
+            let work = if found.view.status == StackStatus::ReviewInProgress {
                 "CREATE"
             } else {
                 "UPDATE"
             };
-            found.view.status = format!("{work}_IN_PROGRESS");
+            found.view.tags = request.tags;
+            found.view.status = format!("{work}_IN_PROGRESS").into();
             found.pending = Some((slowness, work));
             Ok(())
         })
     }
 
-    async fn delete_change_set(&self, stack: &str, _name: &str) -> Answer<()> {
+    async fn delete_change_set(&self, stack: &str, _name: &str) -> CloudResult<()> {
         self.call("delete_change_set", |account| {
             account.change_sets.remove(stack);
             Ok(())
         })
     }
 
-    async fn delete_stack(&self, name: &str) -> Answer<()> {
+    async fn delete_stack(&self, name: &str) -> CloudResult<()> {
         self.call(&format!("delete_stack {name}"), |account| {
             let slowness = account.slowness;
             if let Some(stack) = account.stacks.get_mut(name) {
-                stack.view.status = "DELETE_IN_PROGRESS".to_owned();
+                if stack.view.protected {
+                    let words = "cannot be deleted while TerminationProtection is enabled";
+                    return Err(refused("DeleteStack", "ValidationError", words));
+                }
+                stack.view.status = StackStatus::DeleteInProgress;
                 stack.pending = Some((slowness, "DELETE"));
             }
             Ok(())
         })
     }
 
-    async fn detect_drift(&self, _stack: &str) -> Answer<String> {
+    async fn protect_stack(&self, name: &str, on: bool) -> CloudResult<()> {
+        self.call(&format!("protect_stack {name}"), |account| {
+            let missing = refused("UpdateTerminationProtection", "ValidationError", "no stack");
+            account.stacks.get_mut(name).ok_or(missing)?.view.protected = on;
+            Ok(())
+        })
+    }
+
+    async fn detect_drift(&self, _stack: &str) -> CloudResult<String> {
         self.call("detect_drift", |_| Ok("d".to_owned()))
     }
 
-    async fn drift(&self, _detection: &str) -> Answer<Option<String>> {
-        self.call("drift", |_| Ok(Some("IN_SYNC".to_owned())))
+    async fn drift(&self, _detection: &str) -> CloudResult<Option<DriftStatus>> {
+        self.call("drift", |_| Ok(Some(DriftStatus::InSync)))
     }
 
-    async fn zones(&self) -> Answer<Vec<String>> {
+    async fn zones(&self) -> CloudResult<Vec<String>> {
         self.call("zones", |_| {
             Ok(["us-west-2a", "us-west-2b"].map(str::to_owned).to_vec())
         })
     }
 
-    async fn offered_types(&self, types: &[String]) -> Answer<Vec<(String, String)>> {
+    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<(String, String)>> {
         let types = types.to_vec();
         self.call("offered_types", |_| {
             let zones = ["us-west-2a", "us-west-2b"];
@@ -211,20 +243,20 @@ impl Cloud for Double {
         })
     }
 
-    async fn key_pair_exists(&self, name: &str) -> Answer<bool> {
+    async fn key_pair_exists(&self, name: &str) -> CloudResult<bool> {
         self.call("key_pair_exists", |_| Ok(name == "my-key"))
     }
 
-    async fn interfaces(&self, _vpc: &str) -> Answer<Vec<Interface>> {
+    async fn interfaces(&self, _vpc: &str) -> CloudResult<Vec<Interface>> {
         self.call("interfaces", |account| Ok(account.interfaces.clone()))
     }
 
-    async fn delete_interface(&self, id: &str) -> Answer<()> {
+    async fn delete_interface(&self, id: &str) -> CloudResult<()> {
         self.call(&format!("delete_interface {id}"), |account| {
             let used = account
                 .interfaces
                 .iter()
-                .any(|i| i.id == id && i.status == "in-use");
+                .any(|i| i.id == id && i.status == InterfaceStatus::InUse);
             if used {
                 return Err(refused(
                     "DeleteNetworkInterface",
@@ -237,13 +269,48 @@ impl Cloud for Double {
         })
     }
 
-    async fn volumes(&self, _cluster: &str) -> Answer<Vec<String>> {
-        self.call("volumes", |account| {
-            Ok(account.volumes.iter().cloned().collect())
+    async fn subnets(&self, ids: &[String]) -> CloudResult<Vec<SubnetView>> {
+        let ids = ids.to_vec();
+        self.call("subnets", |account| {
+            let all = account.subnets.iter();
+            Ok(all
+                .filter(|subnet| ids.contains(&subnet.id))
+                .cloned()
+                .collect())
         })
     }
 
-    async fn delete_volume(&self, id: &str) -> Answer<()> {
+    async fn controller_image(&self, _id: &str) -> CloudResult<Option<String>> {
+        self.call("controller_image", |account| {
+            let stacks = account.stacks.values();
+            let mut images = stacks.filter_map(|stack| {
+                let controller = &stack.template["Resources"]["Controller"]["Properties"];
+                controller["ImageId"].as_str().map(str::to_owned)
+            });
+            Ok(images.next())
+        })
+    }
+
+    async fn newest_image(&self, _parameter: &str) -> CloudResult<Option<String>> {
+        self.call("newest_image", |account| {
+            Ok(Some(
+                account
+                    .newest_image
+                    .clone()
+                    .unwrap_or("ami-first".to_owned()),
+            ))
+        })
+    }
+
+    async fn terminate_machine(&self, id: &str) -> CloudResult<()> {
+        self.call(&format!("terminate_machine {id}"), |_| Ok(()))
+    }
+
+    async fn volumes(&self, _cluster: &str, _id: &str) -> CloudResult<Vec<Thing>> {
+        self.call("volumes", |account| Ok(things(account.volumes.iter())))
+    }
+
+    async fn delete_volume(&self, id: &str) -> CloudResult<()> {
         self.call(&format!("delete_volume {id}"), |account| {
             if account.stacks.keys().any(|name| name.ends_with("-cluster")) {
                 return Err(refused("DeleteVolume", "VolumeInUse", "is attached"));
@@ -253,42 +320,45 @@ impl Cloud for Double {
         })
     }
 
-    async fn foreign_load_balancers(&self, _vpc: &str) -> Answer<Vec<String>> {
-        self.call("foreign_load_balancers", |account| {
-            Ok(account.load_balancers.iter().cloned().collect())
+    async fn load_balancers(&self, _vpc: &str) -> CloudResult<Vec<Thing>> {
+        self.call("load_balancers", |account| {
+            Ok(things(account.load_balancers.iter()))
         })
     }
 
-    async fn delete_load_balancer(&self, arn: &str) -> Answer<()> {
+    async fn delete_load_balancer(&self, arn: &str) -> CloudResult<()> {
         self.call(&format!("delete_load_balancer {arn}"), |account| {
             account.load_balancers.remove(arn);
             Ok(())
         })
     }
 
-    async fn leftover_groups(&self, _cluster: &str) -> Answer<Vec<String>> {
-        self.call("leftover_groups", |account| {
-            Ok(account.groups.iter().cloned().collect())
-        })
+    async fn groups(&self, _vpc: &str) -> CloudResult<Vec<Thing>> {
+        self.call("groups", |account| Ok(things(account.groups.iter())))
     }
 
-    async fn delete_group(&self, id: &str) -> Answer<()> {
+    async fn delete_group(&self, id: &str) -> CloudResult<()> {
         self.call(&format!("delete_group {id}"), |account| {
             account.groups.remove(id);
             Ok(())
         })
     }
 
-    async fn file_systems(&self, _cluster: &str) -> Answer<Vec<String>> {
+    async fn file_systems(&self) -> CloudResult<Vec<Thing>> {
         self.call("file_systems", |account| {
             account.answers("elasticfilesystem")?;
-            Ok(account.file_systems.keys().cloned().collect())
+            let all = account.file_systems.iter();
+            Ok(things(all.map(|(id, (tags, _))| (id, tags))))
         })
     }
 
-    async fn delete_file_system(&self, id: &str) -> Answer<()> {
+    async fn delete_file_system(&self, id: &str) -> CloudResult<()> {
         self.call(&format!("delete_file_system {id}"), |account| {
-            if account.file_systems.get(id).is_some_and(|count| *count > 0) {
+            if account
+                .file_systems
+                .get(id)
+                .is_some_and(|files| files.1 > 0)
+            {
                 return Err(refused(
                     "DeleteFileSystem",
                     "FileSystemInUse",
@@ -296,52 +366,95 @@ impl Cloud for Double {
                 ));
             }
             account.file_systems.remove(id);
-            account.retained.retain(|name| !name.contains(".File"));
             Ok(())
         })
     }
 
-    async fn mount_targets(&self, file_system: &str) -> Answer<usize> {
+    async fn mount_targets(&self, file_system: &str) -> CloudResult<usize> {
         self.call("mount_targets", |account| {
             account
                 .file_systems
                 .get(file_system)
-                .copied()
+                .map(|files| files.1)
                 .ok_or(refused("DescribeMountTargets", "FileSystemNotFound", ""))
         })
     }
 
-    async fn eks_versions(&self) -> Answer<Vec<(String, String)>> {
+    async fn eks_versions(&self) -> CloudResult<Vec<Offer>> {
         self.call("eks_versions", |account| {
             account.answers("eks")?;
             let all = [
                 ("1.33", "EXTENDED_SUPPORT"),
                 ("1.34", "STANDARD_SUPPORT"),
                 ("1.35", "STANDARD_SUPPORT"),
+                ("1.36", "STANDARD_SUPPORT"),
             ];
-            Ok(all
-                .map(|(version, status)| (version.to_owned(), status.to_owned()))
-                .to_vec())
+            let offer = |(version, status): (&str, &str)| Offer {
+                version: version.to_owned(),
+                support: status.into(),
+                standard_ends: None,
+            };
+            Ok(all.map(offer).to_vec())
         })
     }
 
-    async fn eks_cluster_exists(&self, name: &str) -> Answer<bool> {
-        self.call("eks_cluster_exists", |account| {
-            Ok(account.foreign.contains(name))
+    async fn eks_cluster(&self, name: &str) -> CloudResult<Option<String>> {
+        self.call("eks_cluster", |account| {
+            if account.foreign.contains(name) {
+                return Ok(Some("1.30".to_owned()));
+            }
+            let stack = account.stacks.get(&format!("{name}-cluster"));
+            let version =
+                stack.map(|s| &s.template["Resources"]["Cluster"]["Properties"]["Version"]);
+            Ok(version.and_then(Value::as_str).map(str::to_owned))
         })
     }
 
-    async fn role_exists(&self, name: &str) -> Answer<bool> {
-        self.call("role_exists", |account| Ok(account.foreign.contains(name)))
+    async fn addon_version(&self, addon: &str, kubernetes: &str) -> CloudResult<Option<String>> {
+        let version = format!("v{kubernetes}.7-of-{addon}");
+        self.call("addon_version", |_| Ok(Some(version)))
     }
 
-    async fn hosted_zone(&self, id: &str) -> Answer<Option<String>> {
+    async fn role_arn(&self, name: &str) -> CloudResult<Option<String>> {
+        self.call("role_arn", |account| Ok(account.roles.get(name).cloned()))
+    }
+
+    async fn repository_tags(&self, name: &str) -> CloudResult<Option<Tags>> {
+        self.call("repository_tags", |account| {
+            Ok(account.repositories.get(name).cloned())
+        })
+    }
+
+    async fn policy_tags(&self, arn: &str) -> CloudResult<Option<Tags>> {
+        self.call("policy_tags", |account| {
+            Ok(account.policies.get(arn).cloned())
+        })
+    }
+
+    async fn create_policy(&self, name: &str, _document: &str, tags: &Tags) -> CloudResult<()> {
+        self.call("create_policy", |account| {
+            account.administrators_only("iam:CreatePolicy")?;
+            let arn = format!("arn:aws:iam::123456789012:policy/{name}");
+            account.policies.insert(arn, tags.clone());
+            Ok(())
+        })
+    }
+
+    async fn delete_policy(&self, arn: &str) -> CloudResult<()> {
+        self.call("delete_policy", |account| {
+            account.administrators_only("iam:DeletePolicy")?;
+            account.policies.remove(arn);
+            Ok(())
+        })
+    }
+
+    async fn hosted_zone(&self, id: &str) -> CloudResult<Option<String>> {
         self.call("hosted_zone", |_| {
             Ok((id == "Z1").then(|| "example.com".to_owned()))
         })
     }
 
-    async fn network_use(&self) -> Answer<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<(usize, usize)> {
         self.call("network_use", |account| {
             let vpcs = account
                 .stacks
@@ -352,77 +465,81 @@ impl Cloud for Double {
         })
     }
 
-    async fn log_groups(&self, prefix: &str) -> Answer<Vec<String>> {
+    async fn log_groups(&self, prefix: &str) -> CloudResult<Vec<Thing>> {
         self.call("log_groups", |account| {
-            Ok(account
-                .log_groups
-                .iter()
-                .filter(|name| name.starts_with(prefix))
-                .cloned()
-                .collect())
+            let all = account.log_groups.iter();
+            Ok(things(all.filter(|(name, _)| name.starts_with(prefix))))
         })
     }
 
-    async fn delete_log_group(&self, name: &str) -> Answer<()> {
+    async fn delete_log_group(&self, name: &str) -> CloudResult<()> {
         self.call(&format!("delete_log_group {name}"), |account| {
             account.log_groups.remove(name);
             Ok(())
         })
     }
 
-    async fn bucket_exists(&self, bucket: &str) -> Answer<bool> {
-        self.call("bucket_exists", |account| {
-            Ok(account.buckets.contains_key(bucket))
+    async fn bucket_tags(&self, bucket: &str) -> CloudResult<Option<Tags>> {
+        self.call("bucket_tags", |account| {
+            Ok(account.buckets.get(bucket).map(|found| found.0.clone()))
         })
     }
 
-    async fn create_bucket(&self, bucket: &str) -> Answer<()> {
+    async fn tag_bucket(&self, bucket: &str, tags: &Tags) -> CloudResult<()> {
+        self.call("tag_bucket", |account| {
+            account.buckets.entry(bucket.to_owned()).or_default().0 = tags.clone();
+            Ok(())
+        })
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> CloudResult<()> {
         self.call("create_bucket", |account| {
             account.buckets.entry(bucket.to_owned()).or_default();
             Ok(())
         })
     }
 
-    async fn put_object(&self, bucket: &str, key: &str, _body: &str) -> Answer<String> {
+    async fn put_object(&self, bucket: &str, key: &str, _body: &str) -> CloudResult<String> {
         self.call("put_object", |account| {
             account
                 .buckets
                 .entry(bucket.to_owned())
                 .or_default()
+                .1
                 .insert(key.to_owned());
             Ok(format!("https://s3/{bucket}/{key}"))
         })
     }
 
-    async fn objects(&self, bucket: &str) -> Answer<Vec<String>> {
+    async fn objects(&self, bucket: &str) -> CloudResult<Vec<String>> {
         self.call("objects", |account| {
             Ok(account
                 .buckets
                 .get(bucket)
                 .into_iter()
-                .flatten()
-                .cloned()
+                .flat_map(|found| found.1.clone())
                 .collect())
         })
     }
 
-    async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
+    async fn delete_object(&self, bucket: &str, key: &str) -> CloudResult<()> {
         self.call("delete_object", |account| {
             account
                 .buckets
                 .entry(bucket.to_owned())
                 .or_default()
+                .1
                 .remove(key);
             Ok(())
         })
     }
 
-    async fn delete_bucket(&self, bucket: &str) -> Answer<()> {
+    async fn delete_bucket(&self, bucket: &str) -> CloudResult<()> {
         self.call("delete_bucket", |account| {
             if account
                 .buckets
                 .get(bucket)
-                .is_some_and(|objects| !objects.is_empty())
+                .is_some_and(|found| !found.1.is_empty())
             {
                 return Err(refused(
                     "DeleteBucket",
@@ -435,28 +552,27 @@ impl Cloud for Double {
         })
     }
 
-    async fn encrypt(&self, _key: &str, context: &str, plain: &[u8]) -> Answer<Vec<u8>> {
+    async fn encrypt(&self, _key: &str, context: &str, plain: &[u8]) -> CloudResult<Vec<u8>> {
         assert!(plain.len() <= 4096, "KMS takes 4096 bytes");
         let mut cipher: Vec<u8> = plain.iter().map(|byte| byte ^ 0x5a).collect();
         cipher.extend(context.bytes());
         self.call("encrypt", |_| Ok(cipher))
     }
 
-    async fn key_state(&self, arn: &str) -> Answer<String> {
+    async fn key_state(&self, arn: &str) -> CloudResult<KeyState> {
         self.call("key_state", |account| {
-            let ours = arn.contains(".Key");
-            let state = match (ours, account.pending_keys.contains(arn)) {
-                (true, false) => "Enabled",
-                (true, true) => "PendingDeletion",
-                (false, _) => "Disabled",
+            let state = match account.keys.get(arn) {
+                Some((_, false)) => KeyState::Enabled,
+                Some((_, true)) => KeyState::PendingDeletion,
+                None => KeyState::Disabled,
             };
-            Ok(state.to_owned())
+            Ok(state)
         })
     }
 
-    async fn schedule_key_deletion(&self, arn: &str) -> Answer<()> {
+    async fn schedule_key_deletion(&self, arn: &str) -> CloudResult<()> {
         self.call(&format!("schedule_key_deletion {arn}"), |account| {
-            account.pending_keys.insert(arn.to_owned());
+            account.keys.entry(arn.to_owned()).or_default().1 = true;
             Ok(())
         })
     }
@@ -466,7 +582,7 @@ impl Cloud for Double {
         _arn: &str,
         asked: &[Simulation],
         _context: &[(String, String)],
-    ) -> Answer<Vec<String>> {
+    ) -> CloudResult<Vec<String>> {
         let actions = asked.iter().flat_map(|simulation| &simulation.actions);
         let denied = actions
             .filter(|action| action.as_str() == "eks:CreateCluster")
@@ -481,34 +597,35 @@ impl Cloud for Double {
         })
     }
 
-    async fn quota(&self, _service: &str, code: &str) -> Answer<Option<f64>> {
+    async fn quota(&self, _service: &str, code: &str) -> CloudResult<Option<f64>> {
         self.call("quota", |_| Ok((code == "L-1216C47A").then_some(32.0)))
     }
 
-    async fn tagged(&self, _cluster: &str) -> Answer<Vec<String>> {
+    async fn tagged(&self, id: &str) -> CloudResult<Vec<String>> {
         self.call("tagged", |account| {
-            let mut arns: Vec<String> = account
-                .stacks
-                .keys()
-                .map(|name| format!("arn:aws:eks:us-west-2:1:cluster/{name}"))
-                .collect();
-            arns.extend(
-                account
-                    .interfaces
-                    .iter()
-                    .map(|i| format!("arn:aws:ec2:us-west-2:1:network-interface/{}", i.id)),
-            );
-            arns.extend(
-                account
-                    .retained
-                    .iter()
-                    .map(|id| match id.split_once(".File") {
-                        Some((stack, _)) => format!(
-                            "arn:aws:elasticfilesystem:us-west-2:1:file-system/{stack}.FileSystemId"
-                        ),
-                        None => format!("arn:aws:kms:us-west-2:1:key/{id}"),
-                    }),
-            );
+            let ours = |tags: &Tags| tags.get(ID_TAG).is_some_and(|value| value == id);
+            let mut arns = Vec::new();
+            for (name, stack) in &account.stacks {
+                if ours(&stack.view.tags) {
+                    arns.push(format!("arn:aws:eks:us-west-2:1:cluster/{name}"));
+                }
+            }
+            for (id, (tags, _)) in &account.file_systems {
+                if ours(tags) {
+                    arns.push(format!(
+                        "arn:aws:elasticfilesystem:us-west-2:1:file-system/{id}"
+                    ));
+                }
+            }
+            let keys = account.keys.iter().filter(|(_, (tags, _))| ours(tags));
+            arns.extend(keys.map(|(arn, _)| arn.clone()));
+            let buckets = account.buckets.iter().filter(|(_, (tags, _))| ours(tags));
+            arns.extend(buckets.map(|(name, _)| format!("arn:aws:s3:::{name}")));
+            for (id, tags) in &account.volumes {
+                if ours(tags) {
+                    arns.push(format!("arn:aws:ec2:us-west-2:1:volume/{id}"));
+                }
+            }
             Ok(arns)
         })
     }

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::statuses::ResourceStatus;
+
 /// An event of a stack, oldest first in every list here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackEvent {
@@ -17,14 +19,14 @@ pub struct StackEvent {
     /// Type of the resource.
     pub kind: String,
     /// Such as `CREATE_FAILED`.
-    pub status: String,
+    pub status: ResourceStatus,
     /// Reason, if one is given.
     pub reason: String,
 }
 
 /// Why a stack failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct StackFailure {
     /// Logical id of the resource.
     pub resource: String,
     /// Its type.
@@ -36,11 +38,11 @@ pub struct Cause {
 }
 
 /// The first cause of a failure among `events` (oldest first), if there is one.
-pub fn first_cause(events: &[StackEvent]) -> Option<Cause> {
+pub fn first_cause(events: &[StackEvent]) -> Option<StackFailure> {
     let event = events
         .iter()
-        .find(|event| event.status.ends_with("_FAILED") && !is_consequence(&event.reason))?;
-    Some(Cause {
+        .find(|event| event.status.is_failure() && !is_consequence(&event.reason))?;
+    Some(StackFailure {
         resource: event.resource.clone(),
         kind: event.kind.clone(),
         reason: event.reason.clone(),
@@ -101,7 +103,7 @@ const REMEDIES: &[(&[&str], &str)] = &[
     ),
     (
         &["expired"],
-        "your credentials have expired; sign in again, then run this again: it goes on where it stopped",
+        "your credentials have expired; sign in again, then run this again: it continues where it stopped",
     ),
     (
         &["rate exceeded", "throttl"],
@@ -165,7 +167,7 @@ mod tests {
             time: String::new(),
             resource: resource.to_owned(),
             kind: "AWS::EC2::Subnet".to_owned(),
-            status: status.to_owned(),
+            status: status.into(),
             reason: reason.to_owned(),
         }
     }

@@ -121,6 +121,13 @@ const KINDS: &[(&str, &str, &str, bool, &str)] = &[
         "aws ec2 delete-launch-template --launch-template-id ID",
     ),
     (
+        "ecr",
+        "repository",
+        "image repository",
+        true,
+        "aws ecr delete-repository --force --repository-name …",
+    ),
+    (
         "elasticfilesystem",
         "file-system",
         "file system",
@@ -249,8 +256,12 @@ pub fn sort(found: &[String], kept: &[String]) -> (Vec<Remains>, Vec<Remains>) {
     all.sort_by_key(|remains| (!remains.costs, remains.arn.clone()));
     all.dedup();
     all.into_iter().partition(|remains| {
-        kept.iter()
-            .any(|name| remains.arn == *name || remains.arn.ends_with(&format!("/{name}")))
+        // A bucket's ARN has no slash before its name.
+        let ends = |name: &String| {
+            let places = ["/", ":::"].map(|before| format!("{before}{name}"));
+            places.iter().any(|end| remains.arn.ends_with(end))
+        };
+        kept.iter().any(|name| remains.arn == *name || ends(name))
     })
 }
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::template::Layer;
+use crate::statuses::StackStatus;
+use crate::template::StackLayer;
 
 /// State of a stack, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -10,34 +11,34 @@ use crate::template::Layer;
 pub enum StackState {
     /// There is none (or it has been deleted).
     Absent,
-    /// AWS is working on it; the status as AWS spells it.
-    Busy(String),
+    /// AWS is working on it.
+    Busy(StackStatus),
     /// It exists and can be updated.
-    Ready(String),
+    Ready(StackStatus),
     /// Its creation failed or was never finished: nothing in it can be used, it has to go first.
-    Broken(String),
+    Broken(StackStatus),
     /// An update failed and so did its undoing: only a person can say how to go on.
-    Stuck(String),
+    Stuck(StackStatus),
 }
 
 impl StackState {
-    /// Reads AWS's status.
-    pub fn from_status(status: &str) -> Self {
-        let text = status.to_owned();
-        match status {
-            "DELETE_COMPLETE" => Self::Absent,
-            "CREATE_COMPLETE"
-            | "UPDATE_COMPLETE"
-            | "UPDATE_ROLLBACK_COMPLETE"
-            | "IMPORT_COMPLETE"
-            | "IMPORT_ROLLBACK_COMPLETE" => Self::Ready(text),
-            "CREATE_FAILED" | "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "DELETE_FAILED"
-            | "REVIEW_IN_PROGRESS" => Self::Broken(text),
-            "UPDATE_ROLLBACK_FAILED" | "UPDATE_FAILED" | "IMPORT_ROLLBACK_FAILED" => {
-                Self::Stuck(text)
-            }
-            other if other.ends_with("_IN_PROGRESS") => Self::Busy(text),
-            _ => Self::Stuck(text),
+    /// What AWS's status means here.
+    pub fn from_status(status: impl Into<StackStatus>) -> Self {
+        use StackStatus as S;
+        match status.into() {
+            S::DeleteComplete => Self::Absent,
+            status @ (S::CreateComplete
+            | S::UpdateComplete
+            | S::UpdateRollbackComplete
+            | S::ImportComplete
+            | S::ImportRollbackComplete) => Self::Ready(status),
+            status @ (S::CreateFailed
+            | S::RollbackComplete
+            | S::RollbackFailed
+            | S::DeleteFailed
+            | S::ReviewInProgress) => Self::Broken(status),
+            status if status.is_busy() => Self::Busy(status),
+            status => Self::Stuck(status),
         }
     }
 
@@ -49,40 +50,40 @@ impl StackState {
 
 /// One step of `up`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum UpStep {
     /// Wait until AWS is done with this stack, then look again.
-    Wait(Layer),
+    Wait(StackLayer),
     /// Remove what is left of a failed creation, then look again.
-    Clear(Layer),
+    Clear(StackLayer),
     /// Make the stack.
-    Create(Layer),
+    Create(StackLayer),
     /// Bring it up to date, which may turn out to need no change.
-    Update(Layer),
+    Update(StackLayer),
     /// Nothing can be done without a decision: the sentence says which.
-    Stop(Layer, String),
+    Stop(StackLayer, String),
     /// All stacks are there and up to date.
     Done,
 }
 
 /// The next step. `updated` are the layers that this run has already brought up to date.
-pub fn next(states: &[(Layer, StackState)], updated: &[Layer], name: &str) -> Step {
+pub fn next(states: &[(StackLayer, StackState)], updated: &[StackLayer], name: &str) -> UpStep {
     for (layer, state) in states {
         let layer = *layer;
         match state {
-            StackState::Absent => return Step::Create(layer),
-            StackState::Busy(_) => return Step::Wait(layer),
-            StackState::Broken(_) => return Step::Clear(layer),
+            StackState::Absent => return UpStep::Create(layer),
+            StackState::Busy(_) => return UpStep::Wait(layer),
+            StackState::Broken(_) => return UpStep::Clear(layer),
             StackState::Stuck(status) => {
-                return Step::Stop(layer, stuck(&layer.stack_name(name), status));
+                return UpStep::Stop(layer, stuck(&layer.stack_name(name), status));
             }
-            StackState::Ready(_) if !updated.contains(&layer) => return Step::Update(layer),
+            StackState::Ready(_) if !updated.contains(&layer) => return UpStep::Update(layer),
             StackState::Ready(_) => {}
         }
     }
-    Step::Done
+    UpStep::Done
 }
 
-fn stuck(stack: &str, status: &str) -> String {
+fn stuck(stack: &str, status: &StackStatus) -> String {
     format!(
         "stack {stack} is {status}: an update failed and could not be undone; look at its events, remove what blocks \
          it, run `aws cloudformation continue-update-rollback --stack-name {stack}`, then this command again; or take \
@@ -94,56 +95,29 @@ fn stuck(stack: &str, status: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Every status that CloudFormation documents.
-    const STATUSES: [&str; 23] = [
-        "CREATE_COMPLETE",
-        "CREATE_IN_PROGRESS",
-        "CREATE_FAILED",
-        "DELETE_COMPLETE",
-        "DELETE_FAILED",
-        "DELETE_IN_PROGRESS",
-        "REVIEW_IN_PROGRESS",
-        "ROLLBACK_COMPLETE",
-        "ROLLBACK_FAILED",
-        "ROLLBACK_IN_PROGRESS",
-        "UPDATE_COMPLETE",
-        "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
-        "UPDATE_FAILED",
-        "UPDATE_IN_PROGRESS",
-        "UPDATE_ROLLBACK_COMPLETE",
-        "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS",
-        "UPDATE_ROLLBACK_FAILED",
-        "UPDATE_ROLLBACK_IN_PROGRESS",
-        "IMPORT_IN_PROGRESS",
-        "IMPORT_COMPLETE",
-        "IMPORT_ROLLBACK_IN_PROGRESS",
-        "IMPORT_ROLLBACK_FAILED",
-        "IMPORT_ROLLBACK_COMPLETE",
-    ];
-
-    fn all(status: &str) -> Vec<(Layer, StackState)> {
-        Layer::ALL
+    fn all(status: &str) -> Vec<(StackLayer, StackState)> {
+        StackLayer::ALL
             .map(|layer| (layer, StackState::from_status(status)))
             .to_vec()
     }
 
     #[test]
     fn every_status_leads_somewhere() {
-        for status in STATUSES {
+        for status in StackStatus::ALL.iter().map(StackStatus::as_str) {
             let step = next(&all(status), &[], "demo");
             let expected = match status {
-                "DELETE_COMPLETE" => Step::Create(Layer::Base),
+                "DELETE_COMPLETE" => UpStep::Create(StackLayer::Base),
                 "CREATE_COMPLETE"
                 | "UPDATE_COMPLETE"
                 | "UPDATE_ROLLBACK_COMPLETE"
                 | "IMPORT_COMPLETE"
-                | "IMPORT_ROLLBACK_COMPLETE" => Step::Update(Layer::Base),
+                | "IMPORT_ROLLBACK_COMPLETE" => UpStep::Update(StackLayer::Base),
                 "CREATE_FAILED" | "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "DELETE_FAILED"
-                | "REVIEW_IN_PROGRESS" => Step::Clear(Layer::Base),
-                _ if status.ends_with("IN_PROGRESS") => Step::Wait(Layer::Base),
+                | "REVIEW_IN_PROGRESS" => UpStep::Clear(StackLayer::Base),
+                _ if status.ends_with("IN_PROGRESS") => UpStep::Wait(StackLayer::Base),
                 _ => {
                     assert!(
-                        matches!(&step, Step::Stop(Layer::Base, text) if text.contains("demo-base")),
+                        matches!(&step, UpStep::Stop(StackLayer::Base, text) if text.contains("demo-base")),
                         "{step:?}"
                     );
                     continue;
@@ -153,29 +127,29 @@ mod tests {
         }
         assert!(matches!(
             next(&all("NEW_KIND_OF_TROUBLE"), &[], "demo"),
-            Step::Stop(..)
+            UpStep::Stop(..)
         ));
     }
 
     #[test]
     fn goes_on_where_it_was_interrupted() {
         let mut states = all("CREATE_COMPLETE");
-        states[1].1 = StackState::Busy("CREATE_IN_PROGRESS".to_owned());
+        states[1].1 = StackState::Busy(StackStatus::CreateInProgress);
         states[2].1 = StackState::Absent;
         assert_eq!(
-            next(&states, &[Layer::Base], "demo"),
-            Step::Wait(Layer::Storage)
+            next(&states, &[StackLayer::Base], "demo"),
+            UpStep::Wait(StackLayer::Storage)
         );
         states[1].1 = StackState::from_status("CREATE_COMPLETE");
         assert_eq!(
-            next(&states, &[Layer::Base], "demo"),
-            Step::Update(Layer::Storage)
+            next(&states, &[StackLayer::Base], "demo"),
+            UpStep::Update(StackLayer::Storage)
         );
         assert_eq!(
-            next(&states, &[Layer::Base, Layer::Storage], "demo"),
-            Step::Create(Layer::Cluster)
+            next(&states, &[StackLayer::Base, StackLayer::Storage], "demo"),
+            UpStep::Create(StackLayer::Cluster)
         );
         states[2].1 = StackState::from_status("CREATE_COMPLETE");
-        assert_eq!(next(&states, &Layer::ALL, "demo"), Step::Done);
+        assert_eq!(next(&states, &StackLayer::ALL, "demo"), UpStep::Done);
     }
 }

@@ -3,24 +3,28 @@
 use serde::Serialize;
 
 use super::next::StackState;
-use crate::template::Layer;
+use super::passes::PassCost;
+use crate::template::StackLayer;
 
 /// One stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackLine {
     /// Which one.
-    pub layer: Layer,
+    pub layer: StackLayer,
     /// Its name.
     pub name: String,
     /// Its state.
     pub state: StackState,
-    /// `IN_SYNC`, `DRIFTED`, or why it is not known.
+    /// There is a stack of this name that is not this cluster's: whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<String>,
+    /// Whether it is as its template says, or why that is not known.
     pub drift: Option<String>,
 }
 
 /// The cluster as it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Status {
+pub struct ClusterStatus {
     /// Its name.
     pub name: String,
     /// Region.
@@ -37,20 +41,28 @@ pub struct Status {
     pub file_system: Option<String>,
     /// Directory on it that jobs see.
     pub access_point: Option<String>,
+    /// Where images can be pushed.
+    pub images: Option<String>,
     /// Hours since the first stack was made.
     pub hours: Option<f64>,
     /// Estimate, USD an hour.
     pub cost_hourly: f64,
     /// Estimate since creation, USD.
     pub cost_so_far: Option<f64>,
+    /// What a pass of each running job costs.
+    pub passes: Vec<PassCost>,
+    /// What to know about the end of the Kubernetes version's support.
+    pub support: Option<String>,
+    /// Add-ons with the versions that the cluster file asks for.
+    pub addons: Vec<String>,
     /// Days until the first certificate of a self-managed cluster expires.
     pub certificate_days: Option<i64>,
 }
 
-impl Status {
+impl ClusterStatus {
     /// Whether every stack is there and settled.
     pub fn is_up(&self) -> bool {
-        self.stacks.len() == Layer::ALL.len()
+        self.stacks.len() == StackLayer::ALL.len()
             && self
                 .stacks
                 .iter()
@@ -72,11 +84,11 @@ impl Status {
                 .drift
                 .as_deref()
                 .map_or(String::new(), |drift| format!(", drift {drift}"));
-            lines.push(format!(
-                "stack     {:<30} {}{drift}",
-                line.name,
-                state_words(&line.state)
-            ));
+            let state = match &line.foreign {
+                Some(words) => format!("not this cluster's: {words}"),
+                None => state_words(&line.state),
+            };
+            lines.push(format!("stack     {:<30} {state}{drift}", line.name));
         }
         if self.is_absent() {
             if let Some(id) = &self.file_system {
@@ -100,11 +112,29 @@ impl Status {
                 .unwrap_or("no access point yet");
             lines.push(format!("files     {id}, {point}"));
         }
-        let mut cost = format!("cost      about {:.2} USD an hour", self.cost_hourly);
+        if let Some(address) = &self.images {
+            lines.push(format!("images    {address}"));
+        }
+        if !self.addons.is_empty() {
+            lines.push(format!("add-ons   {}", self.addons.join(", ")));
+        }
+        let mut cost = format!("cost      about {:.2} USD per hour", self.cost_hourly);
         if let (Some(hours), Some(usd)) = (self.hours, self.cost_so_far) {
             cost.push_str(&format!(", {usd:.2} USD in {hours:.1} hours so far"));
         }
         lines.push(cost);
+        for pass in &self.passes {
+            lines.push(format!(
+                "          job {}: about {:.4} USD per pass, of {:.0} s ({} so far)",
+                pass.job,
+                pass.usd,
+                pass.hours * 3600.0,
+                pass.passes
+            ));
+        }
+        if let Some(words) = &self.support {
+            lines.push(format!("version   {words}"));
+        }
         if let Some(days) = self.certificate_days {
             lines.push(certificate_line(days));
         }
@@ -128,7 +158,7 @@ fn certificate_line(days: i64) -> String {
 fn state_words(state: &StackState) -> String {
     match state {
         StackState::Absent => "absent".to_owned(),
-        StackState::Busy(status) | StackState::Ready(status) => status.clone(),
+        StackState::Busy(status) | StackState::Ready(status) => status.to_string(),
         StackState::Broken(status) => {
             format!("{status}; `canoe cluster up` makes it again, `down` removes it")
         }
@@ -142,25 +172,35 @@ fn state_words(state: &StackState) -> String {
 mod tests {
     use super::*;
 
-    fn status(state: &StackState) -> Status {
-        let line = |layer: Layer| StackLine {
+    fn status(state: &StackState) -> ClusterStatus {
+        let line = |layer: StackLayer| StackLine {
             layer,
             name: layer.stack_name("demo"),
             state: state.clone(),
+            foreign: None,
             drift: None,
         };
-        Status {
+        ClusterStatus {
             name: "demo".to_owned(),
             region: "us-west-2".to_owned(),
-            stacks: Layer::ALL.map(line).to_vec(),
+            stacks: StackLayer::ALL.map(line).to_vec(),
             endpoint: Some("https://x".to_owned()),
             nodes_ready: Some(2),
             nodes_wanted: 3,
             file_system: Some("fs-1".to_owned()),
             access_point: None,
+            images: None,
             hours: Some(2.0),
             cost_hourly: 0.5,
             cost_so_far: Some(1.0),
+            passes: vec![PassCost {
+                job: "default/ctr".to_owned(),
+                passes: 3,
+                hours: 0.1,
+                usd: 0.05,
+            }],
+            support: Some("ends soon".to_owned()),
+            addons: vec!["coredns".to_owned()],
             certificate_days: Some(12),
         }
     }
@@ -175,6 +215,9 @@ mod tests {
             "1.00 USD in 2.0 hours",
             "fs-1",
             "12 days; run",
+            "job default/ctr: about 0.0500 USD per pass, of 360 s (3 so far)",
+            "version   ends soon",
+            "add-ons   coredns",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }

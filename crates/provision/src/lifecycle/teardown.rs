@@ -2,68 +2,79 @@
 //!
 //! The order is AWS's: whatever Kubernetes made outside the stacks goes first (load balancers hold
 //! subnets and groups), then the cluster, then the interfaces, disks and groups that it leaves behind,
-//! then storage, then the network, then the bucket and the logs. A file system that an earlier
-//! `down --keep-data` left goes when its mount targets have gone. The key goes last of all, and never
-//! when the data stay. Each step is decided from what is seen, so an interrupted run goes on where it
-//! was.
+//! then storage, then the network, then the bucket and the logs. The stacks leave file system, key and
+//! disks of claims behind: these are the data, and they go only when the user says so, the file system
+//! when its mount targets have gone and the key last of all. Each step is decided from what is seen, so
+//! an interrupted run goes on where it was. Everything in an [`Inventory`] has been found to be the
+//! cluster's own.
 
 use serde::Serialize;
 
 use super::next::StackState;
-use crate::template::Layer;
+use crate::ownership::{Tags, made_by_kubernetes};
+use crate::statuses::InterfaceStatus;
+use crate::template::StackLayer;
 
 /// A network interface in the cluster's VPC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
     /// Such as `eni-1`.
     pub id: String,
-    /// `available` when nothing uses it.
-    pub status: String,
+    /// Whether something uses it.
+    pub status: InterfaceStatus,
     /// What made it, in AWS's words.
     pub description: String,
+    /// Its tags.
+    pub tags: Tags,
 }
 
 /// What is still there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
     /// The stacks.
-    pub stacks: Vec<(Layer, StackState)>,
-    /// Load balancers in the VPC that no stack made.
+    pub stacks: Vec<(StackLayer, StackState)>,
+    /// Load balancers in the VPC that Kubernetes made.
     pub load_balancers: Vec<String>,
-    /// Disks that Kubernetes made for claims.
+    /// Disks that Kubernetes made for claims: data, too.
     pub volumes: Vec<String>,
-    /// Interfaces in the VPC.
+    /// Disk with the etcd of a self-managed cluster: data, too.
+    pub etcd_volume: Option<String>,
+    /// Interfaces in the VPC, also those of others.
     pub interfaces: Vec<Interface>,
     /// Security groups that Kubernetes made; looked for when the cluster has gone.
     pub groups: Vec<String>,
-    /// File systems that carry the cluster's tag, the storage stack's own included.
+    /// File systems that carry the cluster's id, the storage stack's own included.
     pub file_systems: Vec<String>,
-    /// The one that the storage stack owns.
-    pub stack_file_system: Option<String>,
     /// The one that the cluster file names.
     pub given_file_system: Option<String>,
-    /// Keys that carry the cluster's tag; looked for when every stack has gone.
+    /// Keys that carry the cluster's id and stay usable.
     pub keys: Vec<String>,
-    /// The bucket for large templates, if it exists.
+    /// The cluster's bucket, if it exists.
     pub bucket: Option<String>,
-    /// Log groups that came back after the stack had gone.
+    /// The bucket holds copies of etcd, not only templates.
+    pub bucket_has_data: bool,
+    /// The image repository of the base stack.
+    pub images: Option<String>,
+    /// Log groups of the control plane.
     pub log_groups: Vec<String>,
+    /// What looks like the cluster's and does not carry its id: it stays, and is named.
+    pub strangers: Vec<String>,
 }
 
-/// What the user wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wishes {
-    /// The file system and its key stay.
-    pub keep_data: bool,
-    /// The stacks have been told so.
-    pub data_kept: bool,
+/// What becomes of the file system, its key, and the disks of claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataFate {
+    /// They stay.
+    Keep,
+    /// They go with the cluster.
+    Delete,
 }
 
 /// One step of `down`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownStep {
     /// AWS is working on this stack.
-    Wait(Layer),
+    Wait(StackLayer),
     /// Remove these load balancers.
     RemoveLoadBalancers(Vec<String>),
     /// Remove these disks.
@@ -76,10 +87,8 @@ pub enum DownStep {
     RemoveFileSystems(Vec<String>),
     /// Schedule these keys for deletion, which no stack owns.
     RemoveKeys(Vec<String>),
-    /// Tell storage and base to leave file system and key behind.
-    KeepData,
     /// Delete a stack.
-    DeleteStack(Layer),
+    DeleteStack(StackLayer),
     /// Empty and delete the bucket.
     RemoveBucket(String),
     /// Delete these log groups.
@@ -90,14 +99,15 @@ pub enum DownStep {
 
 impl Inventory {
     /// State of a stack.
-    pub fn state(&self, layer: Layer) -> &StackState {
+    pub fn state(&self, layer: StackLayer) -> &StackState {
         let found = self.stacks.iter().find(|(other, _)| *other == layer);
         found.map_or(&StackState::Absent, |(_, state)| state)
     }
 }
 
-/// The next step.
-pub fn next(inventory: &Inventory, wishes: Wishes) -> DownStep {
+/// The next step in the cluster `name`.
+pub fn next(inventory: &Inventory, data: DataFate, name: &str) -> DownStep {
+    let delete = data == DataFate::Delete;
     if let Some((layer, _)) = inventory
         .stacks
         .iter()
@@ -109,125 +119,174 @@ pub fn next(inventory: &Inventory, wishes: Wishes) -> DownStep {
     if !inventory.load_balancers.is_empty() {
         return DownStep::RemoveLoadBalancers(inventory.load_balancers.clone());
     }
-    if wishes.keep_data && !wishes.data_kept && can_keep(inventory) {
-        return DownStep::KeepData;
+    if *inventory.state(StackLayer::Cluster) != StackState::Absent {
+        return DownStep::DeleteStack(StackLayer::Cluster);
     }
-    if *inventory.state(Layer::Cluster) != StackState::Absent {
-        return DownStep::DeleteStack(Layer::Cluster);
+    if delete && !all_volumes(inventory).is_empty() {
+        return DownStep::RemoveVolumes(all_volumes(inventory));
     }
-    if !inventory.volumes.is_empty() {
-        return DownStep::RemoveVolumes(inventory.volumes.clone());
-    }
-    let idle = idle_interfaces(inventory);
+    let idle = idle_interfaces(inventory, name);
     if !idle.is_empty() {
         return DownStep::RemoveInterfaces(idle);
     }
     if !inventory.groups.is_empty() {
         return DownStep::RemoveGroups(inventory.groups.clone());
     }
-    if *inventory.state(Layer::Storage) != StackState::Absent {
-        return DownStep::DeleteStack(Layer::Storage);
+    if *inventory.state(StackLayer::Storage) != StackState::Absent {
+        return DownStep::DeleteStack(StackLayer::Storage);
     }
-    if !wishes.keep_data && !inventory.file_systems.is_empty() {
+    if delete && !inventory.file_systems.is_empty() {
         return DownStep::RemoveFileSystems(inventory.file_systems.clone());
     }
-    if *inventory.state(Layer::Base) != StackState::Absent {
-        return DownStep::DeleteStack(Layer::Base);
+    if *inventory.state(StackLayer::Base) != StackState::Absent {
+        return DownStep::DeleteStack(StackLayer::Base);
     }
-    if let Some(bucket) = &inventory.bucket {
+    if let Some(bucket) = &inventory.bucket
+        && (delete || !inventory.bucket_has_data)
+    {
         return DownStep::RemoveBucket(bucket.clone());
     }
     if !inventory.log_groups.is_empty() {
         return DownStep::RemoveLogGroups(inventory.log_groups.clone());
     }
-    if !wishes.keep_data && !inventory.keys.is_empty() {
+    if delete && !inventory.keys.is_empty() {
         return DownStep::RemoveKeys(inventory.keys.clone());
     }
     DownStep::Done
 }
 
-/// Whether there is a file system to keep: only a stack that can be updated can be told.
-fn can_keep(inventory: &Inventory) -> bool {
-    matches!(inventory.state(Layer::Storage), StackState::Ready(_))
-}
-
-fn idle_interfaces(inventory: &Inventory) -> Vec<String> {
-    let idle = inventory
-        .interfaces
-        .iter()
-        .filter(|interface| interface.status == "available");
+/// Interfaces in our VPC that Kubernetes made for this cluster and that nothing uses.
+fn idle_interfaces(inventory: &Inventory, name: &str) -> Vec<String> {
+    let idle = inventory.interfaces.iter().filter(|interface| {
+        interface.status == InterfaceStatus::Available && made_by_kubernetes(&interface.tags, name)
+    });
     idle.map(|interface| interface.id.clone()).collect()
 }
 
+fn all_volumes(inventory: &Inventory) -> Vec<String> {
+    let all = inventory.volumes.iter().chain(&inventory.etcd_volume);
+    all.cloned().collect()
+}
+
+/// Ids of everything that stays when the data stay.
+pub fn data_ids(inventory: &Inventory) -> Vec<String> {
+    let mut ids = [
+        &inventory.file_systems[..],
+        &inventory.keys,
+        &all_volumes(inventory),
+    ]
+    .concat();
+    ids.extend(
+        inventory
+            .bucket
+            .clone()
+            .filter(|_| inventory.bucket_has_data),
+    );
+    ids
+}
+
+/// Whether there are data about which a word is needed.
+pub fn has_data(inventory: &Inventory) -> bool {
+    !data_ids(inventory).is_empty()
+}
+
 /// What `down` will take away, for the question before it begins.
-pub fn plan(inventory: &Inventory, keep_data: bool, name: &str) -> Vec<String> {
+pub fn plan(inventory: &Inventory, data: DataFate, name: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for balancer in &inventory.load_balancers {
         lines.push(format!("load balancer {balancer}, made by Kubernetes"));
     }
-    for layer in Layer::ALL.into_iter().rev() {
+    for layer in StackLayer::ALL.into_iter().rev() {
         if *inventory.state(layer) == StackState::Absent {
             continue;
         }
         let stack = layer.stack_name(name);
         lines.push(match layer {
-            Layer::Cluster => {
-                format!("stack {stack}: control plane, workers and their disks, roles, logs")
+            StackLayer::Cluster => {
+                format!("stack {stack}: control plane, workers and their disks, roles")
             }
-            Layer::Storage if inventory.given_file_system.is_some() => {
-                format!("stack {stack}: mount targets and access point")
-            }
-            Layer::Storage if keep_data => {
-                format!("stack {stack}: mount targets (the file system STAYS, and costs)")
-            }
-            Layer::Storage => format!("stack {stack}: the file system WITH ALL ITS DATA"),
-            Layer::Base if keep_data => {
-                format!("stack {stack}: network (the key STAYS, the data need it)")
-            }
-            Layer::Base => {
-                format!("stack {stack}: network; the key is scheduled for deletion in 7 days")
-            }
+            StackLayer::Storage => format!("stack {stack}: mount targets and access point"),
+            StackLayer::Base => match &inventory.images {
+                Some(images) => {
+                    format!("stack {stack}: network, image repository {images} WITH ITS IMAGES")
+                }
+                None => format!("stack {stack}: network"),
+            },
         });
     }
-    lines.extend(file_system_lines(inventory, keep_data));
-    for key in inventory.keys.iter().filter(|_| !keep_data) {
-        lines.push(format!(
-            "key {key}, kept earlier: scheduled for deletion in 7 days"
-        ));
+    if data == DataFate::Delete {
+        lines.extend(data_lines(inventory));
     }
-    for volume in &inventory.volumes {
-        lines.push(format!("disk {volume}, made by Kubernetes, with its data"));
-    }
-    if let Some(bucket) = &inventory.bucket {
+    if let Some(bucket) = &inventory.bucket
+        && !inventory.bucket_has_data
+    {
         lines.push(format!("bucket {bucket} with its templates"));
     }
-    lines.extend(
-        inventory
-            .log_groups
-            .iter()
-            .map(|group| format!("log group {group}")),
-    );
+    for group in &inventory.log_groups {
+        lines.push(format!("log group {group}"));
+    }
     lines
 }
 
-/// What becomes of file systems that the storage stack does not own.
-fn file_system_lines(inventory: &Inventory, keep_data: bool) -> Vec<String> {
-    let own = inventory.stack_file_system.as_ref();
-    let loose = inventory.file_systems.iter().filter(|id| own != Some(id));
-    let mut lines: Vec<String> = loose
-        .map(|id| {
-            if keep_data {
-                format!("file system {id} STAYS, and costs")
-            } else {
-                format!("file system {id}, kept earlier, WITH ALL ITS DATA")
-            }
-        })
-        .collect();
+fn data_lines(inventory: &Inventory) -> Vec<String> {
+    let mut lines = Vec::new();
+    for id in &inventory.file_systems {
+        lines.push(format!("file system {id} WITH ALL ITS DATA"));
+    }
+    for key in &inventory.keys {
+        lines.push(format!("key {key}, scheduled for deletion in 7 days"));
+    }
+    for volume in &inventory.volumes {
+        lines.push(format!("disk {volume}, made by Kubernetes, WITH ITS DATA"));
+    }
+    if let Some(volume) = &inventory.etcd_volume {
+        lines.push(format!("disk {volume} WITH THE CLUSTER'S ETCD"));
+    }
+    if let Some(bucket) = &inventory.bucket
+        && inventory.bucket_has_data
+    {
+        lines.push(format!("bucket {bucket} WITH THE COPIES OF ETCD"));
+    }
+    lines
+}
+
+/// What stays, why, and how it can be deleted later.
+pub fn kept(inventory: &Inventory, data: DataFate) -> Vec<String> {
+    let mut lines = Vec::new();
+    if data == DataFate::Keep {
+        let later = "deleted by `canoe cluster down --delete-data`";
+        for id in &inventory.file_systems {
+            lines.push(format!(
+                "file system {id} with its data, which costs; {later}"
+            ));
+        }
+        for key in &inventory.keys {
+            lines.push(format!("key {key}, which the data need; {later}"));
+        }
+        for volume in &inventory.volumes {
+            lines.push(format!(
+                "disk {volume}, made by Kubernetes, which costs; {later}"
+            ));
+        }
+        if let Some(volume) = &inventory.etcd_volume {
+            lines.push(format!(
+                "disk {volume} with the cluster's etcd, which costs; {later}"
+            ));
+        }
+        if let Some(bucket) = &inventory.bucket
+            && inventory.bucket_has_data
+        {
+            lines.push(format!(
+                "bucket {bucket} with copies of etcd, which costs; {later}"
+            ));
+        }
+    }
     if let Some(id) = &inventory.given_file_system
         && !inventory.file_systems.contains(id)
     {
-        lines.push(format!("file system {id} is yours and stays"));
+        lines.push(format!("file system {id}, which is yours"));
     }
+    lines.extend(inventory.strangers.iter().cloned());
     lines
 }
 
@@ -235,31 +294,37 @@ fn file_system_lines(inventory: &Inventory, keep_data: bool) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn interface(id: &str, status: &str, cluster: &str) -> Interface {
+        let key = "cluster.k8s.amazonaws.com/name".to_owned();
+        Interface {
+            id: id.to_owned(),
+            status: status.into(),
+            description: String::new(),
+            tags: Tags::from([(key, cluster.to_owned())]),
+        }
+    }
+
     fn full() -> Inventory {
-        let ready = || StackState::Ready("CREATE_COMPLETE".to_owned());
+        let ready = || StackState::from_status("CREATE_COMPLETE");
         Inventory {
-            stacks: Layer::ALL.map(|layer| (layer, ready())).to_vec(),
+            stacks: StackLayer::ALL.map(|layer| (layer, ready())).to_vec(),
             load_balancers: vec!["lb".to_owned()],
             volumes: vec!["vol-1".to_owned()],
+            etcd_volume: None,
+            bucket_has_data: false,
             interfaces: vec![
-                Interface {
-                    id: "eni-1".to_owned(),
-                    status: "available".to_owned(),
-                    description: "aws-K8S-i".to_owned(),
-                },
-                Interface {
-                    id: "eni-2".to_owned(),
-                    status: "in-use".to_owned(),
-                    description: "EFS mount".to_owned(),
-                },
+                interface("eni-1", "available", "demo"),
+                interface("eni-2", "in-use", "demo"),
+                interface("eni-3", "available", "other"),
             ],
             groups: Vec::new(),
             file_systems: vec!["fs-1".to_owned()],
-            stack_file_system: Some("fs-1".to_owned()),
             given_file_system: None,
-            keys: Vec::new(),
-            bucket: Some("canoe-demo".to_owned()),
+            keys: vec!["key-1".to_owned()],
+            bucket: Some("canoe-1".to_owned()),
+            images: None,
             log_groups: vec!["/aws/eks/demo/cluster".to_owned()],
+            strangers: Vec::new(),
         }
     }
 
@@ -267,19 +332,17 @@ mod tests {
     fn apply(inventory: &mut Inventory, step: &DownStep) {
         match step {
             DownStep::RemoveLoadBalancers(_) => inventory.load_balancers.clear(),
-            DownStep::RemoveVolumes(_) => inventory.volumes.clear(),
+            DownStep::RemoveVolumes(_) => {
+                inventory.volumes.clear();
+                inventory.etcd_volume = None;
+            }
             DownStep::RemoveInterfaces(ids) => {
                 inventory.interfaces.retain(|i| !ids.contains(&i.id))
             }
             DownStep::DeleteStack(layer) => {
                 inventory.stacks.retain(|(other, _)| other != layer);
-                match layer {
-                    Layer::Cluster => inventory.groups.push("sg-k8s".to_owned()),
-                    Layer::Storage => {
-                        let own = inventory.stack_file_system.take();
-                        inventory.file_systems.retain(|id| Some(id) != own.as_ref());
-                    }
-                    Layer::Base => {}
+                if *layer == StackLayer::Cluster {
+                    inventory.groups.push("sg-k8s".to_owned());
                 }
             }
             DownStep::RemoveGroups(_) => inventory.groups.clear(),
@@ -287,35 +350,93 @@ mod tests {
             DownStep::RemoveKeys(_) => inventory.keys.clear(),
             DownStep::RemoveBucket(_) => inventory.bucket = None,
             DownStep::RemoveLogGroups(_) => inventory.log_groups.clear(),
-            DownStep::KeepData | DownStep::Wait(_) | DownStep::Done => {}
+            DownStep::Wait(_) | DownStep::Done => {}
+        }
+    }
+
+    fn steps(data: DataFate) -> (Vec<DownStep>, Inventory) {
+        let mut inventory = full();
+        let mut steps = Vec::new();
+        loop {
+            let step = next(&inventory, data, "demo");
+            apply(&mut inventory, &step);
+            if step == DownStep::Done {
+                return (steps, inventory);
+            }
+            steps.push(step);
         }
     }
 
     #[test]
     fn takes_everything_in_the_order_that_aws_wants() {
-        let mut inventory = full();
-        let mut steps = Vec::new();
-        loop {
-            let step = next(&inventory, Wishes::default());
-            apply(&mut inventory, &step);
-            if step == DownStep::Done {
-                break;
-            }
-            steps.push(step);
-        }
+        let one = |id: &str| vec![id.to_owned()];
+        let (steps, _) = steps(DataFate::Delete);
         assert_eq!(
             steps,
             [
-                DownStep::RemoveLoadBalancers(vec!["lb".to_owned()]),
-                DownStep::DeleteStack(Layer::Cluster),
-                DownStep::RemoveVolumes(vec!["vol-1".to_owned()]),
-                DownStep::RemoveInterfaces(vec!["eni-1".to_owned()]),
-                DownStep::RemoveGroups(vec!["sg-k8s".to_owned()]),
-                DownStep::DeleteStack(Layer::Storage),
-                DownStep::DeleteStack(Layer::Base),
-                DownStep::RemoveBucket("canoe-demo".to_owned()),
-                DownStep::RemoveLogGroups(vec!["/aws/eks/demo/cluster".to_owned()]),
+                DownStep::RemoveLoadBalancers(one("lb")),
+                DownStep::DeleteStack(StackLayer::Cluster),
+                DownStep::RemoveVolumes(one("vol-1")),
+                DownStep::RemoveInterfaces(one("eni-1")),
+                DownStep::RemoveGroups(one("sg-k8s")),
+                DownStep::DeleteStack(StackLayer::Storage),
+                DownStep::RemoveFileSystems(one("fs-1")),
+                DownStep::DeleteStack(StackLayer::Base),
+                DownStep::RemoveBucket("canoe-1".to_owned()),
+                DownStep::RemoveLogGroups(one("/aws/eks/demo/cluster")),
+                DownStep::RemoveKeys(one("key-1")),
             ]
+        );
+    }
+
+    #[test]
+    fn data_are_left_unless_the_word_is_given() {
+        let (_, left) = steps(DataFate::Keep);
+        assert_eq!(left.file_systems, ["fs-1"]);
+        assert_eq!(
+            (left.keys, left.volumes),
+            (vec!["key-1".to_owned()], vec!["vol-1".to_owned()])
+        );
+        let goes = plan(&full(), DataFate::Keep, "demo").join("\n");
+        assert!(!goes.contains("DATA") && !goes.contains("fs-1"), "{goes}");
+        let stays = kept(&full(), DataFate::Keep).join("\n");
+        for words in ["fs-1 with its data", "key-1", "vol-1", "down --delete-data"] {
+            assert!(stays.contains(words), "{words} is not in\n{stays}");
+        }
+        let goes = plan(&full(), DataFate::Delete, "demo").join("\n");
+        assert!(
+            goes.contains("fs-1 WITH ALL ITS DATA") && goes.contains("vol-1"),
+            "{goes}"
+        );
+        assert!(kept(&full(), DataFate::Delete).is_empty());
+    }
+
+    #[test]
+    fn etcd_and_its_copies_are_data() {
+        let mut inventory = full();
+        inventory.etcd_volume = Some("vol-etcd".to_owned());
+        inventory.bucket_has_data = true;
+        let stays = kept(&inventory, DataFate::Keep).join("\n");
+        assert!(
+            stays.contains("vol-etcd") && stays.contains("canoe-1"),
+            "{stays}"
+        );
+        let goes = plan(&inventory, DataFate::Delete, "demo").join("\n");
+        assert!(goes.contains("ETCD") && goes.contains("COPIES"), "{goes}");
+        assert!(
+            !plan(&inventory, DataFate::Keep, "demo")
+                .join("\n")
+                .contains("canoe-1")
+        );
+        inventory.stacks.clear();
+        inventory.load_balancers.clear();
+        inventory.interfaces.clear();
+        inventory.log_groups.clear();
+        assert_eq!(next(&inventory, DataFate::Keep, "demo"), DownStep::Done);
+        let both = vec!["vol-1".to_owned(), "vol-etcd".to_owned()];
+        assert_eq!(
+            next(&inventory, DataFate::Delete, "demo"),
+            DownStep::RemoveVolumes(both)
         );
     }
 
@@ -323,100 +444,38 @@ mod tests {
     fn waits_for_a_stack_that_is_already_going_and_retries_one_that_failed() {
         let mut inventory = full();
         inventory.load_balancers.clear();
+        let next = |inventory: &Inventory| next(inventory, DataFate::Keep, "demo");
         inventory.stacks[2].1 = StackState::from_status("DELETE_IN_PROGRESS");
-        assert_eq!(
-            next(&inventory, Wishes::default()),
-            DownStep::Wait(Layer::Cluster)
-        );
-        inventory.stacks[2].1 = StackState::from_status("DELETE_FAILED");
-        assert_eq!(
-            next(&inventory, Wishes::default()),
-            DownStep::DeleteStack(Layer::Cluster)
-        );
-        inventory.stacks[2].1 = StackState::from_status("UPDATE_ROLLBACK_FAILED");
-        assert_eq!(
-            next(&inventory, Wishes::default()),
-            DownStep::DeleteStack(Layer::Cluster)
-        );
+        assert_eq!(next(&inventory), DownStep::Wait(StackLayer::Cluster));
+        for status in ["DELETE_FAILED", "UPDATE_ROLLBACK_FAILED"] {
+            inventory.stacks[2].1 = StackState::from_status(status);
+            assert_eq!(next(&inventory), DownStep::DeleteStack(StackLayer::Cluster));
+        }
     }
 
     #[test]
-    fn the_data_are_kept_before_anything_is_deleted() {
-        let mut inventory = full();
-        inventory.load_balancers.clear();
-        let wishes = Wishes {
-            keep_data: true,
-            data_kept: false,
+    fn what_is_the_users_or_a_strangers_stays_and_is_named() {
+        let inventory = Inventory {
+            given_file_system: Some("fs-9".to_owned()),
+            strangers: vec!["disk vol-9 carries no tag canoe:cluster-id".to_owned()],
+            ..Inventory::default()
         };
-        assert_eq!(next(&inventory, wishes), DownStep::KeepData);
-        let told = Wishes {
-            data_kept: true,
-            ..wishes
-        };
-        assert_eq!(
-            next(&inventory, told),
-            DownStep::DeleteStack(Layer::Cluster)
-        );
-        let text = plan(&inventory, true, "demo").join("\n");
-        assert!(
-            text.contains("STAYS") && !text.contains("ALL ITS DATA"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_file_system_that_was_kept_goes_after_its_mount_targets_and_before_its_key() {
-        let mut inventory = full();
-        inventory.load_balancers.clear();
-        inventory.stack_file_system = None;
-        inventory.given_file_system = Some("fs-1".to_owned());
-        inventory
-            .stacks
-            .retain(|(layer, _)| *layer == Layer::Storage);
-        inventory.volumes.clear();
-        inventory.interfaces.clear();
-        let text = plan(&inventory, false, "demo").join("\n");
-        assert!(
-            text.contains("mount targets and access point")
-                && text.contains("fs-1, kept earlier, WITH ALL ITS DATA"),
-            "{text}"
-        );
-        assert!(
-            plan(&inventory, true, "demo")
-                .join("\n")
-                .contains("fs-1 STAYS")
-        );
-        let wishes = Wishes::default();
-        assert_eq!(
-            next(&inventory, wishes),
-            DownStep::DeleteStack(Layer::Storage)
-        );
-        inventory.stacks.clear();
-        let files = DownStep::RemoveFileSystems(vec!["fs-1".to_owned()]);
-        assert_eq!(next(&inventory, wishes), files);
-        inventory.file_systems.clear();
-        inventory.bucket = None;
-        inventory.log_groups.clear();
-        inventory.keys = vec!["k".to_owned()];
-        assert_eq!(
-            next(&inventory, wishes),
-            DownStep::RemoveKeys(vec!["k".to_owned()])
-        );
-        let keep = Wishes {
-            keep_data: true,
-            data_kept: true,
-        };
-        assert_eq!(next(&inventory, keep), DownStep::Done);
-        let text = plan(&inventory, false, "demo").join("\n");
-        assert!(text.contains("fs-1 is yours and stays"), "{text}");
+        for data in [DataFate::Keep, DataFate::Delete] {
+            assert_eq!(next(&inventory, data, "demo"), DownStep::Done);
+            let text = kept(&inventory, data).join("\n");
+            assert!(
+                text.contains("fs-9, which is yours") && text.contains("vol-9"),
+                "{text}"
+            );
+        }
+        assert!(!has_data(&inventory));
     }
 
     #[test]
     fn an_account_without_the_cluster_is_done() {
-        assert_eq!(
-            next(&Inventory::default(), Wishes::default()),
-            DownStep::Done
-        );
-        assert!(plan(&Inventory::default(), false, "demo").is_empty());
+        let nothing = Inventory::default();
+        assert_eq!(next(&nothing, DataFate::Delete, "demo"), DownStep::Done);
+        assert!(plan(&nothing, DataFate::Delete, "demo").is_empty());
+        assert!(kept(&nothing, DataFate::Keep).is_empty());
     }
 }

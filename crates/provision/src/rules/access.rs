@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::model::Model;
+use super::model::TemplateModel;
 use crate::cidr::Cidr;
 
 type Report<'r> = &'r mut dyn FnMut(&str, String);
@@ -27,7 +27,7 @@ fn ports(rule: &Value) -> (i64, i64) {
     )
 }
 
-fn ingress<'a>(model: &Model<'a>) -> Vec<(&'a str, &'a Value)> {
+fn ingress<'a>(model: &TemplateModel<'a>) -> Vec<(&'a str, &'a Value)> {
     let inline = model
         .of_kind("AWS::EC2::SecurityGroup")
         .flat_map(|(id, group)| {
@@ -40,7 +40,7 @@ fn ingress<'a>(model: &Model<'a>) -> Vec<(&'a str, &'a Value)> {
     inline.chain(separate).collect()
 }
 
-pub(super) fn nfs_from_world(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn nfs_from_world(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, rule) in ingress(model) {
         let (low, high) = ports(rule);
         if from_world(rule) && low <= 2049 && 2049 <= high {
@@ -53,7 +53,7 @@ pub(super) fn nfs_from_world(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn storage_wider_than_nfs(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn storage_wider_than_nfs(model: &TemplateModel<'_>, report: Report<'_>) {
     let groups = model.storage_groups();
     for (id, rule) in ingress(model) {
         let group = model.target(&rule["GroupId"]).unwrap_or(id);
@@ -67,9 +67,14 @@ pub(super) fn storage_wider_than_nfs(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn metadata_hop_limit(model: &Model<'_>, report: Report<'_>) {
-    for (id, template) in model.of_kind("AWS::EC2::LaunchTemplate") {
-        let options = template.property("/LaunchTemplateData/MetadataOptions");
+pub(super) fn metadata_hop_limit(model: &TemplateModel<'_>, report: Report<'_>) {
+    let templates = model
+        .of_kind("AWS::EC2::LaunchTemplate")
+        .map(|(id, template)| (id, template.property("/LaunchTemplateData/MetadataOptions")));
+    let machines = model
+        .of_kind("AWS::EC2::Instance")
+        .map(|(id, machine)| (id, machine.property("/MetadataOptions")));
+    for (id, options) in templates.chain(machines) {
         if options["HttpPutResponseHopLimit"].as_i64().unwrap_or(1) > 1 {
             report(
                 id,
@@ -79,7 +84,66 @@ pub(super) fn metadata_hop_limit(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn disk_not_encrypted(model: &Model<'_>, report: Report<'_>) {
+/// The add-on of the network driver, without the switch that makes it enforce policies.
+pub(super) fn network_policy_not_enforced(model: &TemplateModel<'_>, report: Report<'_>) {
+    for (id, addon) in model.of_kind("AWS::EKS::Addon") {
+        let values = addon.property("/ConfigurationValues").as_str();
+        let values = values.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let on = values.is_some_and(|values| values["enableNetworkPolicy"] == "true");
+        if addon.property("/AddonName") == "vpc-cni" && !on {
+            report(
+                id,
+                "network policies are accepted and not enforced; set enableNetworkPolicy in ConfigurationValues"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// EKS bills six times as much after standard support unless the cluster asks to be upgraded instead.
+pub(super) fn extended_support(model: &TemplateModel<'_>, report: Report<'_>) {
+    for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
+        if cluster.property("/UpgradePolicy/SupportType") != "STANDARD" {
+            report(
+                id,
+                "will be billed as extended support when standard support ends; set UpgradePolicy.SupportType to STANDARD"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// The controller would be replaced, and its fixed address is in use until it has gone.
+pub(super) fn controller_from_template(model: &TemplateModel<'_>, report: Report<'_>) {
+    for (id, machine) in model.of_kind("AWS::EC2::Instance") {
+        if !machine.property("/LaunchTemplate").is_null() {
+            report(
+                id,
+                "is replaced whenever its launch template changes; set its properties directly"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+pub(super) fn disk_not_encrypted(model: &TemplateModel<'_>, report: Report<'_>) {
+    for (id, machine) in model.of_kind("AWS::EC2::Instance") {
+        let mappings = machine.property("/BlockDeviceMappings").as_array();
+        if mappings.is_none_or(|m| m.iter().any(|mapping| mapping["Ebs"]["Encrypted"] != true)) {
+            report(
+                id,
+                "a disk is not encrypted; set Ebs.Encrypted to true".to_owned(),
+            );
+        }
+    }
+    for (id, disk) in model.of_kind("AWS::EC2::Volume") {
+        if disk.property("/Encrypted") != true {
+            report(
+                id,
+                "the disk is not encrypted; set Encrypted to true".to_owned(),
+            );
+        }
+    }
     for (id, template) in model.of_kind("AWS::EC2::LaunchTemplate") {
         let mappings = template
             .property("/LaunchTemplateData/BlockDeviceMappings")
@@ -93,7 +157,7 @@ pub(super) fn disk_not_encrypted(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn administrator_role(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn administrator_role(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, role) in model.of_kind("AWS::IAM::Role") {
         if role
             .property("/ManagedPolicyArns")
@@ -109,7 +173,7 @@ pub(super) fn administrator_role(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn api_open_to_world(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn api_open_to_world(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
         let access = cluster.property("/ResourcesVpcConfig");
         if access["EndpointPublicAccess"] == false {
@@ -137,7 +201,7 @@ pub(super) fn api_open_to_world(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn no_control_plane_logs(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn no_control_plane_logs(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
         let enabled = cluster
             .property("/Logging/ClusterLogging/EnabledTypes")
@@ -158,7 +222,7 @@ pub(super) fn no_control_plane_logs(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn no_posix_user(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn no_posix_user(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, point) in model.of_kind("AWS::EFS::AccessPoint") {
         let user = point
             .property("/PosixUser/Uid")

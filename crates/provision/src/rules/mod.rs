@@ -1,6 +1,6 @@
 //! Faults in templates that general linters let pass; `validate` looks for them in every render.
 //!
-//! Seventeen rules, each with a test that seeds its fault into a good render. They look at the stacks
+//! Twenty rules, each with a test that seeds its fault into a good render. They look at the stacks
 //! together, because half of the faults lie between two stacks: a zone with workers and no mount
 //! target, a mount target with the wrong group. They judge what is rendered, not the cluster file, so
 //! they also guard the renderer against itself and a template that a user has edited.
@@ -12,11 +12,11 @@ mod placement;
 use serde::Serialize;
 
 use crate::template::Stack;
-use model::Model;
+use model::TemplateModel;
 
 /// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct TemplateFault {
     /// Short name of the rule.
     pub rule: &'static str,
     /// Stack and logical id, such as `storage/MountTarget1`.
@@ -25,10 +25,13 @@ pub struct Finding {
     pub message: String,
 }
 
-type Rule = (&'static str, fn(&Model<'_>, &mut dyn FnMut(&str, String)));
+type Rule = (
+    &'static str,
+    fn(&TemplateModel<'_>, &mut dyn FnMut(&str, String)),
+);
 
 /// Every rule, by name.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 20] = [
     ("nfs-from-world", access::nfs_from_world),
     ("storage-wider-than-nfs", access::storage_wider_than_nfs),
     ("metadata-hop-limit", access::metadata_hop_limit),
@@ -58,20 +61,26 @@ const RULES: [Rule; 17] = [
         placement::route_before_attachment,
     ),
     ("unknown-addon", placement::unknown_addon),
+    (
+        "network-policy-not-enforced",
+        access::network_policy_not_enforced,
+    ),
+    ("extended-support", access::extended_support),
+    ("controller-from-template", access::controller_from_template),
 ];
 
 /// Applies every rule to the stacks of one cluster.
 ///
 /// `allow_world` is the user's word that the API may be open to everyone.
-pub fn check(stacks: &[Stack], allow_world: bool) -> Vec<Finding> {
-    let model = Model::new(stacks);
+pub fn check(stacks: &[Stack], allow_world: bool) -> Vec<TemplateFault> {
+    let model = TemplateModel::new(stacks);
     let mut findings = Vec::new();
     for (rule, find) in RULES {
         if rule == "api-open-to-world" && allow_world {
             continue;
         }
         find(&model, &mut |place, message| {
-            findings.push(Finding {
+            findings.push(TemplateFault {
                 rule,
                 place: model.place(place),
                 message,

@@ -27,12 +27,12 @@ impl Resource<'_> {
 }
 
 /// All resources by logical id.
-pub(super) struct Model<'a> {
+pub(super) struct TemplateModel<'a> {
     resources: BTreeMap<&'a str, Resource<'a>>,
     exports: BTreeMap<&'a str, &'a Value>,
 }
 
-impl<'a> Model<'a> {
+impl<'a> TemplateModel<'a> {
     pub fn new(stacks: &'a [Stack]) -> Self {
         let mut model = Self {
             resources: BTreeMap::new(),
@@ -104,6 +104,14 @@ impl<'a> Model<'a> {
     /// The zone of the subnet that a value points at.
     pub fn zone(&self, subnet: &'a Value) -> Option<&'a str> {
         self.get(self.target(subnet)?)?.body["Properties"]["AvailabilityZone"].as_str()
+    }
+
+    /// Whether a list of subnets leads to ids that the cluster file gives.
+    pub fn given(&self, subnets: &Value) -> bool {
+        let names = subnets.as_array().into_iter().flatten();
+        let mut values =
+            names.filter_map(|name| self.exports.get(name["Fn::ImportValue"].as_str()?));
+        values.any(|value| value.is_string())
     }
 
     /// The zones of a list of subnets, sorted, each once.

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::model::Model;
+use super::model::TemplateModel;
 use crate::{catalog, names};
 
 type Report<'r> = &'r mut dyn FnMut(&str, String);
 
-pub(super) fn dead_version(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn dead_version(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
         let version = cluster.property("/Version").as_str().unwrap_or_default();
         let oldest = catalog::VERSIONS.0;
@@ -20,9 +20,13 @@ pub(super) fn dead_version(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn control_plane_in_one_zone(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn control_plane_in_one_zone(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, cluster) in model.of_kind("AWS::EKS::Cluster") {
-        let zones = model.zones(&cluster.body["Properties"]["ResourcesVpcConfig"]["SubnetIds"]);
+        let subnets = &cluster.body["Properties"]["ResourcesVpcConfig"]["SubnetIds"];
+        if model.given(subnets) {
+            continue; // `validate` asks the account where they are
+        }
+        let zones = model.zones(subnets);
         if zones.len() < 2 {
             report(
                 id,
@@ -32,7 +36,7 @@ pub(super) fn control_plane_in_one_zone(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn two_mount_targets_in_zone(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn two_mount_targets_in_zone(model: &TemplateModel<'_>, report: Report<'_>) {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (id, target) in model.of_kind("AWS::EFS::MountTarget") {
         let Some(zone) = model.zone(&target.body["Properties"]["SubnetId"]) else {
@@ -48,7 +52,7 @@ pub(super) fn two_mount_targets_in_zone(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn zone_without_mount_target(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn zone_without_mount_target(model: &TemplateModel<'_>, report: Report<'_>) {
     let served: Vec<&str> = model
         .of_kind("AWS::EFS::MountTarget")
         .filter_map(|(_, target)| model.zone(&target.body["Properties"]["SubnetId"]))
@@ -74,7 +78,7 @@ pub(super) fn zone_without_mount_target(model: &Model<'_>, report: Report<'_>) {
 }
 
 /// The group of a mount target must let in NFS from a group, and it must not be the workers' own.
-pub(super) fn mount_target_group(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn mount_target_group(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, target) in model.of_kind("AWS::EFS::MountTarget") {
         let groups = target.body["Properties"]["SecurityGroups"].as_array();
         let lets_in = groups
@@ -116,7 +120,7 @@ fn types_of(resource: &Value) -> Vec<&str> {
     found
 }
 
-pub(super) fn instance_type(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn instance_type(model: &TemplateModel<'_>, report: Report<'_>) {
     let kinds = [
         "AWS::EKS::Nodegroup",
         "AWS::EC2::LaunchTemplate",
@@ -144,7 +148,7 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
-pub(super) fn desired_over_max(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn desired_over_max(model: &TemplateModel<'_>, report: Report<'_>) {
     let node_groups = model.of_kind("AWS::EKS::Nodegroup").map(|(id, group)| {
         let scaling = group.property("/ScalingConfig");
         (
@@ -186,7 +190,7 @@ fn depends_on(resource: &Value, id: &str) -> bool {
     }
 }
 
-pub(super) fn route_before_attachment(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn route_before_attachment(model: &TemplateModel<'_>, report: Report<'_>) {
     let attachments: Vec<&str> = model
         .of_kind("AWS::EC2::VPCGatewayAttachment")
         .map(|(id, _)| id)
@@ -207,7 +211,7 @@ pub(super) fn route_before_attachment(model: &Model<'_>, report: Report<'_>) {
     }
 }
 
-pub(super) fn unknown_addon(model: &Model<'_>, report: Report<'_>) {
+pub(super) fn unknown_addon(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, addon) in model.of_kind("AWS::EKS::Addon") {
         let name = addon.property("/AddonName").as_str().unwrap_or_default();
         if !catalog::ADDONS.contains(&name) {

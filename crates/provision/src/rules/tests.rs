@@ -18,7 +18,7 @@ fn import(name: &str) -> Value {
     json!({"Fn::ImportValue": format!("demo-{name}")})
 }
 
-const FAULTS: [Fault; 17] = [
+const FAULTS: [Fault; 20] = [
     (
         "nfs-from-world",
         BASE,
@@ -126,6 +126,27 @@ const FAULTS: [Fault; 17] = [
         CLUSTER,
         "/Resources/AddonCoredns/Properties/AddonName",
         || json!("cordns"),
+    ),
+    (
+        "network-policy-not-enforced",
+        CLUSTER,
+        "/Resources/AddonVpcCni/Properties/ConfigurationValues",
+        || Value::Null,
+    ),
+    (
+        "extended-support",
+        CLUSTER,
+        "/Resources/Cluster/Properties/UpgradePolicy",
+        || Value::Null,
+    ),
+    (
+        "controller-from-template",
+        CLUSTER,
+        "/Resources/Machine",
+        || {
+            json!({"Type": "AWS::EC2::Instance", "Properties": {
+            "LaunchTemplate": {"Version": "1"}, "BlockDeviceMappings": [{"Ebs": {"Encrypted": true}}]}})
+        },
     ),
 ];
 

@@ -2,10 +2,11 @@
 //!
 //! [`fields`] is the one table that documents every key: the commented file that `init` writes, the
 //! JSON schema and the check for unknown keys all come from it. [`read()`] turns text into a
-//! [`ClusterSpec`], or into every [`Problem`] at once, each with its line and the way out.
+//! [`ClusterSpec`], or into every [`SpecProblem`] at once, each with its line and the way out.
 
 pub mod check;
 pub mod fields;
+mod problem;
 pub mod read;
 pub mod write;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cidr::Cidr;
 
+pub use problem::{Severity, SpecProblem, has_errors};
 pub use read::read;
 
 /// The version of the file format.
@@ -28,6 +30,9 @@ pub struct ClusterSpec {
     pub api_version: String,
     /// Prefix of everything that is made.
     pub name: String,
+    /// UUID that everything of the cluster carries as a tag; see [`crate::ownership`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// AWS region.
     pub region: String,
     /// One to three zones for workers and storage.
@@ -40,7 +45,7 @@ pub struct ClusterSpec {
     pub workers: Workers,
     /// Addresses and the way out to the Internet.
     #[serde(default)]
-    pub network: Network,
+    pub network: VpcSpec,
     /// The shared file system.
     #[serde(default)]
     pub storage: Storage,
@@ -50,12 +55,21 @@ pub struct ClusterSpec {
     /// KMS key to use; one is made when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kms_key_arn: Option<String>,
+    /// Whether the cluster gets an ECR repository for images.
+    #[serde(default)]
+    pub image_repository: bool,
+    /// Whether CloudFormation acts by a role of its own instead of the caller's rights.
+    #[serde(default)]
+    pub service_role: bool,
     /// Name of the API server in a zone of your own.
     #[serde(default)]
     pub dns: Dns,
     /// EKS add-ons that the stack installs.
     #[serde(default = "default_addons")]
     pub addons: Vec<String>,
+    /// Versions of add-ons; those without one have EKS's default at the time they are installed.
+    #[serde(default)]
+    pub addon_versions: BTreeMap<String, String>,
     /// Tags on everything.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
@@ -64,7 +78,7 @@ pub struct ClusterSpec {
 /// Who runs the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum ControlPlaneMode {
     /// EKS: AWS runs it.
     Eks,
     /// An EC2 instance of ours, set up by kubeadm.
@@ -76,10 +90,13 @@ pub enum Mode {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ControlPlane {
     /// Who runs it.
-    pub mode: Mode,
+    pub mode: ControlPlaneMode,
     /// Networks that may reach the API; empty means only from inside the VPC.
     #[serde(default)]
     pub allowed_cidrs: Vec<String>,
+    /// Colleagues: ARN of a user or role, and what they may do ([`ACCESS_LEVELS`]).
+    #[serde(default)]
+    pub access: BTreeMap<String, String>,
     /// Must be true before `0.0.0.0/0` is accepted above.
     #[serde(default)]
     pub allow_world: bool,
@@ -92,7 +109,17 @@ pub struct ControlPlane {
     /// Days that control-plane logs are kept.
     #[serde(default = "default_log_days")]
     pub log_days: u32,
+    /// Disk with the etcd of an earlier self-managed controller, such as one that `down` kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_volume_id: Option<String>,
 }
+
+/// What a colleague may be allowed on an EKS cluster, with AWS's name of the access policy.
+pub const ACCESS_LEVELS: [(&str, &str); 3] = [
+    ("admin", "AmazonEKSClusterAdminPolicy"),
+    ("edit", "AmazonEKSEditPolicy"),
+    ("view", "AmazonEKSViewPolicy"),
+];
 
 /// How the workers are paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +140,37 @@ pub struct Workers {
     /// Upper bound for `scale`.
     #[serde(default = "default_max")]
     pub max: u32,
+    /// How many of `count` are on demand although `capacity` is spot.
+    #[serde(default)]
+    pub on_demand: u32,
+    /// Kubernetes version of the workers while an upgrade has not come to them yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
     /// Types, in order of preference; more than one makes sense for spot.
+    pub instance_types: Vec<String>,
+    /// On demand or spot.
+    #[serde(default = "default_capacity")]
+    pub capacity: Capacity,
+    /// Root disk.
+    #[serde(default = "default_disk")]
+    pub disk_gib: u32,
+    /// Further groups of machines.
+    #[serde(default)]
+    pub groups: Vec<WorkerGroup>,
+}
+
+/// A further group of machines, beside those that `workers` itself describes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkerGroup {
+    /// Lower-case letters, digits and hyphens; nodes carry it as the label `canoe.group`.
+    pub name: String,
+    /// Number of machines.
+    pub count: u32,
+    /// Upper bound; `count` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// Types, in order of preference.
     pub instance_types: Vec<String>,
     /// On demand or spot.
     #[serde(default = "default_capacity")]
@@ -133,12 +190,14 @@ pub enum Egress {
     NatPerZone,
     /// Public subnets; nothing may come in, but no NAT gateway has to be paid.
     Public,
+    /// No way to the Internet: private subnets that reach the services of AWS through VPC endpoints.
+    Endpoints,
 }
 
 /// Addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Network {
+pub struct VpcSpec {
     /// The VPC.
     pub vpc_cidr: String,
     /// Pods of a self-managed cluster (EKS pods have VPC addresses).
@@ -147,6 +206,13 @@ pub struct Network {
     pub service_cidr: String,
     /// The way out.
     pub egress: Egress,
+    /// A VPC that is there already; its subnets are named below, and nothing in it is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vpc_id: Option<String>,
+    /// Private subnets of that VPC, one per zone in the order of `zones` (for EKS at least two).
+    pub private_subnet_ids: Vec<String>,
+    /// Public subnets of that VPC, for load balancers; may be empty.
+    pub public_subnet_ids: Vec<String>,
 }
 
 /// How EFS is paid for and how fast it is.
@@ -173,9 +239,11 @@ pub struct Storage {
     pub directory: String,
     /// Daily backups.
     pub backup: bool,
-    /// A file system that is there already, such as one that `down --keep-data` left.
+    /// A file system that is there already, such as one that `down` kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system_id: Option<String>,
+    /// S3 buckets that pods with the service account `canoe-s3` may read and write (EKS).
+    pub buckets: Vec<String>,
 }
 
 /// A name for the API server.
@@ -225,13 +293,16 @@ fn default_disk() -> u32 {
     50
 }
 
-impl Default for Network {
+impl Default for VpcSpec {
     fn default() -> Self {
         Self {
             vpc_cidr: "10.0.0.0/16".to_owned(),
             pod_cidr: "10.244.0.0/16".to_owned(),
             service_cidr: "172.20.0.0/16".to_owned(),
             egress: Egress::Nat,
+            vpc_id: None,
+            private_subnet_ids: Vec::new(),
+            public_subnet_ids: Vec::new(),
         }
     }
 }
@@ -245,6 +316,7 @@ impl Default for Storage {
             directory: "/canoe".to_owned(),
             backup: false,
             file_system_id: None,
+            buckets: Vec::new(),
         }
     }
 }
@@ -266,30 +338,39 @@ impl ClusterSpec {
         Self {
             api_version: API_VERSION.to_owned(),
             name: name.to_owned(),
+            id: None,
             region: region.to_owned(),
             zones: vec![format!("{region}a"), format!("{region}b")],
             kubernetes_version: crate::catalog::DEFAULT_VERSION.to_owned(),
             control_plane: ControlPlane {
-                mode: Mode::Eks,
+                mode: ControlPlaneMode::Eks,
                 allowed_cidrs: Vec::new(),
                 allow_world: false,
                 extra_zone: None,
                 instance_type: default_controller(),
                 log_days: default_log_days(),
+                access: BTreeMap::new(),
+                etcd_volume_id: None,
             },
             workers: Workers {
                 count: 3,
                 max: default_max(),
+                kubernetes_version: None,
                 instance_types: vec!["m5.large".to_owned()],
                 capacity: Capacity::OnDemand,
+                on_demand: 0,
                 disk_gib: default_disk(),
+                groups: Vec::new(),
             },
-            network: Network::default(),
+            network: VpcSpec::default(),
             storage: Storage::default(),
             ssh_key_name: None,
             kms_key_arn: None,
+            image_repository: false,
+            service_role: false,
             dns: Dns::default(),
             addons: default_addons(),
+            addon_versions: BTreeMap::new(),
             tags: BTreeMap::new(),
         }
     }
@@ -297,10 +378,41 @@ impl ClusterSpec {
     /// Zones that get subnets: those of the workers, and for EKS at least two.
     pub fn subnet_zones(&self) -> Vec<String> {
         let mut zones = self.zones.clone();
-        if self.control_plane.mode == Mode::Eks && zones.len() == 1 {
+        if self.control_plane.mode == ControlPlaneMode::Eks && zones.len() == 1 {
             zones.push(self.second_zone());
         }
         zones
+    }
+
+    /// Kubernetes version of the workers.
+    pub fn worker_version(&self) -> &str {
+        let behind = self.workers.kubernetes_version.as_deref();
+        behind.unwrap_or(&self.kubernetes_version)
+    }
+
+    /// Whether the cluster stands in a VPC that it did not make.
+    pub fn has_given_vpc(&self) -> bool {
+        self.network.vpc_id.is_some()
+    }
+
+    /// Number of machines in all groups.
+    pub fn all_workers(&self) -> u32 {
+        let more = self.workers.groups.iter().map(|group| group.count);
+        more.fold(self.workers.count, u32::saturating_add)
+    }
+
+    /// Instance types of all groups, each once.
+    pub fn all_instance_types(&self) -> Vec<String> {
+        let mut types = self.workers.instance_types.clone();
+        types.extend(
+            self.workers
+                .groups
+                .iter()
+                .flat_map(|group| group.instance_types.clone()),
+        );
+        let mut seen = std::collections::BTreeSet::new();
+        types.retain(|name| seen.insert(name.clone()));
+        types
     }
 
     /// The zone that EKS gets beside the only one of the workers.
@@ -316,6 +428,11 @@ impl ClusterSpec {
         }
     }
 
+    /// Name of the image repository; ECR takes lower-case letters only, two at least.
+    pub fn repository_name(&self) -> String {
+        format!("canoe/{}", self.name.to_ascii_lowercase())
+    }
+
     /// Whether the workers stand in private subnets.
     pub fn workers_are_private(&self) -> bool {
         self.network.egress != Egress::Public
@@ -323,7 +440,8 @@ impl ClusterSpec {
 
     /// Whether the stack installs this EKS add-on.
     pub fn has_addon(&self, name: &str) -> bool {
-        self.control_plane.mode == Mode::Eks && self.addons.iter().any(|addon| addon == name)
+        self.control_plane.mode == ControlPlaneMode::Eks
+            && self.addons.iter().any(|addon| addon == name)
     }
 
     /// The VPC network; the spec has been checked.
@@ -347,9 +465,13 @@ impl ClusterSpec {
             .to_string()
     }
 
-    /// The fixed private address of the self-managed controller, in the first private subnet.
+    /// The fixed private address of the self-managed controller, in the subnet in which it stands.
     pub fn controller_ip(&self) -> String {
-        let subnet = crate::template::network::private_subnet(self, 0);
+        let subnet = if self.workers_are_private() {
+            crate::template::network::private_subnet(self, 0)
+        } else {
+            crate::template::network::public_subnet(self, 0)
+        };
         subnet
             .address(10)
             .expect("a subnet has more than ten addresses")
@@ -360,71 +482,4 @@ impl ClusterSpec {
     pub fn external_name(&self) -> Option<&str> {
         self.dns.external_name.as_deref()
     }
-}
-
-/// How bad a [`Problem`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Nothing may be made.
-    Error,
-    /// Allowed, but the user should know.
-    Warning,
-}
-
-/// Something wrong with a cluster file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// How bad it is.
-    pub severity: Severity,
-    /// Path of the field, such as `workers.count`; empty for the file as a whole.
-    pub field: String,
-    /// Line in the file, when it stands there.
-    pub line: Option<usize>,
-    /// What is wrong, with the value.
-    pub message: String,
-    /// What to write instead.
-    pub remedy: String,
-}
-
-impl Problem {
-    /// An error in `field`.
-    pub fn error(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Error,
-            field: field.to_owned(),
-            line: None,
-            message: message.into(),
-            remedy: remedy.into(),
-        }
-    }
-
-    /// A warning about `field`.
-    pub fn warning(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(field, message, remedy)
-        }
-    }
-
-    /// One line of text: `cluster.yaml:12: workers.count: message; remedy`.
-    pub fn text(&self, file: &str) -> String {
-        let place = match self.line {
-            Some(line) => format!("{file}:{line}"),
-            None => file.to_owned(),
-        };
-        let field = if self.field.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", self.field)
-        };
-        format!("{place}: {field}{}; {}", self.message, self.remedy)
-    }
-}
-
-/// Whether any of the problems is an error.
-pub fn has_errors(problems: &[Problem]) -> bool {
-    problems
-        .iter()
-        .any(|problem| problem.severity == Severity::Error)
 }

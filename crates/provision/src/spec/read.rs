@@ -5,17 +5,17 @@
 
 use serde_json::Value;
 
-use super::fields::{self, FIELDS, Field, Kind};
-use super::{ClusterSpec, Problem, check, has_errors};
+use super::fields::{self, FIELDS, GROUP_KEYS, SpecField, ValueKind};
+use super::{ClusterSpec, SpecProblem, check, has_errors};
 use crate::names::nearest;
 use crate::yaml::{self, Document};
 
 /// Reads a cluster file.
 ///
 /// `Ok` carries the spec and the warnings; `Err` every problem, warnings included.
-pub fn read(text: &str) -> Result<(ClusterSpec, Vec<Problem>), Vec<Problem>> {
+pub fn read(text: &str) -> Result<(ClusterSpec, Vec<SpecProblem>), Vec<SpecProblem>> {
     let document = yaml::parse(text).map_err(|error| {
-        let mut problem = Problem::error("", error.message, "correct the YAML at this line");
+        let mut problem = SpecProblem::error("", error.message, "correct the YAML at this line");
         problem.line = Some(error.line);
         vec![problem]
     })?;
@@ -25,7 +25,7 @@ pub fn read(text: &str) -> Result<(ClusterSpec, Vec<Problem>), Vec<Problem>> {
     }
     let spec: ClusterSpec =
         serde_json::from_value(without_nulls(document.value.clone())).map_err(|error| {
-            vec![Problem::error(
+            vec![SpecProblem::error(
                 "",
                 error.to_string(),
                 "compare with `canoe cluster init`'s file",
@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<(ClusterSpec, Vec<Problem>), Vec<Problem>> {
     }
 }
 
-fn placed(mut problems: Vec<Problem>, document: &Document) -> Vec<Problem> {
+fn placed(mut problems: Vec<SpecProblem>, document: &Document) -> Vec<SpecProblem> {
     for problem in &mut problems {
         problem.line = document.line(&problem.field);
     }
@@ -61,9 +61,9 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-fn shape(value: &Value) -> Vec<Problem> {
+fn shape(value: &Value) -> Vec<SpecProblem> {
     let Some(top) = value.as_object() else {
-        return vec![Problem::error(
+        return vec![SpecProblem::error(
             "",
             "the file has no keys",
             "write one with `canoe cluster init NAME`",
@@ -89,18 +89,18 @@ fn shape(value: &Value) -> Vec<Problem> {
         let pointer = format!("/{}", field.path.replace('.', "/"));
         if value.pointer(&pointer).is_none_or(Value::is_null) {
             let remedy = format!("add {}: {}", field.path, field.example);
-            problems.push(Problem::error(field.path, "is missing", remedy));
+            problems.push(SpecProblem::error(field.path, "is missing", remedy));
         }
     }
     problems
 }
 
-fn section(name: &str, value: &Value, problems: &mut Vec<Problem>) {
+fn section(name: &str, value: &Value, problems: &mut Vec<SpecProblem>) {
     if value.is_null() {
         return;
     }
     let Some(entries) = value.as_object() else {
-        problems.push(Problem::error(
+        problems.push(SpecProblem::error(
             name,
             "must hold keys",
             "indent its keys below it",
@@ -122,47 +122,99 @@ fn section(name: &str, value: &Value, problems: &mut Vec<Problem>) {
     }
 }
 
-fn unknown<'a>(path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+fn unknown<'a>(path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> SpecProblem {
     let remedy = match nearest(key, known) {
         Some(name) => format!("did you mean {name}?"),
         None => "remove it; `canoe cluster schema` lists every key".to_owned(),
     };
-    Problem::error(path, "is not a key of this file", remedy)
+    SpecProblem::error(path, "is not a key of this file", remedy)
 }
 
-fn check_kind(field: &Field, value: &Value, problems: &mut Vec<Problem>) {
+fn check_kind(field: &SpecField, value: &Value, problems: &mut Vec<SpecProblem>) {
     if value.is_null() && !field.required {
         return;
     }
-    let fits = match field.kind {
-        Kind::Text => value.is_string(),
-        Kind::Number(low, high) => value
-            .as_i64()
-            .is_some_and(|number| (low..=high).contains(&number)),
-        Kind::Switch => value.is_boolean(),
-        Kind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        Kind::List => value
-            .as_array()
-            .is_some_and(|items| items.iter().all(Value::is_string)),
-        Kind::Table => value
-            .as_object()
-            .is_some_and(|entries| entries.values().all(Value::is_string)),
-    };
+    if let (ValueKind::Groups, Some(groups)) = (field.kind, value.as_array()) {
+        for (index, group) in groups.iter().enumerate() {
+            check_group(&format!("{}[{index}]", field.path), group, problems);
+        }
+        return;
+    }
+    let fits = fits(field.kind, value);
     if fits || value.is_null() {
         return; // a missing required value is reported once, as missing
     }
     let mut remedy = format!("write {}", field.kind.words());
-    if let (Kind::Choice(words), Some(word)) = (field.kind, value.as_str())
+    if let (ValueKind::Choice(words), Some(word)) = (field.kind, value.as_str())
         && let Some(near) = nearest(word, words.iter().copied())
     {
         remedy.push_str(&format!("; did you mean {near}?"));
     }
-    if matches!(field.kind, Kind::Text) {
+    if matches!(field.kind, ValueKind::Text) {
         remedy.push_str(&format!(", such as {}", field.example));
     }
-    problems.push(Problem::error(
+    problems.push(SpecProblem::error(
         field.path,
         format!("{value} does not fit"),
         remedy,
     ));
+}
+
+/// One entry of `workers.groups`.
+fn check_group(path: &str, group: &Value, problems: &mut Vec<SpecProblem>) {
+    let Some(entries) = group.as_object() else {
+        let remedy = format!("write {}", ValueKind::Groups.words());
+        problems.push(SpecProblem::error(
+            path,
+            format!("{group} does not fit"),
+            remedy,
+        ));
+        return;
+    };
+    for (key, value) in entries {
+        match GROUP_KEYS.iter().find(|(name, ..)| name == key) {
+            None => problems.push(unknown(
+                path,
+                key,
+                GROUP_KEYS.iter().map(|(name, ..)| *name),
+            )),
+            Some((_, kind, _)) if !fits(*kind, value) => {
+                let remedy = format!("write {}", kind.words());
+                problems.push(SpecProblem::error(
+                    path,
+                    format!("{key}: {value} does not fit"),
+                    remedy,
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, kind, needed) in GROUP_KEYS {
+        if needed && !entries.contains_key(name) {
+            let remedy = format!("write {name}: {}", kind.words());
+            problems.push(SpecProblem::error(
+                path,
+                format!("{name} is missing"),
+                remedy,
+            ));
+        }
+    }
+}
+
+fn fits(kind: ValueKind, value: &Value) -> bool {
+    match kind {
+        ValueKind::Text => value.is_string(),
+        ValueKind::Number(low, high) => value
+            .as_i64()
+            .is_some_and(|number| (low..=high).contains(&number)),
+        ValueKind::Switch => value.is_boolean(),
+        ValueKind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+        ValueKind::List => value
+            .as_array()
+            .is_some_and(|items| items.iter().all(Value::is_string)),
+        ValueKind::Table => value
+            .as_object()
+            .is_some_and(|entries| entries.values().all(Value::is_string)),
+        ValueKind::Groups => value.is_array(),
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ClusterSpec;
-use super::fields::{FIELDS, Field};
+use super::fields::{FIELDS, SpecField};
 
 /// The file for this spec. Reading it back gives the same spec.
 pub fn write(spec: &ClusterSpec) -> String {
@@ -59,6 +59,14 @@ pub fn with_text(text: &str, path: &str, value: &str) -> Option<String> {
     let (section, key) = path.split_once('.').unwrap_or(("", path));
     let indent = if section.is_empty() { "" } else { "  " };
     let new = format!("{indent}{key}: {}", scalar(value));
+    set_line(text, path, &new, &Value::from(value))
+}
+
+/// Puts `new` in the place of the line of `path`, which must then read as `value`.
+fn set_line(text: &str, path: &str, new: &str, value: &Value) -> Option<String> {
+    let (section, key) = path.split_once('.').unwrap_or(("", path));
+    let indent = if section.is_empty() { "" } else { "  " };
+    let new = new.to_owned();
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let commented = |line: &String| {
         line.starts_with(indent)
@@ -86,6 +94,28 @@ pub fn with_text(text: &str, path: &str, value: &str) -> Option<String> {
     (read.pointer(&pointer)? == value).then_some(edited)
 }
 
+/// The file `text` with `path`, a number that it has, replaced; everything else stays.
+pub fn with_number(text: &str, path: &str, value: u32) -> Option<String> {
+    let (section, key) = path.split_once('.').unwrap_or(("", path));
+    let indent = if section.is_empty() { "" } else { "  " };
+    set_line(
+        text,
+        path,
+        &format!("{indent}{key}: {value}"),
+        &Value::from(value),
+    )
+}
+
+/// The file `text` with `path` set to a table of texts; everything else stays.
+pub fn with_table(
+    text: &str,
+    path: &str,
+    table: &std::collections::BTreeMap<String, String>,
+) -> Option<String> {
+    let value = serde_json::to_value(table).ok()?;
+    set_line(text, path, &format!("{path}: {}", flow(&value)), &value)
+}
+
 /// The file `text` with the line of `path` commented out; as it is when there is no such line.
 pub fn without(text: &str, path: &str) -> String {
     let pointer = format!("/{}", path.replace('.', "/"));
@@ -106,7 +136,7 @@ pub fn without(text: &str, path: &str) -> String {
     lines.join("\n")
 }
 
-fn entry(out: &mut String, field: &Field, key: &str, indent: &str, value: Option<&Value>) {
+fn entry(out: &mut String, field: &SpecField, key: &str, indent: &str, value: Option<&Value>) {
     if indent.is_empty() {
         out.push('\n');
     }
@@ -156,13 +186,13 @@ fn scalar(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Capacity, Egress, Mode, read};
+    use crate::spec::{Capacity, ControlPlaneMode, Egress, read};
 
     #[test]
     fn what_is_written_reads_back() {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
         assert_eq!(read(&write(&spec)).unwrap().0, spec);
-        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.mode = ControlPlaneMode::SelfManaged;
         spec.control_plane.allowed_cidrs = vec!["203.0.113.7/32".to_owned()];
         spec.workers.capacity = Capacity::Spot;
         spec.network.egress = Egress::Public;
@@ -237,7 +267,7 @@ mod tests {
                 field.path
             );
         }
-        assert!(text.contains("kubernetesVersion: \"1.34\""));
+        assert!(text.contains("kubernetesVersion: \"1.35\""));
         assert!(text.contains("# sshKeyName: my-key"));
     }
 }

@@ -1,4 +1,4 @@
-//! The base stack: encryption key, network, security groups.
+//! The base stack: encryption key, network, security groups, and the image repository if one is wanted.
 //!
 //! Groups: the workers' own group is an identity. Storage lets in NFS from that identity and nothing
 //! else. In a self-managed cluster every node also carries the `Node` identity, and controller and
@@ -6,30 +6,36 @@
 
 use serde_json::{Value, json};
 
-use super::{Builder, attribute, network, reference, sub, tags};
-use crate::spec::{ClusterSpec, Mode};
+use super::{Builder, KEEP, attribute, network, reference, sub, tags};
+use crate::cidr::Cidr;
+use crate::spec::{ClusterSpec, ControlPlaneMode};
 
-pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
+/// Output with the address of the image repository.
+pub(crate) const IMAGES_OUTPUT: &str = "ImageRepository";
+
+pub(crate) fn template(spec: &ClusterSpec) -> Value {
     let mut out = Builder::default();
-    key(spec, &mut out, keep_data);
+    key(spec, &mut out);
     network::add(spec, &mut out);
     match spec.control_plane.mode {
-        Mode::Eks => eks_groups(spec, &mut out),
-        Mode::SelfManaged => self_managed_groups(spec, &mut out),
+        ControlPlaneMode::Eks => eks_groups(spec, &mut out),
+        ControlPlaneMode::SelfManaged => self_managed_groups(spec, &mut out),
     }
     storage_group(spec, &mut out);
+    if spec.image_repository {
+        images(spec, &mut out);
+    }
     out.finish(&format!(
         "Canoe cluster {}: key, network and security groups",
         spec.name
     ))
 }
 
-fn key(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
+fn key(spec: &ClusterSpec, out: &mut Builder) {
     if let Some(arn) = &spec.kms_key_arn {
         out.export(spec, "KeyArn", "KMS key, given in cluster.yaml", json!(arn));
         return;
     }
-    let policy = if keep_data { "Retain" } else { "Delete" };
     let key = out.resource(
         "Key",
         "AWS::KMS::Key",
@@ -41,18 +47,39 @@ fn key(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
             "Tags": tags(spec, "key"),
         }),
     );
-    key.insert("DeletionPolicy".to_owned(), json!(policy));
-    key.insert("UpdateReplacePolicy".to_owned(), json!(policy));
-    key.insert(
-        "Metadata".to_owned(),
-        json!({"canoe": {"onDelete": policy}}),
-    );
+    key.insert("DeletionPolicy".to_owned(), json!(KEEP));
+    key.insert("UpdateReplacePolicy".to_owned(), json!("Retain"));
     out.resource(
         "KeyAlias",
         "AWS::KMS::Alias",
         json!({"AliasName": format!("alias/canoe/{}", spec.name), "TargetKeyId": reference("Key")}),
     );
     out.export(spec, "KeyArn", "KMS key", attribute("Key", "Arn"));
+}
+
+/// Images that workers pull. Jobs name them by digest, so a tag may move; for the same reason nothing expires: an image
+/// without a tag may be that of a running job. They can be pushed again, so the repository goes with the stack.
+fn images(spec: &ClusterSpec, out: &mut Builder) {
+    let key = match &spec.kms_key_arn {
+        Some(arn) => json!(arn),
+        None => attribute("Key", "Arn"),
+    };
+    out.resource(
+        "Images",
+        "AWS::ECR::Repository",
+        json!({
+            "RepositoryName": spec.repository_name(),
+            "EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": key},
+            "ImageScanningConfiguration": {"ScanOnPush": true},
+            "EmptyOnDelete": true,
+            "Tags": tags(spec, "images"),
+        }),
+    );
+    out.output(
+        IMAGES_OUTPUT,
+        "Repository for `canoe image push`",
+        attribute("Images", "RepositoryUri"),
+    );
 }
 
 fn key_policy(spec: &ClusterSpec) -> Value {
@@ -63,7 +90,7 @@ fn key_policy(spec: &ClusterSpec) -> Value {
         "Action": "kms:*",
         "Resource": "*",
     })];
-    if spec.control_plane.mode == Mode::Eks {
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
         let logs = sub(format!(
             "arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:{}",
             super::eks::log_group(spec)
@@ -71,7 +98,7 @@ fn key_policy(spec: &ClusterSpec) -> Value {
         statements.push(json!({
             "Sid": "ControlPlaneLogs",
             "Effect": "Allow",
-            "Principal": {"Service": sub("logs.${AWS::Region}.amazonaws.com")},
+            "Principal": {"Service": sub("logs.${AWS::Region}.${AWS::URLSuffix}")},
             "Action": ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
             "Resource": "*",
             "Condition": {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": logs}},
@@ -86,7 +113,7 @@ fn group(spec: &ClusterSpec, out: &mut Builder, id: &str, about: &str, ingress: 
         "AWS::EC2::SecurityGroup",
         json!({
             "GroupDescription": format!("{}: {about}", spec.name),
-            "VpcId": reference("Vpc"),
+            "VpcId": network::vpc(spec),
             "SecurityGroupIngress": ingress,
             "SecurityGroupEgress": egress(spec, id),
             "Tags": tags(spec, id),
@@ -144,6 +171,27 @@ fn storage_group(spec: &ClusterSpec, out: &mut Builder) {
     );
 }
 
+/// Port 22, when there is a key pair for it: from the VPC, and from the networks that may reach the API. Never from
+/// the whole Internet.
+fn ssh(spec: &ClusterSpec) -> Vec<Value> {
+    if spec.ssh_key_name.is_none() {
+        return Vec::new();
+    }
+    let world = |network: &&String| network.parse().is_ok_and(Cidr::is_world);
+    let allowed = spec.control_plane.allowed_cidrs.iter();
+    let networks = std::iter::once(&spec.network.vpc_cidr).chain(allowed.filter(|n| !world(n)));
+    networks
+        .map(|network| {
+            to(
+                "tcp",
+                (22, 22),
+                network,
+                "SSH with the key pair of cluster.yaml",
+            )
+        })
+        .collect()
+}
+
 /// EKS makes the group through which control plane and workers speak; ours is only an identity.
 fn eks_groups(spec: &ClusterSpec, out: &mut Builder) {
     group(
@@ -151,7 +199,7 @@ fn eks_groups(spec: &ClusterSpec, out: &mut Builder) {
         out,
         "WorkerSecurityGroup",
         "identity of the workers",
-        Vec::new(),
+        ssh(spec),
     );
 }
 
@@ -183,6 +231,7 @@ fn self_managed_groups(spec: &ClusterSpec, out: &mut Builder) {
             "API server for the people named in cluster.yaml",
         ));
     }
+    controller.extend(ssh(spec));
     group(
         spec,
         out,
@@ -190,9 +239,10 @@ fn self_managed_groups(spec: &ClusterSpec, out: &mut Builder) {
         "the controller",
         controller,
     );
-    let worker = vec![
+    let mut worker = vec![
         from_group("tcp", (10250, 10250), node, "kubelet from the controller"),
         from_group("udp", (8472, 8472), node, "pod network from the nodes"),
     ];
+    worker.extend(ssh(spec));
     group(spec, out, "WorkerSecurityGroup", "the workers", worker);
 }

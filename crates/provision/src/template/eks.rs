@@ -6,10 +6,14 @@
 
 use serde_json::{Value, json};
 
-use super::roles::{self, Role};
-use super::{Builder, attribute, import, network, reference, tag_map, tags};
-use crate::catalog;
-use crate::spec::{Capacity, ClusterSpec};
+use super::groups::{self, MachineGroup};
+use super::roles::{self, IamRole};
+use super::{
+    Builder, KEEP, attribute, import, network, reference, tag_map, tags, template_of_machines,
+};
+use crate::manifests::S3_ACCOUNT;
+use crate::partition::Partition;
+use crate::spec::{ACCESS_LEVELS, Capacity, ClusterSpec};
 
 /// Add-ons that must be there before the first node.
 const BEFORE_NODES: [&str; 3] = ["vpc-cni", "kube-proxy", "eks-pod-identity-agent"];
@@ -26,9 +30,15 @@ pub(crate) fn template(spec: &ClusterSpec) -> Value {
     let mut out = Builder::default();
     add_roles(spec, &mut out);
     control_plane(spec, &mut out);
-    launch_template(spec, &mut out);
+    for group in groups::declared(spec) {
+        launch_template(spec, &mut out, &group);
+    }
     let before = add_ons(spec, &mut out);
-    workers(spec, &mut out, before);
+    for group in groups::all(spec) {
+        workers(spec, &mut out, &group, &before);
+    }
+    access_entries(spec, &mut out);
+    bucket_access(spec, &mut out);
     record(spec, &mut out);
     out.output(
         "ClusterName",
@@ -55,7 +65,7 @@ fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
     roles::add(
         spec,
         out,
-        Role {
+        IamRole {
             id: "ControlPlaneRole",
             purpose: "control-plane",
             service: "eks.amazonaws.com",
@@ -71,8 +81,8 @@ fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
     if !spec.has_addon("vpc-cni") {
         managed.push("AmazonEKS_CNI_Policy");
     }
-    let service = "ec2.amazonaws.com";
-    let role = Role {
+    let service = roles::MACHINES;
+    let role = IamRole {
         id: "WorkerRole",
         purpose: "workers",
         service,
@@ -87,7 +97,7 @@ fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
             roles::add(
                 spec,
                 out,
-                Role {
+                IamRole {
                     id,
                     purpose,
                     service,
@@ -131,7 +141,8 @@ fn control_plane(spec: &ClusterSpec, out: &mut Builder) {
         group["KmsKeyId"] = import(spec, "KeyArn");
     }
     let resource = out.resource("ControlPlaneLogs", "AWS::Logs::LogGroup", group);
-    resource.insert("DeletionPolicy".to_owned(), json!("Delete"));
+    // If it went with the stack, EKS would make it anew for its last lines, without our tags.
+    resource.insert("DeletionPolicy".to_owned(), json!(KEEP));
     resource.insert("UpdateReplacePolicy".to_owned(), json!("Delete"));
     let subnets: Vec<Value> = network::private_subnets(spec)
         .iter()
@@ -155,10 +166,13 @@ fn control_plane(spec: &ClusterSpec, out: &mut Builder) {
             "RoleArn": attribute("ControlPlaneRole", "Arn"),
             "ResourcesVpcConfig": vpc,
             "KubernetesNetworkConfig": {"ServiceIpv4Cidr": spec.network.service_cidr, "IpFamily": "ipv4"},
+            // At the end of standard support EKS upgrades instead of billing six times as much.
+            "UpgradePolicy": {"SupportType": "STANDARD"},
             "EncryptionConfig": [{"Provider": {"KeyArn": import(spec, "KeyArn")}, "Resources": ["secrets"]}],
             "AccessConfig": {
                 "AuthenticationMode": "API",
-                "BootstrapClusterCreatorAdminPermissions": true,
+                // With a service role the creator is CloudFormation; the cluster file names the administrators.
+                "BootstrapClusterCreatorAdminPermissions": !spec.service_role,
             },
             "Logging": {"ClusterLogging": {"EnabledTypes": [
                 {"Type": "api"}, {"Type": "audit"}, {"Type": "authenticator"},
@@ -170,14 +184,14 @@ fn control_plane(spec: &ClusterSpec, out: &mut Builder) {
     .insert("DependsOn".to_owned(), json!("ControlPlaneLogs"));
 }
 
-fn launch_template(spec: &ClusterSpec, out: &mut Builder) {
+fn launch_template(spec: &ClusterSpec, out: &mut Builder, group: &MachineGroup) {
     let mut data = json!({
         "MetadataOptions": {"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1},
         "BlockDeviceMappings": [{
             "DeviceName": "/dev/xvda",
             "Ebs": {
                 "VolumeType": "gp3",
-                "VolumeSize": spec.workers.disk_gib,
+                "VolumeSize": group.disk_gib,
                 "Encrypted": true,
                 "DeleteOnTermination": true,
             },
@@ -195,10 +209,18 @@ fn launch_template(spec: &ClusterSpec, out: &mut Builder) {
         data["KeyName"] = json!(key);
     }
     out.resource(
-        "WorkerTemplate",
+        &launch_template_id(group),
         "AWS::EC2::LaunchTemplate",
-        json!({"LaunchTemplateName": format!("{}-workers", spec.name), "LaunchTemplateData": data}),
+        template_of_machines(spec, &group.resource_name(), data),
     );
+}
+
+/// Spot machines and those in their place share a template.
+fn launch_template_id(group: &MachineGroup) -> String {
+    match &group.name {
+        Some(name) => format!("WorkerTemplate{}", groups::pascal(name)),
+        None => "WorkerTemplate".to_owned(),
+    }
 }
 
 /// Adds the add-ons; returns the logical ids that the workers have to wait for.
@@ -215,6 +237,19 @@ fn add_ons(spec: &ClusterSpec, out: &mut Builder) -> Vec<String> {
         if let Some((_, role, ..)) = POD_ROLES.iter().find(|(addon, ..)| addon == name) {
             properties["PodIdentityAssociations"] = json!([{"RoleArn": attribute(role, "Arn"), "ServiceAccount": service_account(name)}]);
         }
+        if let Some(version) = spec.addon_versions.get(name) {
+            properties["AddonVersion"] = json!(version);
+        }
+        if name == "vpc-cni" {
+            // Without it NetworkPolicy objects are accepted and nothing enforces them.
+            properties["ConfigurationValues"] =
+                json!(json!({"enableNetworkPolicy": "true"}).to_string());
+        }
+        if name == "aws-ebs-csi-driver" {
+            // Disks that are made for claims carry our tags, too.
+            let values = json!({"controller": {"extraVolumeTags": tag_map(spec, "claim")}});
+            properties["ConfigurationValues"] = json!(values.to_string());
+        }
         let early = BEFORE_NODES.contains(&name.as_str());
         let resource = out.resource(&id, "AWS::EKS::Addon", properties);
         if early {
@@ -228,16 +263,7 @@ fn add_ons(spec: &ClusterSpec, out: &mut Builder) -> Vec<String> {
 
 /// `aws-efs-csi-driver` becomes `AddonAwsEfsCsiDriver`.
 fn addon_id(name: &str) -> String {
-    let words = name.split('-').map(|word| {
-        let mut letters = word.chars();
-        letters
-            .next()
-            .map(|first| first.to_ascii_uppercase())
-            .into_iter()
-            .chain(letters)
-            .collect::<String>()
-    });
-    format!("Addon{}", words.collect::<String>())
+    format!("Addon{}", groups::pascal(name))
 }
 
 fn service_account(addon: &str) -> &'static str {
@@ -249,44 +275,105 @@ fn service_account(addon: &str) -> &'static str {
 }
 
 /// The group has no name of its own: one with a name could not be replaced when the types change.
-fn workers(spec: &ClusterSpec, out: &mut Builder, before: Vec<String>) {
-    let workers = &spec.workers;
+fn workers(spec: &ClusterSpec, out: &mut Builder, group: &MachineGroup, before: &[String]) {
     let subnets: Vec<Value> = network::worker_subnets(spec)
         .iter()
         .map(|id| import(spec, id))
         .collect();
-    let arm = workers
-        .instance_types
-        .first()
-        .is_some_and(|name| catalog::is_arm(name));
+    let template = launch_template_id(group);
+    let mut labels = json!({"canoe.cluster": spec.name});
+    if let Some(name) = &group.name {
+        labels["canoe.group"] = json!(name);
+    }
     let mut properties = json!({
         "ClusterName": reference("Cluster"),
         "NodeRole": attribute("WorkerRole", "Arn"),
         "Subnets": subnets,
-        "AmiType": if arm { "AL2023_ARM_64_STANDARD" } else { "AL2023_x86_64_STANDARD" },
-        "CapacityType": match workers.capacity {
+        "AmiType": if group.is_arm() { "AL2023_ARM_64_STANDARD" } else { "AL2023_x86_64_STANDARD" },
+        "CapacityType": match group.capacity {
             Capacity::OnDemand => "ON_DEMAND",
             Capacity::Spot => "SPOT",
         },
-        "InstanceTypes": workers.instance_types,
-        "ScalingConfig": {"MinSize": 0, "DesiredSize": workers.count, "MaxSize": workers.max},
+        "InstanceTypes": group.instance_types,
+        "ScalingConfig": {"MinSize": 0, "DesiredSize": group.count, "MaxSize": group.max},
         "UpdateConfig": {"MaxUnavailable": 1},
         // Named, so that an upgrade of the control plane is followed by one of the workers.
-        "Version": spec.kubernetes_version,
+        "Version": spec.worker_version(),
         "LaunchTemplate": {
-            "Id": reference("WorkerTemplate"),
-            "Version": attribute("WorkerTemplate", "LatestVersionNumber"),
+            "Id": reference(&template),
+            "Version": attribute(&template, "LatestVersionNumber"),
         },
-        "Labels": {"canoe.cluster": spec.name},
-        "Tags": tag_map(spec, "workers"),
+        "Labels": labels,
+        "Tags": tag_map(spec, &group.resource_name()),
     });
     if spec.has_addon("aws-efs-csi-driver") {
         properties["Taints"] = json!([{"Key": STORAGE_TAINT, "Effect": "NO_EXECUTE"}]);
     }
-    let resource = out.resource("Workers", "AWS::EKS::Nodegroup", properties);
+    let id = format!("Workers{}", group.suffix);
+    let resource = out.resource(&id, "AWS::EKS::Nodegroup", properties);
     if !before.is_empty() {
         resource.insert("DependsOn".to_owned(), json!(before));
     }
+}
+
+/// Colleagues. Each has an entry of AWS's own, which ends with the cluster; nothing is left in a ConfigMap.
+fn access_entries(spec: &ClusterSpec, out: &mut Builder) {
+    let partition = Partition::of(&spec.region);
+    for (number, (principal, level)) in (1..).zip(&spec.control_plane.access) {
+        let Some((_, policy)) = ACCESS_LEVELS.iter().find(|(name, _)| name == level) else {
+            continue; // refused by the check of the cluster file
+        };
+        let arn = partition.arn(&format!("eks::aws:cluster-access-policy/{policy}"));
+        out.resource(
+            &format!("Access{number}"),
+            "AWS::EKS::AccessEntry",
+            json!({
+                "ClusterName": reference("Cluster"),
+                "PrincipalArn": principal,
+                "Type": "STANDARD",
+                "AccessPolicies": [{"PolicyArn": arn, "AccessScope": {"Type": "cluster"}}],
+                "Tags": tags(spec, "access"),
+            }),
+        );
+    }
+}
+
+/// Data in and models out: pods with one service account may use the buckets that the cluster file names.
+fn bucket_access(spec: &ClusterSpec, out: &mut Builder) {
+    if spec.storage.buckets.is_empty() {
+        return;
+    }
+    let arns = |end: &str| -> Vec<Value> {
+        let buckets = spec.storage.buckets.iter();
+        buckets
+            .map(|bucket| json!(Partition::of(&spec.region).arn(&format!("s3:::{bucket}{end}"))))
+            .collect()
+    };
+    let statements = vec![
+        json!({"Sid": "List", "Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": arns("")}),
+        json!({"Sid": "Objects", "Effect": "Allow", "Resource": arns("/*"), "Action": [
+            "s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject",
+        ]}),
+    ];
+    let role = IamRole {
+        id: "BucketRole",
+        purpose: "buckets",
+        service: "pods.eks.amazonaws.com",
+        managed: &[],
+        statements,
+    };
+    roles::add(spec, out, role);
+    out.resource(
+        "BucketAccess",
+        "AWS::EKS::PodIdentityAssociation",
+        json!({
+            "ClusterName": reference("Cluster"),
+            "Namespace": "default",
+            "ServiceAccount": S3_ACCOUNT,
+            "RoleArn": attribute("BucketRole", "Arn"),
+            "Tags": tags(spec, "buckets"),
+        }),
+    );
 }
 
 /// A name of your own for the API server. Its certificate does not carry that name, so the

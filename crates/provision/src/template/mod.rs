@@ -12,6 +12,7 @@
 
 pub mod base;
 pub mod eks;
+pub mod groups;
 pub mod network;
 pub mod roles;
 pub mod self_managed;
@@ -19,19 +20,24 @@ pub mod storage;
 
 use serde_json::{Map, Value, json};
 
-use crate::spec::{ClusterSpec, Mode};
+use crate::ownership::ID_TAG;
+use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::user_data::UserData;
 
 /// The largest template that CloudFormation takes in the request itself.
 pub const MAX_BODY: usize = 51_200;
 
-/// Tag by which everything of a cluster is found again.
+/// Tag with the cluster's name, for people and for bills. What is ours is decided by [`ID_TAG`] alone.
 pub const CLUSTER_TAG: &str = "canoe:cluster";
+
+/// What CloudFormation does with the data and logs of a stack that goes: it leaves them, unless the stack
+/// was never finished. `down` removes them itself, by their id, and only if it is told to.
+pub(crate) const KEEP: &str = "RetainExceptOnCreate";
 
 /// Which stack of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Layer {
+pub enum StackLayer {
     /// Key, network, groups.
     Base,
     /// File system.
@@ -40,7 +46,7 @@ pub enum Layer {
     Cluster,
 }
 
-impl Layer {
+impl StackLayer {
     /// In the order of creation.
     pub const ALL: [Self; 3] = [Self::Base, Self::Storage, Self::Cluster];
 
@@ -63,7 +69,7 @@ impl Layer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
     /// Which one.
-    pub layer: Layer,
+    pub layer: StackLayer,
     /// Its name in CloudFormation.
     pub name: String,
     /// The template.
@@ -88,34 +94,22 @@ impl Stack {
 /// What decides a render beside the cluster file.
 #[derive(Debug, Clone, Default)]
 pub struct Render {
-    /// Removing the stacks leaves the file system and its key.
-    pub keep_data: bool,
-    /// User data of a self-managed cluster.
-    pub user_data: Option<UserData>,
+    /// Image of the self-managed controller that is there; another one would replace it.
+    pub controller_image: Option<String>,
 }
 
 /// The whole chain, in the order of creation.
 pub fn render(spec: &ClusterSpec, options: &Render) -> Vec<Stack> {
     let cluster = match spec.control_plane.mode {
-        Mode::Eks => eks::template(spec),
-        Mode::SelfManaged => {
-            let made;
-            let user_data = match &options.user_data {
-                Some(user_data) => user_data,
-                None => {
-                    made = UserData::render(spec, &crate::user_data::Assets::default());
-                    &made
-                }
-            };
-            self_managed::template(spec, user_data)
-        }
+        ControlPlaneMode::Eks => eks::template(spec),
+        ControlPlaneMode::SelfManaged => self_managed::template(
+            spec,
+            &UserData::render(spec),
+            options.controller_image.as_deref(),
+        ),
     };
-    let bodies = [
-        base::template(spec, options.keep_data),
-        storage::template(spec, options.keep_data),
-        cluster,
-    ];
-    Layer::ALL
+    let bodies = [base::template(spec), storage::template(spec), cluster];
+    StackLayer::ALL
         .into_iter()
         .zip(bodies)
         .map(|(layer, body)| Stack {
@@ -200,6 +194,16 @@ pub(crate) fn tags(spec: &ClusterSpec, name: &str) -> Value {
     )
 }
 
+/// Properties of a launch template. CloudFormation gives it no tags of the stack, so it gets its own.
+pub(crate) fn template_of_machines(spec: &ClusterSpec, name: &str, data: Value) -> Value {
+    let tags = json!({"ResourceType": "launch-template", "Tags": tags(spec, name)});
+    json!({
+        "LaunchTemplateName": format!("{}-{name}", spec.name),
+        "LaunchTemplateData": data,
+        "TagSpecifications": [tags],
+    })
+}
+
 /// The same as an object, which is how EKS wants them.
 pub(crate) fn tag_map(spec: &ClusterSpec, name: &str) -> Map<String, Value> {
     let mut all = Map::new();
@@ -211,5 +215,8 @@ pub(crate) fn tag_map(spec: &ClusterSpec, name: &str) -> Map<String, Value> {
         Value::from(format!("{}-{name}", spec.name)),
     );
     all.insert(CLUSTER_TAG.to_owned(), Value::from(spec.name.as_str()));
+    if let Some(id) = &spec.id {
+        all.insert(ID_TAG.to_owned(), Value::from(id.as_str()));
+    }
     all
 }

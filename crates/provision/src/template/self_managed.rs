@@ -2,23 +2,34 @@
 //!
 //! One controller with a fixed private address (its certificate names it), reached by the workers
 //! directly and by people through a network load balancer, whose rules let in only the networks that
-//! `allowedCidrs` names. Workers are an auto-scaling group. etcd lives on the controller's disk: this
-//! mode is for those who want no EKS fee and can make the cluster again, not for high availability.
+//! `allowedCidrs` names. Workers are auto-scaling groups. etcd lives on a disk of its own (storage stack), which is
+//! attached to the controller and outlives it. Nothing of the controller that changes in a cluster's life is one of
+//! the properties that make CloudFormation replace it: its user data are short and constant, its image is the one
+//! that it was started from. One controller is no high availability; this mode is for those who want no EKS fee.
 
 use serde_json::{Value, json};
 
-use super::roles::{self, Role};
-use super::{Builder, attribute, import, network, reference, sub, tags};
+use super::groups::{self, MachineGroup};
+use super::roles::{self, IamRole};
+use super::{Builder, attribute, import, network, reference, sub, tags, template_of_machines};
 use crate::catalog;
+use crate::partition::Partition;
+use crate::policy::bucket_name;
 use crate::spec::{Capacity, ClusterSpec};
 use crate::user_data::UserData;
 
-pub(crate) fn template(spec: &ClusterSpec, user_data: &UserData) -> Value {
+pub(crate) fn template(
+    spec: &ClusterSpec,
+    user_data: &UserData,
+    controller_image: Option<&str>,
+) -> Value {
     let mut out = Builder::default();
     add_roles(spec, &mut out);
-    controller(spec, &mut out, &user_data.controller);
+    controller(spec, &mut out, &user_data.controller, controller_image);
     load_balancer(spec, &mut out);
-    workers(spec, &mut out, &user_data.worker);
+    for group in groups::declared(spec) {
+        workers(spec, &mut out, &group);
+    }
     record(spec, &mut out);
     out.output(
         "ControllerName",
@@ -41,13 +52,34 @@ fn endpoint(spec: &ClusterSpec) -> Value {
 
 fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
     for (id, purpose) in [("ControllerRole", "controller"), ("WorkerRole", "workers")] {
-        let statements = vec![json!({
+        let mut statements = vec![json!({
             "Sid": "ReadOwnTlsAssets",
             "Effect": "Allow",
             "Action": "kms:Decrypt",
             "Resource": import(spec, "KeyArn"),
             "Condition": {"StringEquals": {"kms:EncryptionContext:canoe": spec.name}},
         })];
+        let bucket = bucket_name(spec.id.as_deref().unwrap_or("none"));
+        let object = |key: &str| Partition::of(&spec.region).arn(&format!("s3:::{bucket}/{key}"));
+        let script = if purpose == "controller" {
+            "node/controller.sh"
+        } else {
+            "node/worker.sh"
+        };
+        statements.push(json!({
+            "Sid": "ReadOwnScript", "Effect": "Allow", "Action": "s3:GetObject", "Resource": object(script),
+        }));
+        if purpose == "controller" {
+            statements.push(json!({
+                "Sid": "SaveAndRestoreEtcd", "Effect": "Allow", "Resource": object("etcd/*"),
+                "Action": ["s3:GetObject", "s3:PutObject"],
+            }));
+            // The cloud controller looks whether machines of lost nodes are still there.
+            statements.push(json!({
+                "Sid": "LookAtMachines", "Effect": "Allow", "Resource": "*",
+                "Action": ["ec2:DescribeAvailabilityZones", "ec2:DescribeInstances", "ec2:DescribeRegions"],
+            }));
+        }
         let managed = &[
             "AmazonSSMManagedInstanceCore",
             "AmazonEC2ContainerRegistryPullOnly",
@@ -55,10 +87,10 @@ fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
         roles::add(
             spec,
             out,
-            Role {
+            IamRole {
                 id,
                 purpose,
-                service: "ec2.amazonaws.com",
+                service: roles::MACHINES,
                 managed,
                 statements,
             },
@@ -71,14 +103,19 @@ fn add_roles(spec: &ClusterSpec, out: &mut Builder) {
     }
 }
 
-/// Debian 12, found through the parameter that Debian publishes.
-fn image(instance_type: &str) -> String {
+/// The parameter in which Debian publishes its newest image of version 12.
+pub(crate) fn image_parameter(instance_type: &str) -> String {
     let architecture = if catalog::is_arm(instance_type) {
         "arm64"
     } else {
         "amd64"
     };
-    format!("{{{{resolve:ssm:/aws/service/debian/release/12/latest/{architecture}}}}}")
+    format!("/aws/service/debian/release/12/latest/{architecture}")
+}
+
+/// The same, for CloudFormation to look up.
+fn image(instance_type: &str) -> String {
+    format!("{{{{resolve:ssm:{}}}}}", image_parameter(instance_type))
 }
 
 fn disk(size: u32) -> Value {
@@ -92,44 +129,31 @@ fn metadata_options() -> Value {
     json!({"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 1})
 }
 
-fn controller(spec: &ClusterSpec, out: &mut Builder, user_data: &str) {
-    let mut data = json!({
-        "ImageId": image(&spec.control_plane.instance_type),
-        "InstanceType": spec.control_plane.instance_type,
-        "IamInstanceProfile": {"Name": reference("ControllerProfile")},
+fn controller(spec: &ClusterSpec, out: &mut Builder, user_data: &str, there: Option<&str>) {
+    let instance_type = &spec.control_plane.instance_type;
+    // The newest image would be another one after some weeks, and replace the machine.
+    let image = there.map_or_else(|| image(instance_type), str::to_owned);
+    let mut properties = json!({
+        "ImageId": image,
+        "InstanceType": instance_type,
+        "IamInstanceProfile": reference("ControllerProfile"),
         "MetadataOptions": metadata_options(),
         "BlockDeviceMappings": disk(30),
-        "TagSpecifications": [
-            {"ResourceType": "instance", "Tags": tags(spec, "controller")},
-            {"ResourceType": "volume", "Tags": tags(spec, "controller")},
+        "PropagateTagsToVolumeOnCreation": true,
+        "Volumes": [{"Device": "/dev/sdf", "VolumeId": import(spec, "EtcdVolumeId")}],
+        "SubnetId": import(spec, &network::worker_subnets(spec)[0]),
+        "PrivateIpAddress": spec.controller_ip(),
+        "SecurityGroupIds": [
+            import(spec, "NodeSecurityGroup"),
+            import(spec, "ControllerSecurityGroup"),
         ],
+        "Tags": tags(spec, "controller"),
         "UserData": {"Fn::Base64": user_data},
     });
     if let Some(key) = &spec.ssh_key_name {
-        data["KeyName"] = json!(key);
+        properties["KeyName"] = json!(key);
     }
-    out.resource(
-        "ControllerTemplate",
-        "AWS::EC2::LaunchTemplate",
-        json!({"LaunchTemplateName": format!("{}-controller", spec.name), "LaunchTemplateData": data}),
-    );
-    out.resource(
-        "Controller",
-        "AWS::EC2::Instance",
-        json!({
-            "LaunchTemplate": {
-                "LaunchTemplateId": reference("ControllerTemplate"),
-                "Version": attribute("ControllerTemplate", "LatestVersionNumber"),
-            },
-            "SubnetId": import(spec, &network::worker_subnets(spec)[0]),
-            "PrivateIpAddress": spec.controller_ip(),
-            "SecurityGroupIds": [
-                import(spec, "NodeSecurityGroup"),
-                import(spec, "ControllerSecurityGroup"),
-            ],
-            "Tags": tags(spec, "controller"),
-        }),
-    );
+    out.resource("Controller", "AWS::EC2::Instance", properties);
 }
 
 fn load_balancer(spec: &ClusterSpec, out: &mut Builder) {
@@ -176,46 +200,34 @@ fn load_balancer(spec: &ClusterSpec, out: &mut Builder) {
     );
 }
 
-fn workers(spec: &ClusterSpec, out: &mut Builder, user_data: &str) {
-    let workers = &spec.workers;
+fn workers(spec: &ClusterSpec, out: &mut Builder, group: &MachineGroup) {
+    let user_data = UserData::of_worker(spec, group.name.as_deref());
     let mut data = json!({
-        "ImageId": image(&workers.instance_types[0]),
-        "InstanceType": workers.instance_types[0],
+        "ImageId": image(&group.instance_types[0]),
+        "InstanceType": group.instance_types[0],
         "IamInstanceProfile": {"Name": reference("WorkerProfile")},
         "MetadataOptions": metadata_options(),
-        "BlockDeviceMappings": disk(workers.disk_gib),
+        "BlockDeviceMappings": disk(group.disk_gib),
         "SecurityGroupIds": [import(spec, "NodeSecurityGroup"), import(spec, "WorkerSecurityGroup")],
         "TagSpecifications": [
             {"ResourceType": "instance", "Tags": tags(spec, "worker")},
             {"ResourceType": "volume", "Tags": tags(spec, "worker")},
         ],
-        "UserData": {"Fn::Base64": user_data_with_files(spec, user_data)},
+        "UserData": {"Fn::Base64": user_data},
     });
     if let Some(key) = &spec.ssh_key_name {
         data["KeyName"] = json!(key);
     }
+    let template = format!("WorkerTemplate{}", group.suffix);
     out.resource(
-        "WorkerTemplate",
+        &template,
         "AWS::EC2::LaunchTemplate",
-        json!({"LaunchTemplateName": format!("{}-workers", spec.name), "LaunchTemplateData": data}),
+        template_of_machines(spec, &group.resource_name(), data),
     );
-    scaling_group(spec, out);
+    scaling_group(spec, out, group, &template);
 }
 
-/// The worker mounts the file system, whose id is known only once the storage stack exists.
-fn user_data_with_files(spec: &ClusterSpec, user_data: &str) -> Value {
-    let mut parts: Vec<Value> = Vec::new();
-    for part in user_data.split(crate::user_data::FILE_SYSTEM) {
-        if !parts.is_empty() {
-            parts.push(import(spec, "FileSystemId"));
-        }
-        parts.push(json!(part));
-    }
-    json!({"Fn::Join": ["", parts]})
-}
-
-fn scaling_group(spec: &ClusterSpec, out: &mut Builder) {
-    let workers = &spec.workers;
+fn scaling_group(spec: &ClusterSpec, out: &mut Builder, group: &MachineGroup, template: &str) {
     let subnets: Vec<Value> = network::worker_subnets(spec)
         .iter()
         .map(|id| import(spec, id))
@@ -225,39 +237,37 @@ fn scaling_group(spec: &ClusterSpec, out: &mut Builder) {
         .map(|(key, value)| json!({"Key": key, "Value": value, "PropagateAtLaunch": true}))
         .collect();
     let template = json!({
-        "LaunchTemplateId": reference("WorkerTemplate"),
-        "Version": attribute("WorkerTemplate", "LatestVersionNumber"),
+        "LaunchTemplateId": reference(template),
+        "Version": attribute(template, "LatestVersionNumber"),
     });
     let mut properties = json!({
-        "AutoScalingGroupName": format!("{}-workers", spec.name),
+        "AutoScalingGroupName": format!("{}-{}", spec.name, group.resource_name()),
         "MinSize": "0",
-        "DesiredCapacity": workers.count.to_string(),
-        "MaxSize": workers.max.to_string(),
+        "DesiredCapacity": group.count.to_string(),
+        "MaxSize": group.max.to_string(),
         "VPCZoneIdentifier": subnets,
         "Tags": group_tags,
     });
-    if workers.capacity == Capacity::Spot || workers.instance_types.len() > 1 {
-        let overrides: Vec<Value> = workers
+    let spot = group.capacity == Capacity::Spot;
+    if spot || group.instance_types.len() > 1 {
+        let overrides: Vec<Value> = group
             .instance_types
             .iter()
             .map(|name| json!({"InstanceType": name}))
             .collect();
-        let on_demand = if workers.capacity == Capacity::Spot {
-            0
-        } else {
-            100
-        };
         properties["MixedInstancesPolicy"] = json!({
             "LaunchTemplate": {"LaunchTemplateSpecification": template, "Overrides": overrides},
             "InstancesDistribution": {
-                "OnDemandPercentageAboveBaseCapacity": on_demand,
+                "OnDemandBaseCapacity": group.on_demand,
+                "OnDemandPercentageAboveBaseCapacity": if spot { 0 } else { 100 },
                 "SpotAllocationStrategy": "price-capacity-optimized",
             },
         });
     } else {
         properties["LaunchTemplate"] = template;
     }
-    out.resource("Workers", "AWS::AutoScaling::AutoScalingGroup", properties)
+    let id = format!("Workers{}", group.suffix);
+    out.resource(&id, "AWS::AutoScaling::AutoScalingGroup", properties)
         .insert("DependsOn".to_owned(), json!("Controller"));
 }
 

@@ -3,20 +3,24 @@
 //! One mount target in every zone that has workers, in the private subnet, with the group that lets
 //! in NFS from workers only. The access point pins user and directory, so a pod cannot be root on the
 //! volume whatever it claims. Where the CSI driver mounts (EKS) connections without TLS are denied.
-//! A file system that is there already (`storage.fileSystemId`) keeps its own settings and is not
+//! The etcd of a self-managed controller has a disk of its own here, which outlives the machine: it is attached to
+//! whatever machine is the controller. A file system that is there already (`storage.fileSystemId`) keeps its own settings and is not
 //! part of the stack, so removing the stack leaves it.
 
 use serde_json::{Value, json};
 
-use super::{Builder, import, reference, tags};
-use crate::spec::{ClusterSpec, Mode, Throughput};
+use super::{Builder, KEEP, import, reference, tags};
+use crate::spec::{ClusterSpec, ControlPlaneMode, Throughput};
 
-pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
+/// Size of the disk for etcd, whose database is 2 GiB at most by default.
+pub const ETCD_GIB: u32 = 8;
+
+pub(crate) fn template(spec: &ClusterSpec) -> Value {
     let mut out = Builder::default();
     let file_system = match &spec.storage.file_system_id {
         Some(id) => json!(id),
         None => {
-            make_file_system(spec, &mut out, keep_data);
+            make_file_system(spec, &mut out);
             reference("FileSystem")
         }
     };
@@ -32,6 +36,9 @@ pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
         );
     }
     access_point(spec, &mut out, &file_system);
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
+        etcd_volume(spec, &mut out);
+    }
     out.export(spec, "FileSystemId", "The shared file system", file_system);
     out.export(
         spec,
@@ -42,7 +49,7 @@ pub(crate) fn template(spec: &ClusterSpec, keep_data: bool) -> Value {
     out.finish(&format!("Canoe cluster {}: shared file system", spec.name))
 }
 
-fn make_file_system(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
+fn make_file_system(spec: &ClusterSpec, out: &mut Builder) {
     let storage = &spec.storage;
     let mut properties = json!({
         "Encrypted": storage.encrypted,
@@ -62,15 +69,27 @@ fn make_file_system(spec: &ClusterSpec, out: &mut Builder, keep_data: bool) {
     if storage.encrypted {
         properties["KmsKeyId"] = import(spec, "KeyArn");
     }
-    let policy = if keep_data { "Retain" } else { "Delete" };
     let resource = out.resource("FileSystem", "AWS::EFS::FileSystem", properties);
-    resource.insert("DeletionPolicy".to_owned(), json!(policy));
+    resource.insert("DeletionPolicy".to_owned(), json!(KEEP));
     resource.insert("UpdateReplacePolicy".to_owned(), json!("Retain"));
-    // An update that changes nothing but a deletion policy is refused; the metadata makes it one.
-    resource.insert(
-        "Metadata".to_owned(),
-        json!({"canoe": {"onDelete": policy}}),
-    );
+}
+
+fn etcd_volume(spec: &ClusterSpec, out: &mut Builder) {
+    let about = "Disk with the controller's etcd";
+    if let Some(id) = &spec.control_plane.etcd_volume_id {
+        return out.export(spec, "EtcdVolumeId", about, json!(id));
+    }
+    let properties = json!({
+        "AvailabilityZone": spec.zones[0],
+        "Size": ETCD_GIB,
+        "VolumeType": "gp3",
+        "Encrypted": true,
+        "Tags": tags(spec, "etcd"),
+    });
+    let resource = out.resource("EtcdVolume", "AWS::EC2::Volume", properties);
+    resource.insert("DeletionPolicy".to_owned(), json!(KEEP));
+    resource.insert("UpdateReplacePolicy".to_owned(), json!("Retain"));
+    out.export(spec, "EtcdVolumeId", about, reference("EtcdVolume"));
 }
 
 fn file_system_policy(spec: &ClusterSpec) -> Value {
@@ -82,7 +101,7 @@ fn file_system_policy(spec: &ClusterSpec) -> Value {
         "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
     })];
     match spec.control_plane.mode {
-        Mode::Eks => statements.push(json!({
+        ControlPlaneMode::Eks => statements.push(json!({
             "Sid": "NoPlainText",
             "Effect": "Deny",
             "Principal": {"AWS": "*"},
@@ -90,7 +109,7 @@ fn file_system_policy(spec: &ClusterSpec) -> Value {
             "Condition": {"Bool": {"aws:SecureTransport": "false"}},
         })),
         // Plain NFS: a worker makes the directory once, as root; pods mount below it.
-        Mode::SelfManaged => {
+        ControlPlaneMode::SelfManaged => {
             statements[0]["Action"] = json!([
                 "elasticfilesystem:ClientMount",
                 "elasticfilesystem:ClientRootAccess",

@@ -1,17 +1,18 @@
 //! W3: rounds of pushing and pulling a dense model.
 
+use super::keys::BenchKeys;
 use super::rig::{BenchError, Rig, Transport, table};
-use super::stream::{self, Rate};
+use super::stream::{self, Rate, StreamLoad};
 use super::{cpu_time, median};
 use optim::Rule;
 use std::fmt;
 use std::time::Instant;
 use wire::{Encoding, TableId};
 
-/// What to measure.
+/// Size of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Dense {
-    /// Numbers in the model.
+    /// Values in the model.
     pub values: u64,
     /// Tables it is cut into.
     pub tables: u32,
@@ -21,9 +22,9 @@ pub struct Dense {
     pub servers: u32,
     /// Rounds that are timed.
     pub rounds: u32,
-    /// How bytes travel.
+    /// TCP, TLS or unix sockets.
     pub transport: Transport,
-    /// How numbers are written.
+    /// How values are encoded.
     pub encoding: Encoding,
 }
 
@@ -41,27 +42,35 @@ impl Default for Dense {
     }
 }
 
-/// What came out.
+/// Results of the measurement.
 #[derive(Debug, Clone)]
 pub struct DenseResult {
-    /// Bytes a second: 2 x model x trainers for each round, over the mean time.
+    /// Bytes per second: 2 x model x trainers per round, over the mean time.
     pub bytes_per_second: f64,
-    /// The middle round, seconds.
+    /// Median time of a round in seconds.
     pub median_round: f64,
-    /// The fastest round, seconds.
+    /// The fastest round, in seconds.
     pub best_round: f64,
-    /// Bytes of a round.
+    /// Bytes per round.
     pub round_bytes: f64,
-    /// Bytes for each second of CPU time of all processes.
+    /// Bytes per second of CPU time of all processes.
     pub bytes_per_cpu_second: f64,
-    /// Plain TCP streams of the same run, before and after: the best of each figure.
+    /// Plain streams of the same run, before and after: the best of each figure. Plain TLS streams if the round is over
+    /// TLS, otherwise plain TCP ones.
     pub stream: Rate,
+    /// The same streams from and to as much memory as the model takes, which no cache holds.
+    pub memory_stream: Rate,
 }
 
 impl DenseResult {
-    /// The fastest round over the fastest plain stream: what both can do when nobody disturbs.
+    /// The fastest round over the fastest plain stream: what both can do when nothing else disturbs.
     pub fn ratio(&self) -> f64 {
         self.round_bytes / self.best_round / self.stream.per_second
+    }
+
+    /// The mean round over the fastest plain stream.
+    pub fn mean_ratio(&self) -> f64 {
+        self.bytes_per_second / self.stream.per_second
     }
 
     /// The same by CPU time, which a loaded machine disturbs less.
@@ -87,9 +96,12 @@ impl fmt::Display for DenseResult {
         )?;
         writeln!(
             f,
-            "plain loopback TCP   {:8.2} GB/s, {:.2} GB per CPU-second",
+            "plain stream         {:8.2} GB/s, {:.2} GB per CPU-second; from and to {:.0} MB of memory {:.2} GB/s, {:.2} GB",
             giga(self.stream.per_second),
-            giga(self.stream.per_cpu_second)
+            giga(self.stream.per_cpu_second),
+            self.round_bytes / 4e6,
+            giga(self.memory_stream.per_second),
+            giga(self.memory_stream.per_cpu_second)
         )?;
         write!(
             f,
@@ -101,9 +113,15 @@ impl fmt::Display for DenseResult {
 }
 
 impl Dense {
-    /// Measures, in turns with the plain stream.
+    /// Measures, alternating with the plain stream.
     pub fn run(&self) -> Result<DenseResult, BenchError> {
-        let before = best_stream()?;
+        let keys = match self.transport {
+            Transport::Tls => Some(BenchKeys::new()?),
+            Transport::Tcp | Transport::Unix => None,
+        };
+        let model = (self.values as usize * 4).next_multiple_of(stream::PIECE);
+        let best = |memory| best_stream(memory, keys.as_ref());
+        let before = (best(stream::PIECE)?, best(model)?);
         let rule = Rule::sgd(1.0);
         let each = self.values / u64::from(self.tables);
         let specs = (0..self.tables)
@@ -154,7 +172,8 @@ impl Dense {
                 sample,
             ))
         })?;
-        let stream = better(before, best_stream()?);
+        let stream = better(before.0, best(stream::PIECE)?);
+        let memory_stream = better(before.1, best(model)?);
         let wanted =
             -((warm + self.rounds) as f32) * (1..=self.trainers).map(|g| g as f32).sum::<f32>();
         for (_, _, _, sample) in &results {
@@ -175,14 +194,20 @@ impl Dense {
             round_bytes: round,
             bytes_per_cpu_second: bytes / cpu.as_secs_f64(),
             stream,
+            memory_stream,
         })
     }
 }
 
-fn best_stream() -> Result<Rate, BenchError> {
-    let mut best = stream::loopback(1, 1 << 29)?;
+fn best_stream(memory: usize, keys: Option<&BenchKeys>) -> Result<Rate, BenchError> {
+    let load = |streams| StreamLoad {
+        streams,
+        bytes: (1 << 29) / streams,
+        memory,
+    };
+    let mut best = stream::loopback(&load(1), keys)?;
     for streams in [1, 2, 4] {
-        best = better(best, stream::loopback(streams, (1 << 29) / streams)?);
+        best = better(best, stream::loopback(&load(streams), keys)?);
     }
     Ok(best)
 }

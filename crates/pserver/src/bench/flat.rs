@@ -1,4 +1,4 @@
-//! What an id costs in tables of several sizes, measured in turns in one run.
+//! The cost per id in tables of several sizes, measured alternately in one run.
 
 use super::rig::{BenchError, Rig, Transport, table};
 use super::rows::{DISTINCT_BATCHES, Draw, batches, pull, push, rule, touch};
@@ -6,12 +6,12 @@ use super::{cpu_time, median};
 use std::time::{Duration, Instant};
 use wire::{Encoding, Error, Session, TableId};
 
-/// What to measure.
+/// Size of the measurement.
 #[derive(Debug, Clone)]
 pub struct Flat {
-    /// Rows of each table; all are touched before the clock starts.
+    /// Rows of each table; all exist before the clock starts.
     pub rows: Vec<u64>,
-    /// Numbers in a row.
+    /// Values per row.
     pub cols: u32,
     /// Distinct rows that each trainer pulls and pushes in a step.
     pub ids: usize,
@@ -19,7 +19,7 @@ pub struct Flat {
     pub trainers: u32,
     /// Servers.
     pub servers: u32,
-    /// Turns of every table, of which the middle one counts.
+    /// Turns of every table; the median counts.
     pub rounds: u32,
 }
 
@@ -36,20 +36,20 @@ impl Default for Flat {
     }
 }
 
-/// What came out.
+/// Results of the measurement.
 #[derive(Debug, Clone)]
 pub struct FlatResult {
-    /// Seconds of CPU time for each id of a batch of Zipf's distribution, a table each.
+    /// Seconds of CPU time per id of a batch drawn from Zipf's distribution, one entry per table.
     pub zipf: Vec<f64>,
-    /// The same for batches in which all rows are alike.
+    /// The same for batches in which all rows are equally likely.
     pub uniform: Vec<f64>,
-    /// Seconds until all rows were there.
+    /// Seconds until all rows existed.
     pub filled: f64,
-    /// Bytes of memory that a touched row takes.
+    /// Bytes of memory per existing row.
     pub bytes_per_row: f64,
 }
 
-/// The dearest id, measured by the cheapest.
+/// The most expensive id divided by the cheapest.
 pub fn spread(costs: &[f64]) -> f64 {
     let most = costs.iter().copied().fold(0.0, f64::max);
     most / costs.iter().copied().fold(f64::INFINITY, f64::min)
@@ -87,7 +87,8 @@ impl Flat {
         })
     }
 
-    /// Every table's turn again and again, first of one kind of batches, then of the other; with the time of filling.
+    /// Every table's turn again and again, first with one kind of batches, then with the other; also the time for
+    /// filling.
     fn work(&self, trainer: u32, session: &mut Session) -> Result<(Duration, Vec<Turn>), Error> {
         let begun = Instant::now();
         let tables: Vec<TableId> = (0..self.rows.len() as u32).map(TableId).collect();
@@ -120,7 +121,7 @@ impl Flat {
                 }
                 session.reduce(&mut [])?;
                 let cost = cpu_time().saturating_sub(cpu).as_secs_f64();
-                // The first round only warms.
+                // The first round only warms up.
                 if round > 0 {
                     turn.costs.push(cost / self.ids_of_a_turn());
                 }

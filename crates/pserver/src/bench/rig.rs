@@ -1,13 +1,16 @@
 //! Servers and sessions for a measurement.
 
-use crate::{Config as ServerConfig, ServeError, Server};
+use super::keys::BenchKeys;
+use crate::snapshot::Flush;
+use crate::{Server, ServerConfig, ServerError};
 use optim::{Initial, Rule};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::{
-    Config, Encoding, Error, JobSpec, Mode, ServerAddress, Session, TableSpec, Timing, Token,
-    TrainerId,
+    Encoding, Error, JobSpec, Mode, ResumePoint, ServerAddress, Session, SessionConfig,
+    SessionTiming, TableSpec, Token, TrainerId,
 };
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -17,25 +20,41 @@ const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub enum BenchError {
     /// A server did not start.
     #[error("start a server")]
-    Server(#[source] ServeError),
+    Server(#[source] ServerError),
     /// A trainer failed.
     #[error("train")]
     Session(#[source] Error),
     /// A plain socket failed.
     #[error("stream")]
     Stream(#[source] std::io::Error),
-    /// The result is not what the mathematics says.
+    /// BenchKeys for TLS could not be made.
+    #[error("make keys")]
+    BenchKeys(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The result is mathematically wrong.
     #[error("wrong result: {0}")]
     Wrong(String),
 }
 
-/// How bytes travel.
+/// What the connections use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Loopback TCP.
     Tcp,
+    /// TLS over loopback TCP, with certificates on both sides, as on a cluster.
+    Tls,
     /// Unix sockets, as between processes of one host.
     Unix,
+}
+
+impl Transport {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Unix => "unix",
+        }
+    }
 }
 
 /// Servers of a job, and what their trainers need.
@@ -47,28 +66,49 @@ pub struct Rig {
     encoding: Encoding,
     spec: JobSpec,
     token: Token,
+    keys: Option<BenchKeys>,
 }
 
 impl Rig {
     pub(crate) fn start(
         servers: u32,
         trainers: u32,
+        how: (Transport, Encoding),
+        tables: Vec<TableSpec>,
+    ) -> Result<Self, BenchError> {
+        Self::start_with(servers, trainers, how, tables, None)
+    }
+
+    /// With snapshots in a directory, one every so many steps.
+    pub(crate) fn start_with(
+        servers: u32,
+        trainers: u32,
         (transport, encoding): (Transport, Encoding),
         tables: Vec<TableSpec>,
+        snapshots: Option<(PathBuf, u64)>,
     ) -> Result<Self, BenchError> {
         let token =
             Token::new(Token::random_text().as_bytes()).expect("64 characters are long enough");
+        let keys = match transport {
+            Transport::Tls => Some(BenchKeys::new()?),
+            Transport::Tcp | Transport::Unix => None,
+        };
         let mut started = Vec::new();
         let mut bases = Vec::new();
         for _ in 0..servers {
-            let (server, base) = start_server(trainers, transport, &token)?;
+            let (server, base) = start_server(
+                trainers,
+                (transport, keys.as_ref()),
+                &token,
+                snapshots.as_ref().map(|(path, _)| path),
+            )?;
             started.push(server);
             bases.push(base);
         }
         let spec = JobSpec {
             job: "bench".to_owned(),
             mode: Mode::Sync,
-            snapshot_every: 0,
+            snapshot_every: snapshots.as_ref().map_or(0, |(_, every)| *every),
             first_pass: 0,
             origin: None,
             tables,
@@ -81,10 +121,11 @@ impl Rig {
             encoding,
             spec,
             token,
+            keys,
         })
     }
 
-    /// Runs `work` in one thread a trainer.
+    /// Runs `work` in one thread per trainer.
     pub(crate) fn train<T: Send>(
         &self,
         work: impl Fn(u32, &mut Session) -> Result<T, Error> + Sync,
@@ -94,8 +135,7 @@ impl Rig {
                 .map(|trainer| {
                     let work = &work;
                     scope.spawn(move || {
-                        let (mut session, _) =
-                            Session::connect(self.config(trainer), self.spec.clone())?;
+                        let (mut session, _) = self.join(trainer)?;
                         let result = work(trainer, &mut session)?;
                         session.close()?;
                         Ok(result)
@@ -110,30 +150,39 @@ impl Rig {
         .map_err(BenchError::Session)
     }
 
-    fn config(&self, trainer: u32) -> Config {
+    /// A trainer's session, once all trainers have joined.
+    fn join(&self, trainer: u32) -> Result<(Session, ResumePoint), Error> {
+        Session::connect(self.config(trainer), self.spec.clone())
+    }
+
+    fn config(&self, trainer: u32) -> SessionConfig {
         let address = |port: &u16| ServerAddress {
             host: LOCALHOST.to_string(),
             port: *port,
         };
-        Config {
+        SessionConfig {
             servers: self.bases.iter().map(address).collect(),
             ports: 1,
             sparse_ports: 0,
             trainer: TrainerId(trainer),
             trainers: self.trainers,
             token: self.token.clone(),
-            tls: None,
+            tls: self.keys.as_ref().map(|keys| keys.client.clone()),
             encoding: self.encoding,
             local_sockets: self.transport == Transport::Unix,
-            timing: Timing::default(),
+            timing: SessionTiming::default(),
+            addresses: None,
+            saves: None,
+            fresh: false,
         }
     }
 }
 
 fn start_server(
     trainers: u32,
-    transport: Transport,
+    (transport, keys): (Transport, Option<&BenchKeys>),
     token: &Token,
+    snapshots: Option<&PathBuf>,
 ) -> Result<(Server, u16), BenchError> {
     let mut attempts = 0;
     loop {
@@ -147,8 +196,9 @@ fn start_server(
             sparse_ports: 0,
             trainers,
             token: token.clone(),
-            tls: None,
-            snapshots: None,
+            tls: keys.map(|keys| keys.server.clone()),
+            snapshots: snapshots.cloned(),
+            flush: Flush::default(),
             silence: Duration::from_secs(30),
             stall: Duration::from_secs(600),
             log_period: 0,
@@ -156,8 +206,8 @@ fn start_server(
         };
         match Server::start(config, Arc::new(|_, _| {})) {
             Ok(server) => return Ok((server, port)),
-            // Somebody else may have taken the port in between.
-            Err(ServeError::Listen { .. }) if attempts < 20 => {}
+            // Another process may have taken the port in between.
+            Err(ServerError::Listen { .. }) if attempts < 20 => {}
             Err(error) => return Err(BenchError::Server(error)),
         }
     }

@@ -1,13 +1,13 @@
-//! Rows of a table as a measurement draws, makes, pulls and pushes them.
+//! Rows of a table: how a measurement draws, creates, pulls and pushes them.
 
 use optim::{Method, Rule};
-use wire::{Error, Rows, Session, TableId};
+use wire::{Error, RowRequest, Session, TableId};
 
-/// Batches of a trainer that take turns.
+/// Batches of a trainer that are used in turn.
 pub(crate) const DISTINCT_BATCHES: usize = 8;
-/// Rows that are made at once.
+/// Rows that are created in one request.
 const MADE: u64 = 100_000;
-/// Batches that a trainer draws while the table is filled, and where their seeds begin.
+/// Batches that a trainer draws while the table is filled, and the first of their seeds.
 const TRAINED: u64 = 50;
 const FILL_SEED: u64 = 1 << 32;
 
@@ -16,7 +16,7 @@ const FILL_SEED: u64 = 1 << 32;
 pub enum Draw {
     /// Zipf's distribution with exponent 1.05, scattered over the table.
     Zipf,
-    /// All rows alike: the least that caches can help.
+    /// All rows equally likely: caches help least.
     Uniform,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn rule() -> Rule {
     }
 }
 
-/// Makes this trainer's share of all rows exist: first those that some batches of Zipf's distribution draw, as a
+/// Creates this trainer's share of all rows: first those that some batches of Zipf's distribution draw, as a
 /// training run would, then all others.
 pub(crate) fn touch(
     session: &mut Session,
@@ -63,7 +63,7 @@ pub(crate) fn pull(
     ids: &[u32],
     values: &mut Vec<f32>,
 ) -> Result<(), Error> {
-    session.pull_rows(&mut [Rows { table, ids, values }])
+    session.pull_rows(&mut [RowRequest { table, ids, values }])
 }
 
 /// Pushes the first of `gradients` for these rows, as a batch of its own.
@@ -110,7 +110,7 @@ fn distinct(draw: Draw, rows: u64, count: usize, seed: u64) -> Vec<u32> {
         ids.sort_unstable();
         ids.dedup();
     }
-    // An even thinning, so that no region of the table is preferred.
+    // Drops ids evenly, so that no region of the table is preferred.
     let surplus = ids.len();
     (0..count).map(|at| ids[at * surplus / count]).collect()
 }

@@ -9,12 +9,12 @@ use wire::{Encoding, TableId};
 
 const TABLE: TableId = TableId(0);
 
-/// What to measure.
+/// Size of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Sparse {
-    /// Rows of the table; all are touched before the clock starts.
+    /// Rows of the table; all exist before the clock starts.
     pub rows: u64,
-    /// Numbers in a row.
+    /// Values per row.
     pub cols: u32,
     /// Distinct rows that each trainer pulls and pushes in a step.
     pub ids: usize,
@@ -24,9 +24,9 @@ pub struct Sparse {
     pub servers: u32,
     /// Steps that are timed.
     pub steps: u32,
-    /// How bytes travel.
+    /// TCP, TLS or unix sockets.
     pub transport: Transport,
-    /// How numbers are written.
+    /// How values are encoded.
     pub encoding: Encoding,
 }
 
@@ -45,18 +45,18 @@ impl Default for Sparse {
     }
 }
 
-/// What came out.
+/// Results of the measurement.
 #[derive(Debug, Clone)]
 pub struct SparseResult {
-    /// Ids (one pull and one push each) a second, over all trainers.
+    /// Ids (one pull and one push each) per second, over all trainers.
     pub ids_per_second: f64,
-    /// Ids for each second of CPU time.
+    /// Ids per second of CPU time.
     pub ids_per_cpu_second: f64,
-    /// The middle pull of a step, seconds.
+    /// Median pull of a step, in seconds.
     pub median_pull: f64,
-    /// The middle push of a step, until a later pull proves it applied, seconds.
+    /// Median push of a step, until a later pull proves that it was applied, in seconds.
     pub median_push: f64,
-    /// Bytes of memory that a touched row takes.
+    /// Bytes of memory per existing row.
     pub bytes_per_row: f64,
     /// Bytes of its values and optimizer state.
     pub ideal_bytes_per_row: f64,

@@ -2,40 +2,40 @@
 
 use super::{Line, Stop};
 use crate::dense::DensePiece;
-use crate::gradient::{Held, Placed};
+use crate::gradient::{Held, OutboxGradient};
 use crate::host::RunListener;
-use crate::service::{Last, Listener, Piece, Staged, invalid};
+use crate::service::{Last, Push, ServiceContext, Staged, TablePiece, invalid};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wire::channel::ChannelError;
-use wire::frame::{Head, Kind};
-use wire::message::Hot;
-use wire::shared::{Region, layout};
-use wire::{Mode, TableId, View, gaps};
+use wire::channel::{ChannelError, GATHERED};
+use wire::data::{Carrier, Reply};
+use wire::frame::Head;
+use wire::shared::{SharedRegion, layout};
+use wire::{Mode, Step, TableId, View, gaps};
 
-/// Where a trainer on this host lays its gradients down.
+/// Shared memory to which a trainer on this host writes its gradients.
 pub(super) struct Outbox {
-    memory: Arc<Region>,
-    /// Where each table begins.
+    memory: Arc<SharedRegion>,
+    /// Offset of each table.
     starts: Vec<usize>,
 }
 
 impl Line<'_> {
     /// Gives a trainer on this host the memory of the values and an outbox of its own.
-    pub(super) fn share(&mut self, hot: &Hot) -> Result<(), Stop> {
+    pub(super) fn share(&mut self) -> Result<(), Stop> {
         let pieces = self.service.pieces().iter();
         let lens = pieces.map(|piece| match piece {
-            Piece::Dense(piece) => piece.len(),
-            Piece::Sparse(_) | Piece::Absent => 0,
+            TablePiece::Dense(piece) => piece.len(),
+            TablePiece::Sparse(_) | TablePiece::Absent => 0,
         });
         let (starts, len) = layout(lens);
         let values = self.service.values();
         let values = values.filter(|_| self.channel.stream().is_local());
-        let both = values.and_then(|values| Some((values, Region::create(len).ok()?)));
+        let both = values.and_then(|values| Some((values, SharedRegion::create(len).ok()?)));
         let Some((values, memory)) = both else {
-            return self.hand_over(hot, &[]);
+            return self.hand_over(&[]);
         };
-        self.hand_over(hot, &[values.as_fd(), memory.descriptor()])?;
+        self.hand_over(&[values.as_fd(), memory.descriptor()])?;
         let memory = Arc::new(memory);
         self.outbox = Some(Outbox { memory, starts });
         Ok(())
@@ -43,48 +43,49 @@ impl Line<'_> {
 
     fn dense_piece(&self, table: TableId) -> Result<Arc<DensePiece>, Stop> {
         match self.piece(table)? {
-            Piece::Dense(piece) => Ok(piece.clone()),
+            TablePiece::Dense(piece) => Ok(piece.clone()),
             _ => Err(invalid(format!("table {table} is not dense on this port")).into()),
         }
     }
 
-    /// A gradient that lies in the outbox.
-    pub(super) fn push_placed(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let piece = self.dense_piece(hot.table)?;
-        let (masks, count) = self.masks(head, hot, &piece, 0)?;
+    /// A gradient in the outbox.
+    pub(super) fn push_placed(
+        &mut self,
+        head: &Head,
+        push: &Push,
+        blocks: u32,
+    ) -> Result<(), Stop> {
+        let piece = self.dense_piece(push.table)?;
+        let (masks, count) = self.masks(head, push.table, blocks, &piece, 0)?;
         let Some(outbox) = &self.outbox else {
             return Err(invalid("this connection shares no memory".to_owned()).into());
         };
-        let placed = Placed {
+        let placed = OutboxGradient {
             outbox: outbox.memory.clone(),
-            at: outbox.starts[hot.table.index()],
+            at: outbox.starts[push.table.index()],
             masks,
         };
         self.host.metrics.bytes_in.add(4 * count as u64);
-        match self.begin_push(hot)? {
+        match self.begin_push(push)? {
             Some(apply) => {
-                let listener = RunListener {
-                    host: self.host,
-                    run: self.run,
-                };
-                let report: (_, &dyn Listener) = (&*self.host.metrics, &listener);
+                let listener = self.listener();
                 let last = Last::<Stop>::Held(Held::Placed(placed));
-                let what = (self.trainer, &apply);
                 self.service
-                    .apply_last(&self.run.tables, what, report, last)
+                    .apply_last(&self.context(&listener), self.trainer, &apply, last)
             }
             None => {
-                self.end_push(hot.table, Staged::Dense(Held::Placed(placed)));
+                self.end_push(push.table, Staged::Dense(Held::Placed(placed)));
                 Ok(())
             }
         }
     }
 
-    /// A gradient that comes through the connection.
-    pub(super) fn push_dense(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let piece = self.dense_piece(hot.table)?;
-        let (masks, _) = self.masks(head, hot, &piece, head.encoding.bytes())?;
-        let apply = self.begin_push(hot)?;
+    /// A gradient that arrives through the connection.
+    pub(super) fn push_dense(&mut self, head: &Head, push: &Push, blocks: u32) -> Result<(), Stop> {
+        let piece = self.dense_piece(push.table)?;
+        let bytes = head.encoding.bytes();
+        let (masks, _) = self.masks(head, push.table, blocks, &piece, bytes)?;
+        let apply = self.begin_push(push)?;
         let mut packed = std::mem::take(&mut self.values);
         let mut masks_left = masks.as_deref();
         let channel = &mut *self.channel;
@@ -100,21 +101,24 @@ impl Line<'_> {
             Ok(())
         };
         if let Some(apply) = apply {
+            // Not through `self`, whose channel is borrowed by `receive`.
             let listener = RunListener {
                 host: self.host,
                 run: self.run,
             };
-            let report: (_, &dyn Listener) = (&*self.host.metrics, &listener);
-            let (what, last) = (
-                (self.trainer, &apply),
-                Last::Arriving(Box::new(&mut receive)),
-            );
+            let context = ServiceContext {
+                tables: &self.run.tables,
+                limit: self.host.config.stall,
+                metrics: &self.host.metrics,
+                listener: &listener,
+            };
+            let last = Last::Arriving(Box::new(&mut receive));
             self.service
-                .apply_last(&self.run.tables, what, report, last)?;
+                .apply_last(&context, self.trainer, &apply, last)?;
             self.values = packed;
             return Ok(());
         }
-        let mut gradient = match self.service.take_staged(self.trainer, hot.table.index()) {
+        let mut gradient = match self.service.take_staged(self.trainer, push.table.index()) {
             Staged::Dense(Held::Whole(buffer)) => buffer,
             _ => Vec::new(),
         };
@@ -130,27 +134,28 @@ impl Line<'_> {
             receive(&mut gradient)?;
         }
         self.values = packed;
-        self.end_push(hot.table, Staged::Dense(Held::Whole(gradient)));
+        self.end_push(push.table, Staged::Dense(Held::Whole(gradient)));
         Ok(())
     }
 
-    /// The masks of a push with gaps, and how many values it has. Checks that the payload, with so many bytes for each
-    /// value, is as long as it should.
+    /// The masks of a push with gaps, and its number of values. Checks that the payload, with this many bytes per
+    /// value, has the right length.
     fn masks(
         &mut self,
         head: &Head,
-        hot: &Hot,
+        table: TableId,
+        announced: u32,
         piece: &DensePiece,
         bytes: usize,
     ) -> Result<(Option<Vec<u64>>, usize), Stop> {
         let unfit = |count: usize| {
             let text = format!(
-                "gradient of table {} has {} bytes, {count} values belong here",
-                hot.table, head.payload
+                "gradient of table {table} has {} bytes, {count} values belong here",
+                head.payload
             );
             Stop::from(invalid(text))
         };
-        if hot.count == 0 {
+        if announced == 0 {
             let whole = head.payload == (piece.len() * bytes) as u64;
             return if whole {
                 Ok((None, piece.len()))
@@ -159,7 +164,7 @@ impl Line<'_> {
             };
         }
         let blocks = piece.blocks();
-        if hot.count as usize != blocks.len() || head.payload < 8 * u64::from(hot.count) {
+        if announced as usize != blocks.len() || head.payload < 8 * u64::from(announced) {
             return Err(unfit(piece.len()));
         }
         let mut masks = vec![0_u64; blocks.len()];
@@ -174,33 +179,70 @@ impl Line<'_> {
         Ok((Some(masks), count))
     }
 
-    pub(super) fn pull_dense(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let view = Self::view(hot)?;
+    /// The tables that a pull leaves out.
+    fn exceptions(&mut self, head: &Head, count: u32) -> Result<Vec<u32>, Stop> {
+        let fits = count as usize <= self.run.tables.len();
+        if !fits || head.payload != u64::from(count) * 4 {
+            let text = format!("{} bytes are not {count} tables", head.payload);
+            return Err(invalid(text).into());
+        }
+        let mut tables = vec![0_u32; count as usize];
+        self.channel
+            .read_bytes(bytemuck::cast_slice_mut(&mut tables))?;
+        Ok(tables)
+    }
+
+    pub(super) fn pull_dense(
+        &mut self,
+        head: &Head,
+        step: Step,
+        view: View,
+        except: u32,
+    ) -> Result<(), Stop> {
+        let except = self.exceptions(head, except)?;
         self.host.metrics.pulls.add(1);
-        for (at, table) in self.run.tables.iter().enumerate() {
-            let Piece::Dense(piece) = &self.service.pieces()[at] else {
-                continue;
+        let wanted: Vec<(TableId, &DensePiece)> = (0..)
+            .map(TableId)
+            .zip(self.service.pieces())
+            .filter_map(|(id, piece)| match piece {
+                TablePiece::Dense(piece) if !piece.is_empty() && !except.contains(&id.0) => {
+                    Some((id, &**piece))
+                }
+                _ => None,
+            })
+            .collect();
+        let bytes: usize = wanted.iter().map(|(_, piece)| 4 * piece.len()).sum();
+        if bytes <= GATHERED {
+            // They are sent together, so there is nothing to gain from one that is ready before the others.
+            let tables: Vec<TableId> = wanted.iter().map(|(id, _)| *id).collect();
+            self.wait_readable(&tables, step)?;
+        }
+        for (id, piece) in wanted {
+            let table = &self.run.tables[id.index()];
+            self.wait_readable(&[id], step)?;
+            // No process changes values before this trainer has them: the step after needs its gradient.
+            let steady = self.run.spec.mode == Mode::Sync && view != View::Averaged;
+            let carrier = match self.outbox {
+                Some(_) if steady => Carrier::Memory,
+                _ => Carrier::Payload,
             };
-            if piece.is_empty() {
-                continue;
-            }
-            self.wait_readable(at, hot)?;
-            let answer = Hot {
-                table: TableId(at as u32),
-                ..*hot
+            let values = Reply::Values {
+                table: id,
+                ticket: None,
+                carrier,
             };
+            let message = self.encode(step, values);
             let data = piece.read();
             let bytes = data.values.len() * head.encoding.bytes();
             self.host.metrics.bytes_out.add(bytes as u64);
-            if self.run.spec.mode == Mode::Sync && view != View::Averaged {
-                // Nobody changes values before this trainer has them: the step after needs its gradient.
-                if self.outbox.is_some() {
-                    self.channel.send_bytes(Kind::ValuesPlaced, &answer, &[])?;
-                    continue;
-                }
+            if carrier == Carrier::Memory {
+                self.channel.send_bytes(&message, &[])?;
+                continue;
+            }
+            if steady {
                 let runs = std::iter::once(&*data.values);
                 self.channel
-                    .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
+                    .send_values(&message, head.encoding, &[], runs)?;
                 continue;
             }
             self.values.resize(data.values.len(), 0.0);
@@ -212,9 +254,64 @@ impl Line<'_> {
             drop(data);
             let runs = std::iter::once(self.values.as_slice());
             self.channel
-                .send_values(Kind::Values, head.encoding, &answer, &[], runs)?;
+                .send_values(&message, head.encoding, &[], runs)?;
         }
         Ok(())
+    }
+
+    /// The values of these rows that are in the service's blocks.
+    pub(super) fn pull_dense_rows(
+        &mut self,
+        head: &Head,
+        step: Step,
+        table: TableId,
+        rows: u32,
+    ) -> Result<(), Stop> {
+        let piece = self.dense_piece(table)?;
+        let spec = &self.run.tables[table.index()].spec;
+        let (all, cols) = (spec.rows, spec.cols as usize);
+        if self.run.spec.mode != Mode::Sync {
+            let text = "rows of dense tables are for synchronous training".to_owned();
+            return Err(invalid(text).into());
+        }
+        if u64::from(rows) > all || head.payload != u64::from(rows) * 4 {
+            let text = format!(
+                "{} bytes are not {rows} row ids of table {table}",
+                head.payload
+            );
+            return Err(invalid(text).into());
+        }
+        let mut ids = vec![0_u32; rows as usize];
+        self.channel
+            .read_bytes(bytemuck::cast_slice_mut(&mut ids))?;
+        let ascending = ids.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || ids.last().is_some_and(|last| u64::from(*last) >= all) {
+            let text = format!("row ids of table {table} do not ascend or are outside of it");
+            return Err(invalid(text).into());
+        }
+        self.host.metrics.pulls.add(1);
+        self.wait_readable(&[table], step)?;
+        let values = Reply::Values {
+            table,
+            ticket: None,
+            carrier: Carrier::Payload,
+        };
+        let message = self.encode(step, values);
+        self.values.clear();
+        {
+            // No process changes values before this trainer has them: the step after needs its gradient.
+            let data = piece.read();
+            for id in ids {
+                let row = id as usize * cols..(id as usize + 1) * cols;
+                piece.gather(&data, row, &mut self.values);
+            }
+        }
+        let bytes = self.values.len() * head.encoding.bytes();
+        self.host.metrics.bytes_out.add(bytes as u64);
+        let runs = std::iter::once(self.values.as_slice());
+        Ok(self
+            .channel
+            .send_values(&message, head.encoding, &[], runs)?)
     }
 }
 

@@ -1,107 +1,142 @@
-//! Pulls and pushes of rows: through the connection, or in a tray, memory that a trainer on this host shares.
+//! Pulls and pushes of rows: through the connection, or in a row buffer that a trainer on this host shares.
 
 use super::{Line, Stop};
-use crate::service::{Piece, Staged, invalid};
-use crate::sparse::{Found, RowGradients, RowPush, SparsePiece};
+use crate::service::{Push, Staged, TablePiece, invalid};
+use crate::sparse::{FoundRows, RowGradients, RowPush, SparsePiece};
 use std::convert::Infallible;
 use std::sync::Arc;
-use wire::frame::{Head, Kind};
-use wire::message::Hot;
-use wire::shared::Region;
-use wire::{Encoding, Mode, TableId, View};
+use wire::data::{Carrier, Reply, Ticket};
+use wire::frame::Head;
+use wire::shared::SharedRegion;
+use wire::{Encoding, Mode, Step, TableId, View};
 
-/// Numbers that are gathered before they are sent, so that they stay in the second cache and calls are few.
+/// Values that are gathered before they are sent, so that they stay in the L2 cache and there are few calls.
 const SENT: usize = 49_152;
-/// Numbers that are gathered before they are copied to a tray, so that they stay in the first cache.
+/// Values that are gathered before they are copied to a row buffer, so that they stay in the L1 cache.
 const LAID: usize = 4_096;
+
+/// The rows of a push.
+pub(super) struct RowsOfPush {
+    /// Their number.
+    pub(super) rows: u32,
+    /// The pull that named them; `None`: their ids are in the payload.
+    pub(super) ticket: Option<Ticket>,
+}
+
+/// A pull of rows.
+pub(super) struct RowPull {
+    /// The table.
+    pub(super) table: TableId,
+    /// Number of ids in the payload.
+    pub(super) rows: u32,
+    /// Which values.
+    pub(super) view: View,
+}
 
 impl Line<'_> {
     fn sparse_piece(&self, table: TableId) -> Result<Arc<SparsePiece>, Stop> {
         match self.piece(table)? {
-            Piece::Sparse(piece) => Ok(piece.clone()),
+            TablePiece::Sparse(piece) => Ok(piece.clone()),
             _ => Err(invalid(format!("table {table} is not sparse on this port")).into()),
         }
     }
 
-    /// Gives a trainer on this host memory for `count` rows of a table, in place of what it had.
-    pub(super) fn share_rows(&mut self, hot: &Hot) -> Result<(), Stop> {
-        self.sparse_piece(hot.table)?;
-        let table = &self.run.tables[hot.table.index()];
-        if u64::from(hot.count) > table.spec.rows {
-            let text = format!("table {} has no {} rows", hot.table, hot.count);
-            return Err(invalid(text).into());
+    /// Gives a trainer on this host a row buffer for `count` rows of a table, instead of the one it had.
+    pub(super) fn share_rows(&mut self, id: TableId, rows: u32) -> Result<(), Stop> {
+        self.sparse_piece(id)?;
+        let table = &self.run.tables[id.index()];
+        if u64::from(rows) > table.spec.rows {
+            return Err(invalid(format!("table {id} has no {rows} rows")).into());
         }
         let possible = self.channel.stream().is_local() && self.run.spec.mode == Mode::Sync;
-        let tray = possible.then(|| Region::create(hot.count as usize * table.cols()));
+        let tray = possible.then(|| SharedRegion::create(rows as usize * table.cols()));
         let Some(Ok(tray)) = tray else {
-            return self.hand_over(hot, &[]);
+            return self.hand_over(&[]);
         };
-        self.hand_over(hot, &[tray.descriptor()])?;
-        self.trays.insert(hot.table.0, Arc::new(tray));
+        self.hand_over(&[tray.descriptor()])?;
+        self.trays.insert(id.0, Arc::new(tray));
         Ok(())
     }
 
-    /// The tray of a table, if it has room for the rows of a request.
-    fn tray(&self, hot: &Hot) -> Option<&Arc<Region>> {
-        let cols = self.run.tables[hot.table.index()].cols();
-        let tray = self.trays.get(&hot.table.0);
-        tray.filter(|tray| tray.len() >= hot.count as usize * cols)
+    /// The row buffer of a table, if it has room for the rows of a request.
+    fn tray(&self, table: TableId, rows: u32) -> Option<&Arc<SharedRegion>> {
+        let cols = self.run.tables[table.index()].cols();
+        let tray = self.trays.get(&table.0);
+        tray.filter(|tray| tray.len() >= rows as usize * cols)
     }
 
-    /// Gradients that come through the connection.
-    pub(super) fn push_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let piece = self.sparse_piece(hot.table)?;
-        let table = &self.run.tables[hot.table.index()];
-        let (count, cols) = (hot.count as usize, table.cols());
-        let ids = if hot.ticket == 0 { count * 4 } else { 0 };
-        if u64::from(hot.count) > table.spec.rows
+    /// Gradients that arrive through the connection.
+    pub(super) fn push_rows(
+        &mut self,
+        head: &Head,
+        push: &Push,
+        pushed: &RowsOfPush,
+    ) -> Result<(), Stop> {
+        let piece = self.sparse_piece(push.table)?;
+        let table = &self.run.tables[push.table.index()];
+        let (count, cols) = (pushed.rows as usize, table.cols());
+        let ids = if pushed.ticket.is_none() {
+            count * 4
+        } else {
+            0
+        };
+        if u64::from(pushed.rows) > table.spec.rows
             || head.payload != (ids + count * cols * head.encoding.bytes()) as u64
         {
             let text = format!(
                 "{} bytes are not {count} rows of table {}",
-                head.payload, hot.table
+                head.payload, push.table
             );
             return Err(invalid(text).into());
         }
-        let mut found = if hot.ticket == 0 {
-            self.spare.pop().unwrap_or_default()
-        } else {
-            self.pulled_rows(hot)?
+        let mut found = match pushed.ticket {
+            None => self.spare.pop().unwrap_or_default(),
+            Some(ticket) => self.pulled_rows(push.table, pushed.rows, ticket)?,
         };
-        if hot.ticket == 0 {
+        if pushed.ticket.is_none() {
             found.ids_mut().resize(count, 0);
             self.channel
                 .read_bytes(bytemuck::cast_slice_mut(found.ids_mut()))?;
             piece.group(&mut found).map_err(invalid)?;
         }
-        self.begin_push(hot)?;
-        let mut gradients = match self.take_old(hot.table) {
+        self.begin_push(push)?;
+        let mut gradients = match self.take_old(push.table) {
             Some(RowGradients::Received(buffer)) => buffer,
             _ => Vec::new(),
         };
         gradients.resize(count * cols, 0.0);
         self.channel.read_values(head.encoding, &mut gradients)?;
-        self.end_row_push(&piece, hot, found, RowGradients::Received(gradients));
+        let gradients = RowGradients::Received(gradients);
+        self.end_row_push(&piece, push.table, RowPush { found, gradients });
         Ok(())
     }
 
-    /// Gradients that lie in the tray.
-    pub(super) fn push_rows_placed(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let piece = self.sparse_piece(hot.table)?;
-        let Some(tray) = self.tray(hot).filter(|_| head.payload == 0).cloned() else {
-            let text = format!("{} rows of table {} lie in no tray", hot.count, hot.table);
+    /// Gradients in the row buffer.
+    pub(super) fn push_rows_placed(
+        &mut self,
+        head: &Head,
+        push: &Push,
+        pushed: &RowsOfPush,
+    ) -> Result<(), Stop> {
+        let (table, rows) = (push.table, pushed.rows);
+        let piece = self.sparse_piece(table)?;
+        let tray = self.tray(table, rows).filter(|_| head.payload == 0);
+        let Some(tray) = tray.cloned() else {
+            let text = format!("{rows} rows of table {table} are not in the row buffer");
             return Err(invalid(text).into());
         };
-        let found = self.pulled_rows(hot)?;
-        self.begin_push(hot)?;
-        self.take_old(hot.table);
-        let bytes = 4 * hot.count as usize * self.run.tables[hot.table.index()].cols();
+        let ticket = pushed.ticket.unwrap_or(Ticket(0));
+        let found = self.pulled_rows(table, rows, ticket)?;
+        self.begin_push(push)?;
+        self.take_old(table);
+        let bytes = 4 * rows as usize * self.run.tables[table.index()].cols();
         self.host.metrics.bytes_in.add(bytes as u64);
-        self.end_row_push(&piece, hot, found, RowGradients::Tray(tray));
+        let gradients = RowGradients::Tray(tray);
+        self.end_row_push(&piece, table, RowPush { found, gradients });
         Ok(())
     }
 
-    /// What is left of this trainer's push before; its row list will be used again.
+    /// Takes the buffers of this trainer's previous push; its row list will be reused.
     fn take_old(&mut self, table: TableId) -> Option<RowGradients> {
         let Staged::Rows(old) = self.service.take_staged(self.trainer, table.index()) else {
             return None;
@@ -110,88 +145,103 @@ impl Line<'_> {
         Some(old.gradients)
     }
 
-    fn end_row_push(
-        &self,
-        piece: &SparsePiece,
-        hot: &Hot,
-        mut found: Found,
-        gradients: RowGradients,
-    ) {
-        piece.find(&self.run.tables[hot.table.index()], &mut found);
-        self.host.metrics.rows_pushed.add(u64::from(hot.count));
-        self.end_push(hot.table, Staged::Rows(RowPush { found, gradients }));
+    fn end_row_push(&self, piece: &SparsePiece, table: TableId, mut push: RowPush) {
+        piece.find(&self.run.tables[table.index()], &mut push.found);
+        self.host.metrics.rows_pushed.add(push.found.len() as u64);
+        self.end_push(table, Staged::Rows(push));
     }
 
     /// The rows that a push's ticket names.
-    fn pulled_rows(&mut self, hot: &Hot) -> Result<Found, Stop> {
-        match self.pulled.remove(&hot.table.0) {
-            Some((ticket, found)) if ticket == hot.ticket && found.len() == hot.count as usize => {
-                Ok(found)
+    fn pulled_rows(
+        &mut self,
+        table: TableId,
+        rows: u32,
+        ticket: Ticket,
+    ) -> Result<FoundRows, Stop> {
+        match self.pulled.remove(&table.0) {
+            Some((known, found)) if known == ticket && found.len() == rows as usize => Ok(found),
+            _ => {
+                let text = format!("ticket {} of table {table} is not known", ticket.0);
+                Err(invalid(text).into())
             }
-            _ => Err(invalid(format!(
-                "ticket {} of table {} is not known",
-                hot.ticket, hot.table
-            ))
-            .into()),
         }
     }
 
-    pub(super) fn pull_rows(&mut self, head: &Head, hot: &Hot) -> Result<(), Stop> {
-        let view = Self::view(hot)?;
-        let piece = self.sparse_piece(hot.table)?;
-        let table = &self.run.tables[hot.table.index()];
-        if u64::from(hot.count) > table.spec.rows || head.payload != u64::from(hot.count) * 4 {
+    pub(super) fn pull_rows(
+        &mut self,
+        head: &Head,
+        step: Step,
+        pull: &RowPull,
+    ) -> Result<(), Stop> {
+        let rows = pull.rows;
+        let piece = self.sparse_piece(pull.table)?;
+        let table = &self.run.tables[pull.table.index()];
+        if u64::from(rows) > table.spec.rows || head.payload != u64::from(rows) * 4 {
             let text = format!(
-                "{} bytes are not {} row ids of table {}",
-                head.payload, hot.count, hot.table
+                "{} bytes are not {rows} row ids of table {}",
+                head.payload, pull.table
             );
             return Err(invalid(text).into());
         }
-        let mut found = match self.pulled.remove(&hot.table.0) {
+        let mut found = match self.pulled.remove(&pull.table.0) {
             Some((_, found)) => found,
             None => self.spare.pop().unwrap_or_default(),
         };
-        found.ids_mut().resize(hot.count as usize, 0);
+        found.ids_mut().resize(rows as usize, 0);
         self.channel
             .read_bytes(bytemuck::cast_slice_mut(found.ids_mut()))?;
         piece.group(&mut found).map_err(invalid)?;
-        self.wait_readable(hot.table.index(), hot)?;
+        self.wait_readable(&[pull.table], step)?;
         self.host.metrics.pulls.add(1);
-        self.host.metrics.rows_pulled.add(u64::from(hot.count));
+        self.host.metrics.rows_pulled.add(u64::from(rows));
         let count = found.len() * table.cols();
         self.host
             .metrics
             .bytes_out
             .add((count * head.encoding.bytes()) as u64);
-        if view != View::Training {
-            piece.peek(table, &found, view, &mut self.values);
+        if pull.view != View::Training {
+            piece.peek(table, &found, pull.view, &mut self.values);
+            let values = Reply::Values {
+                table: pull.table,
+                ticket: None,
+                carrier: Carrier::Payload,
+            };
+            let message = self.encode(step, values);
             let runs = std::iter::once(self.values.as_slice());
             self.channel
-                .send_values(Kind::Values, head.encoding, hot, &[], runs)?;
+                .send_values(&message, head.encoding, &[], runs)?;
             self.spare.push(found);
             return Ok(());
         }
-        self.answer(head.encoding, hot, &piece, &mut found)?;
-        self.pulled.insert(hot.table.0, (self.tickets, found));
+        let ticket = self.reply_rows(head.encoding, step, pull, &piece, &mut found)?;
+        self.pulled.insert(pull.table.0, (ticket, found));
         Ok(())
     }
 
-    /// Sends the rows of a pull, or lays them into the tray, with a ticket for the push that follows.
-    fn answer(
+    /// Sends the rows of a pull, or copies them to the row buffer, with a ticket for the push that follows.
+    fn reply_rows(
         &mut self,
         encoding: Encoding,
-        hot: &Hot,
+        step: Step,
+        pull: &RowPull,
         piece: &SparsePiece,
-        found: &mut Found,
-    ) -> Result<(), Stop> {
-        let table = &self.run.tables[hot.table.index()];
+        found: &mut FoundRows,
+    ) -> Result<Ticket, Stop> {
+        let table = &self.run.tables[pull.table.index()];
         self.tickets += 1;
-        let answer = Hot {
-            ticket: self.tickets,
-            ..*hot
+        let ticket = Ticket(self.tickets);
+        let tray = self.tray(pull.table, pull.rows);
+        let tray = tray.filter(|_| encoding == Encoding::F32).cloned();
+        let values = Reply::Values {
+            table: pull.table,
+            ticket: Some(ticket),
+            carrier: match tray {
+                Some(_) => Carrier::Memory,
+                None => Carrier::Payload,
+            },
         };
-        let tray = self.tray(hot).filter(|_| encoding == Encoding::F32);
-        if let Some(tray) = tray.cloned() {
+        let message = self.encode(step, values);
+        if let Some(tray) = tray {
             let mut at = 0;
             let lay = |numbers: &[f32]| {
                 tray.write(at, numbers);
@@ -199,13 +249,14 @@ impl Line<'_> {
                 Ok(())
             };
             let Ok(()) = piece.pull::<Infallible>(table, found, (&mut self.values, LAID), lay);
-            return Ok(self.channel.send_bytes(Kind::ValuesPlaced, &answer, &[])?);
+            self.channel.send_bytes(&message, &[])?;
+            return Ok(ticket);
         }
         let count = found.len() * table.cols();
-        self.channel
-            .begin_values(Kind::Values, encoding, &answer, &[], count)?;
+        self.channel.begin_values(&message, encoding, &[], count)?;
         let channel = &mut *self.channel;
         let send = |numbers: &[f32]| channel.more(encoding, numbers);
-        Ok(piece.pull(table, found, (&mut self.values, SENT), send)?)
+        piece.pull(table, found, (&mut self.values, SENT), send)?;
+        Ok(ticket)
     }
 }

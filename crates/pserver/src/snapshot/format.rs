@@ -1,11 +1,11 @@
 //! Parts of snapshots ([`wire::part`]) with the scalars that servers keep of a table.
 
-use optim::Progress;
+use optim::ParameterProgress;
 pub use wire::part::{FormatError, PartWriter, Section};
 
 /// What a part says about itself.
-pub type Header = wire::part::Header<Progress>;
+pub type SnapshotHeader = wire::part::PartHeader<ParameterProgress>;
 /// A table of the job.
-pub type TableHeader = wire::part::TableHeader<Progress>;
+pub type SnapshotTableHeader = wire::part::TableHeader<ParameterProgress>;
 /// Reads a part.
-pub type PartReader<R> = wire::part::PartReader<R, Progress>;
+pub type SnapshotPartReader<R> = wire::part::PartReader<R, ParameterProgress>;

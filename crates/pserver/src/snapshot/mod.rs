@@ -1,11 +1,19 @@
 //! Tables to disk and back.
 //!
 //! - [`mod@format`]: the bytes of a file.
-//! - [`store`]: files, manifests, directories.
+//! - [`mod@file`]: one file, written and read. [`manifest`]: which files are a snapshot.
+//! - [`store`]: the directories of a server.
+//! - [`plan`]: which snapshots are taken and which are deleted. Pure.
+//! - [`verify`]: names what is wrong in a directory.
 //! - [`writer`]: the thread that writes while requests go on.
 
+pub mod file;
 pub mod format;
+pub mod manifest;
+pub mod plan;
 pub mod store;
+pub mod verify;
 pub mod writer;
 
-pub use store::{Store, StoreError, Wanted};
+pub use file::{Flush, StoreError};
+pub use store::{SnapshotOwner, SnapshotStore};

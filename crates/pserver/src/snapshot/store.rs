@@ -7,97 +7,66 @@
 //!
 //! The directory may be shared by all servers (then another number of servers can restore it) or private. Files
 //! appear by rename, after fsync. A snapshot without its manifest is garbage and is cleaned away, and so are the files
-//! of servers that a job no longer has, once the present ones have newer snapshots ([`Store::sweep`]).
+//! of servers that a job no longer has, once the present ones have newer snapshots ([`SnapshotStore::sweep`]).
 
-use super::format::{FormatError, Header, PartReader, PartWriter};
-use serde::{Deserialize, Serialize};
+use super::file::{Flush, StoreError, Take, disk, open_file, replace, write_file};
+use super::format::{PartWriter, SnapshotHeader};
+use super::manifest::{self, PartFile, SnapshotManifest, manifest_name, part_name};
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use wire::recovery::Boundary;
 use wire::{Step, Topology};
 
-/// What a server's part of a snapshot consists of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Manifest {
-    /// The run of the job.
-    pub job: String,
-    /// Hash of the tables' names and shapes.
-    pub shapes: u64,
-    /// Where the job stood.
-    pub boundary: Boundary,
-    /// The servers of that time.
-    pub topology: Topology,
-    /// Which of them wrote this.
-    pub server: u32,
-    /// The files.
-    pub files: Vec<PartFile>,
-}
-
-/// A file of a manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartFile {
-    /// Its name in the step's directory.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-}
-
-/// Why a snapshot could not be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The disk said no.
-    #[error("{action} {path}")]
-    Disk {
-        /// What was tried.
-        action: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// A file is damaged or of another format.
-    #[error("snapshot file {path} cannot be used")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: FormatError,
-    },
-    /// A file does not fit this job.
-    #[error("snapshot file {path} does not fit: {reason}")]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// There is no such snapshot.
-    #[error("no complete snapshot of step {step} in {path}")]
-    Absent {
-        /// The step.
-        step: Step,
-        /// The directory.
-        path: PathBuf,
-    },
-}
-
-/// Takes a file's sections.
-pub type Take<'a> = dyn FnMut(&mut PartReader<BufReader<File>>) -> Result<(), FormatError> + 'a;
-
 /// The snapshots of a directory, as one server sees them.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct SnapshotStore {
     directory: PathBuf,
+    flush: Flush,
+}
+
+/// How the manifest of a snapshot that turned out to be damaged ends.
+const DAMAGED: &str = "json.damaged";
+
+fn step_name(step: Step) -> String {
+    format!("step-{:012}", step.0)
+}
+
+fn is_nowhere(cause: io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn confirmed_name(server: u32) -> String {
+    format!("server-{server:04}.confirmed")
+}
+
+/// What a server finds in its directory.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Steps that it can restore, ascending.
+    pub usable: Vec<Step>,
+    /// Steps that it cannot restore although there is a manifest, and why.
+    pub unusable: Vec<(Step, StoreError)>,
+    /// The newest snapshot of this run that all servers once had.
+    pub confirmed: Option<Step>,
+}
+
+impl Listing {
+    /// The newest snapshot that is not of another job or model and still cannot be used.
+    pub fn damage(&self) -> Option<&StoreError> {
+        let errors = self.unusable.iter().rev().map(|(_, error)| error);
+        errors
+            .into_iter()
+            .find(|error| !matches!(error, StoreError::Foreign { .. }))
+    }
 }
 
 /// Whose snapshots are looked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct SnapshotOwner {
     /// The run of the job.
     pub job: String,
     /// Hash of the tables' names and shapes.
@@ -108,14 +77,19 @@ pub struct Wanted {
     pub server: u32,
 }
 
-impl Store {
+impl SnapshotStore {
     /// A store in a directory, made when it is first needed.
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory }
+        Self::on(directory, Flush::default())
+    }
+
+    /// A store on a disk of another kind.
+    pub fn on(directory: PathBuf, flush: Flush) -> Self {
+        Self { directory, flush }
     }
 
     fn step_directory(&self, step: Step) -> PathBuf {
-        self.directory.join(format!("step-{:012}", step.0))
+        self.directory.join(step_name(step))
     }
 
     /// Writes one file: under a temporary name, then fsync, then rename.
@@ -123,136 +97,249 @@ impl Store {
         &self,
         step: Step,
         (server, port): (u32, usize),
-        header: &Header,
+        header: &SnapshotHeader,
         fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
     ) -> Result<PartFile, StoreError> {
         let directory = self.step_directory(step);
         fs::create_dir_all(&directory).map_err(disk("create", &directory))?;
-        let name = format!("server-{server:04}.port-{port:02}.part");
-        let bytes = write_file(&directory.join(&name), header, fill)?;
-        Ok(PartFile { name, bytes })
+        let name = part_name(server, port);
+        let (bytes, fingerprint) = write_file(&directory.join(&name), &self.flush, header, fill)?;
+        Ok(PartFile {
+            name,
+            bytes,
+            fingerprint,
+        })
     }
 
     /// Makes the snapshot of a server valid.
-    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
+    pub fn write_manifest(&self, manifest: &SnapshotManifest) -> Result<(), StoreError> {
         let directory = self.step_directory(manifest.boundary.step);
         let path = directory.join(manifest_name(manifest.server));
         let text = serde_json::to_vec_pretty(manifest).expect("a manifest serialises");
-        replace(&path, |file| file.write_all(&text)).map_err(disk("write", &path))?;
-        sync_directory(&directory).map_err(disk("fsync", &directory))?;
-        sync_directory(&self.directory).map_err(disk("fsync", &self.directory))
+        replace(&path, &self.flush, |file| file.write_all(&text)).map_err(disk("write", &path))?;
+        for directory in [&directory, &self.directory] {
+            let flushed = File::open(directory).and_then(|file| (self.flush.0)(&file));
+            flushed.map_err(disk("fsync", directory))?;
+        }
+        Ok(())
     }
 
-    /// Steps that this server can restore, ascending. What cannot be read is not there.
-    pub fn list(&self, wanted: &Wanted) -> Vec<Step> {
-        let mut steps: Vec<Step> = self
-            .steps()
-            .into_iter()
-            .filter(|step| self.usable(*step, wanted).is_some())
-            .collect();
+    /// Steps that this server can restore, ascending, and those with a manifest of its own that it cannot, with the
+    /// reason. Fails if the directory cannot be read; one that does not exist has nothing.
+    pub fn list(&self, wanted: &SnapshotOwner) -> Result<Listing, StoreError> {
+        let mut listing = Listing::default();
+        let mut steps = self.steps()?;
         steps.sort_unstable();
-        steps
+        for step in steps {
+            if self.is_confirmed(step, wanted) {
+                listing.confirmed = Some(step);
+            }
+            match self.usable(step, wanted) {
+                Ok(_) => listing.usable.push(step),
+                Err(StoreError::Absent { .. }) => listing.unusable.extend(
+                    self.condemned(step, wanted.server)
+                        .map(|error| (step, error)),
+                ),
+                Err(error) => listing.unusable.push((step, error)),
+            }
+        }
+        Ok(listing)
     }
 
-    /// Steps of which there are manifests, but none that this server can use: another job or model, or damage.
-    pub fn unusable(&self, wanted: &Wanted) -> Vec<Step> {
-        let named = |step: &Step| {
-            self.step_directory(*step)
-                .join(manifest_name(wanted.server))
-                .exists()
-        };
-        let mut steps = self.steps();
-        steps.retain(|step| named(step) && self.usable(*step, wanted).is_none());
-        steps.sort_unstable();
-        steps
+    /// Where the snapshots lie.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.directory
     }
 
-    fn steps(&self) -> Vec<Step> {
-        let Ok(entries) = fs::read_dir(&self.directory) else {
-            return Vec::new();
+    /// Notes that all servers have this server's snapshot, so that one that loses it knows that there was one.
+    pub fn confirm(&self, step: Step, server: u32) {
+        let path = self.step_directory(step).join(confirmed_name(server));
+        // A note that is missing makes a loss harder to notice; the job does not depend on it.
+        let _ = File::create(path);
+    }
+
+    fn is_confirmed(&self, step: Step, wanted: &SnapshotOwner) -> bool {
+        let note = self
+            .step_directory(step)
+            .join(confirmed_name(wanted.server));
+        if !note.exists() {
+            return false;
+        }
+        match manifest::read(&self.step_directory(step), wanted.server) {
+            Ok(Some(own)) => own.job == wanted.job && own.shapes == wanted.shapes,
+            Ok(None) => self.condemned(step, wanted.server).is_some(),
+            Err(_) => true,
+        }
+    }
+
+    /// What [`SnapshotStore::condemn`] left.
+    fn condemned(&self, step: Step, server: u32) -> Option<StoreError> {
+        let path = self.step_directory(step).join(manifest_name(server));
+        let path = path.with_extension(DAMAGED);
+        let reason = "it was found to be damaged before".to_owned();
+        path.exists().then_some(StoreError::Unfit { path, reason })
+    }
+
+    /// Puts this server's files of the run aside, under a name that is not used yet: the job begins again.
+    pub fn put_aside(&self, wanted: &SnapshotOwner) -> Result<(), StoreError> {
+        let mine = |step: &Step| {
+            self.servers(*step).contains(&wanted.server)
+                && (self.belongs(*step, wanted.server, &wanted.job)
+                    || self.condemned(*step, wanted.server).is_some())
         };
-        let names = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok());
-        names
-            .filter_map(|name| name.strip_prefix("step-")?.parse().ok().map(Step))
-            .collect()
+        let steps: Vec<Step> = self.steps()?.into_iter().filter(mine).collect();
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let prefix = format!("server-{:04}.", wanted.server);
+        let taken = |aside: &std::path::Path| {
+            steps.iter().any(|step| {
+                let there = aside.join(step_name(*step));
+                let mut entries = fs::read_dir(there).into_iter().flatten().flatten();
+                entries.any(|e| e.file_name().to_string_lossy().starts_with(&prefix))
+            })
+        };
+        let numbers = (1_u32..).map(|number| self.directory.join(format!("aside-{number:04}")));
+        let Some(aside) = numbers.into_iter().find(|aside| !taken(aside)) else {
+            return Ok(());
+        };
+        for step in steps {
+            let (from, to) = (self.step_directory(step), aside.join(step_name(step)));
+            fs::create_dir_all(&to).map_err(disk("create", &to))?;
+            for entry in fs::read_dir(&from).map_err(disk("list", &from))? {
+                let name = entry.map_err(disk("list", &from))?.file_name();
+                if name.to_string_lossy().starts_with(&prefix) {
+                    let path = from.join(&name);
+                    fs::rename(&path, to.join(&name)).map_err(disk("put aside", &path))?;
+                }
+            }
+            // It goes when the last server has put its files aside.
+            let _ = fs::remove_dir(&from);
+        }
+        Ok(())
+    }
+
+    fn steps(&self) -> Result<Vec<Step>, StoreError> {
+        let failed = |cause| disk("list", &self.directory)(cause);
+        let entries = match fs::read_dir(&self.directory) {
+            // Nothing can lie where a folder above is missing or is a file.
+            Err(_) if fs::symlink_metadata(&self.directory).is_err_and(is_nowhere) => {
+                return Ok(Vec::new());
+            }
+            entries => entries.map_err(failed)?,
+        };
+        let mut steps = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix("step-"));
+            steps.extend(digits.and_then(|digits| digits.parse().ok()).map(Step));
+        }
+        Ok(steps)
     }
 
     /// The manifests to read for a step: the own one if the servers are the same, else all of them.
-    fn usable(&self, step: Step, wanted: &Wanted) -> Option<Vec<Manifest>> {
-        let own = self.manifest(step, wanted.server, wanted);
-        if let Some(own) = own
-            && own.topology == wanted.topology
-        {
-            return Some(vec![own]);
-        }
-        let any = (0..10_000).find_map(|server| self.manifest(step, server, wanted))?;
-        let all: Vec<Manifest> = (0..any.topology.servers)
-            .map_while(|server| self.manifest(step, server, wanted))
-            .collect();
-        let complete = all.len() == any.topology.servers as usize;
-        let alike = all
-            .iter()
-            .all(|m| m.topology == any.topology && m.boundary == any.boundary);
-        (complete && alike).then_some(all)
-    }
-
-    fn manifest(&self, step: Step, server: u32, wanted: &Wanted) -> Option<Manifest> {
-        let directory = self.step_directory(step);
-        let text = fs::read(directory.join(manifest_name(server))).ok()?;
-        let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-        let fits = manifest.job == wanted.job
-            && manifest.shapes == wanted.shapes
-            && manifest.boundary.step == step
-            && manifest.server == server;
-        let whole = |file: &PartFile| {
-            plain(&file.name)
-                && fs::metadata(directory.join(&file.name))
-                    .is_ok_and(|meta| meta.len() == file.bytes)
-        };
-        (fits && manifest.files.iter().all(whole)).then_some(manifest)
-    }
-
-    /// Reads the parts of a snapshot that this server needs. Answers where the job stood.
-    pub fn restore(
+    fn usable(
         &self,
         step: Step,
-        wanted: &Wanted,
-        take: &mut Take<'_>,
-    ) -> Result<Boundary, StoreError> {
+        wanted: &SnapshotOwner,
+    ) -> Result<Vec<SnapshotManifest>, StoreError> {
         let absent = || StoreError::Absent {
             step,
             path: self.directory.clone(),
         };
-        let manifests = self.usable(step, wanted).ok_or_else(absent)?;
-        let directory = self.step_directory(step);
-        for file in manifests.iter().flat_map(|manifest| &manifest.files) {
-            read_file(&directory.join(&file.name), take)?;
+        let own = self.manifest(step, wanted.server, wanted)?;
+        if let Some(own) = own
+            && own.topology == wanted.topology
+        {
+            return Ok(vec![own]);
         }
-        manifests
+        let others = self.servers(step);
+        let any = others
             .into_iter()
-            .next()
+            .find_map(|server| self.manifest(step, server, wanted).ok().flatten());
+        let any = any.ok_or_else(absent)?;
+        let mut all = Vec::new();
+        for server in 0..any.topology.servers {
+            let manifest = self.manifest(step, server, wanted)?;
+            all.push(
+                manifest
+                    .filter(|m| m.same_snapshot(&any))
+                    .ok_or_else(absent)?,
+            );
+        }
+        Ok(all)
+    }
+
+    /// A server's manifest whose files are there and say that they belong to it; none if there is none.
+    fn manifest(
+        &self,
+        step: Step,
+        server: u32,
+        wanted: &SnapshotOwner,
+    ) -> Result<Option<SnapshotManifest>, StoreError> {
+        let directory = self.step_directory(step);
+        let Some(manifest) = manifest::read(&directory, server)? else {
+            return Ok(None);
+        };
+        let path = directory.join(manifest_name(server));
+        if manifest.job != wanted.job {
+            let reason = format!("run '{}' wrote it, this is '{}'", manifest.job, wanted.job);
+            return Err(StoreError::Foreign { path, reason });
+        }
+        if manifest.shapes != wanted.shapes {
+            let reason = "its tables have other names or shapes".to_owned();
+            return Err(StoreError::Foreign { path, reason });
+        }
+        if manifest.boundary.step != step {
+            let reason = format!("it is of step {}", manifest.boundary.step);
+            return Err(StoreError::Unfit { path, reason });
+        }
+        for port in 0..manifest.files.len() {
+            manifest.open(&directory, port)?;
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Reads the parts of a snapshot that this server needs. Returns where the job stood.
+    pub fn restore(
+        &self,
+        step: Step,
+        wanted: &SnapshotOwner,
+        take: &mut Take<'_>,
+    ) -> Result<Boundary, StoreError> {
+        let manifests = self.usable(step, wanted)?;
+        let directory = self.step_directory(step);
+        for manifest in &manifests {
+            for port in 0..manifest.files.len() {
+                manifest.take(&directory, port, take)?;
+            }
+        }
+        let first = manifests.into_iter().next();
+        first
             .map(|manifest| manifest.boundary)
-            .ok_or_else(absent)
+            .ok_or_else(|| StoreError::Absent {
+                step,
+                path: self.directory.clone(),
+            })
     }
 
     /// Marks this server's part of a snapshot as unusable, so that it is not offered again; the files stay.
     pub fn condemn(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(manifest_name(server));
         // If it cannot be renamed, the next attempt fails with the same, named cause.
-        let _ = fs::rename(&path, path.with_extension("json.damaged"));
+        let _ = fs::rename(&path, path.with_extension(DAMAGED));
     }
 
     /// Deletes what earlier lives of the job left: this server's files of steps that are neither `kept` nor as new as
     /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that the job no
     /// longer has. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
     /// until it is no longer.
-    pub fn sweep(&self, wanted: &Wanted, kept: &[Step], stable: Step) {
-        for step in self.steps() {
+    pub fn sweep(&self, wanted: &SnapshotOwner, kept: &[Step], stable: Step) {
+        // What cannot be listed now is deleted another time.
+        for step in self.steps().unwrap_or_default() {
             let past = step < stable && !kept.contains(&step);
             // A step of the present servers: files of others in it are from before it was written again.
-            let own = self.manifest(step, wanted.server, wanted);
+            let own = self.manifest(step, wanted.server, wanted).ok().flatten();
             let ours = own.is_some_and(|own| own.topology == wanted.topology);
             for server in self.servers(step) {
                 let orphan = wanted.server == 0 && server >= wanted.topology.servers;
@@ -282,19 +369,18 @@ impl Store {
     /// Whether no file of a server says that it is another job's.
     fn belongs(&self, step: Step, server: u32, job: &str) -> bool {
         let directory = self.step_directory(step);
-        let manifest = fs::read(directory.join(manifest_name(server))).ok();
-        let manifest = manifest.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
-        if let Some(manifest) = manifest {
-            return manifest.job == job;
+        match manifest::read(&directory, server) {
+            Ok(Some(manifest)) => return manifest.job == job,
+            Ok(None) => {}
+            // Whose it is cannot be known: it stays.
+            Err(_) => return false,
         }
         let prefix = format!("server-{server:04}.port-");
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
         let parts = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&prefix));
         let mut jobs = parts.filter_map(|entry| {
-            let file = File::open(entry.path()).ok()?;
-            let length = file.metadata().ok()?.len();
-            let reader = PartReader::new(BufReader::new(file), length).ok()?;
-            Some(reader.header().job.clone())
+            let reader = open_file(&entry.path()).ok()?;
+            Some(reader.header().binding.job.clone())
         });
         jobs.all(|other| other == job)
     }
@@ -311,76 +397,5 @@ impl Store {
             }
         }
         let _ = fs::remove_dir(&directory);
-    }
-}
-
-/// Writes a part under a temporary name and renames it; on failure nothing is left. Answers its length.
-pub fn write_file(
-    path: &Path,
-    header: &Header,
-    fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
-) -> Result<u64, StoreError> {
-    let write = |file: &mut File| {
-        let copy = file.try_clone()?;
-        let mut writer = PartWriter::new(BufWriter::with_capacity(1 << 20, copy), header)?;
-        fill(&mut writer)?;
-        writer
-            .finish()?
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        Ok(())
-    };
-    replace(path, write).map_err(disk("write", path))?;
-    fs::metadata(path)
-        .map(|meta| meta.len())
-        .map_err(disk("look at", path))
-}
-
-/// Reads a part to its end.
-pub fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), StoreError> {
-    let file = File::open(path).map_err(disk("open", path))?;
-    let length = file.metadata().map_err(disk("look at", path))?.len();
-    let format = |source| StoreError::Format {
-        path: path.to_owned(),
-        source,
-    };
-    let mut reader =
-        PartReader::new(BufReader::with_capacity(1 << 20, file), length).map_err(format)?;
-    take(&mut reader).map_err(format)
-}
-
-fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let attempt = || {
-        let mut file = File::create(&temporary)?;
-        write(&mut file)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    attempt().inspect_err(|_| {
-        // The error that matters is the first one.
-        let _ = fs::remove_file(&temporary);
-    })
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-fn manifest_name(server: u32) -> String {
-    format!("server-{server:04}.json")
-}
-
-/// A name without any path in it.
-fn plain(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\\']) && name != ".."
-}
-
-fn disk(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    let path = path.to_owned();
-    move |source| StoreError::Disk {
-        action,
-        path,
-        source,
     }
 }

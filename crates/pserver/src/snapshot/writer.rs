@@ -1,58 +1,44 @@
-//! Writes snapshots on a thread of its own: requests never wait for a disk.
+//! Writes snapshots on a thread of its own: requests wait for a disk only when it cannot keep up with the period.
 //!
 //! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
-//! [`crate::sparse::shard`]) and hand over; this thread copies and writes. While it still writes, the next snapshot
-//! is left out. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
+//! [`crate::sparse::shard`]) and hand over; this thread copies and writes. [`super::plan`] decides what is taken and
+//! what is deleted. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
 
+use super::file::StoreError;
 use super::format::Section;
-use super::store::{Manifest, PartFile, Store, StoreError};
-use crate::run::Run;
-use crate::service::Piece;
-use optim::Progress;
+use super::manifest::{FORMAT, PartFile, SnapshotManifest};
+use super::plan::{PartResult, SnapshotPlan};
+use super::store::{Listing, SnapshotStore};
+use crate::run::GenerationRun;
+use crate::service::TablePiece;
+use optim::ParameterProgress;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use wire::Step;
-use wire::recovery::{Boundary, expendable};
-
-/// Snapshots that may wait for being confirmed by all servers before no more are taken.
-const UNCONFIRMED: usize = 6;
+use wire::recovery::Boundary;
 
 /// A service's part of a snapshot, to be written.
 #[derive(Debug)]
 struct Job {
-    run: Arc<Run>,
+    run: Arc<GenerationRun>,
     port: usize,
     boundary: Boundary,
-    progress: Vec<Option<Progress>>,
+    progress: Vec<Option<ParameterProgress>>,
+    life: u64,
 }
 
-#[derive(Debug, Default)]
-struct Plan {
-    /// The newest boundary that was decided on.
-    decided: Option<Step>,
-    /// The newest boundary whose snapshot is taken. Services may ask for it when others are further.
-    taken: Option<Step>,
-    /// Parts that no service has handed over yet.
-    awaited: usize,
-    /// Parts that were handed over and are not written yet.
-    queued: usize,
-    files: Vec<PartFile>,
-    failed: bool,
-    have: Vec<Step>,
-    stable: Option<Step>,
-}
-
-impl Plan {
-    /// True while a snapshot is being taken or written.
-    fn busy(&self) -> bool {
-        self.awaited + self.queued > 0
-    }
+/// What the thread is asked to do, in this order.
+#[derive(Debug)]
+enum Work {
+    Write(Job),
+    /// Delete the files of these steps, and what earlier lives of the job left.
+    Delete(Vec<Step>, Box<super::SnapshotOwner>),
 }
 
 /// What happened to a snapshot.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SnapshotOutcome {
     /// It is complete on this server.
     Written(Step),
     /// It could not be written.
@@ -60,121 +46,157 @@ pub enum Outcome {
 }
 
 /// Tells what happened; called on the writer's thread.
-pub type Tell = Box<dyn Fn(Outcome) + Send>;
+pub type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
+
+/// What the thread and the server share.
+#[derive(Debug, Default)]
+struct Shared {
+    plan: Mutex<SnapshotPlan>,
+    /// The present run, whose steps may wait for a snapshot.
+    run: Mutex<Weak<GenerationRun>>,
+}
+
+impl Shared {
+    fn plan(&self) -> MutexGuard<'_, SnapshotPlan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has steps that wait look again.
+    fn wake(&self) {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(run) = run.upgrade() {
+            run.services.iter().for_each(crate::service::Service::wake);
+        }
+    }
+}
 
 /// The snapshot thread of a server.
 #[derive(Debug)]
 pub struct Snapshotter {
-    store: Store,
-    plan: Arc<Mutex<Plan>>,
-    queue: Mutex<Option<Sender<Job>>>,
+    store: SnapshotStore,
+    shared: Arc<Shared>,
+    queue: Mutex<Option<Sender<Work>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Snapshotter {
     /// Starts the thread.
-    pub fn start(store: Store, tell: Tell) -> Self {
-        let plan = Arc::new(Mutex::new(Plan::default()));
-        let (queue, jobs) = channel();
+    pub fn start(store: SnapshotStore, tell: Tell) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (queue, work) = channel();
         let thread = {
-            let (store, plan) = (store.clone(), plan.clone());
-            std::thread::spawn(move || work(&store, &plan, &jobs, &tell))
+            let (store, shared) = (store.clone(), shared.clone());
+            std::thread::Builder::new()
+                .name("snapshots".to_owned())
+                .spawn(move || serve(&store, &shared, &work, &tell))?
         };
-        Self {
+        Ok(Self {
             store,
-            plan,
+            shared,
             queue: Mutex::new(Some(queue)),
             thread: Mutex::new(Some(thread)),
-        }
+        })
     }
 
     /// Where snapshots lie.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &SnapshotStore {
         &self.store
     }
 
-    /// Decides whether the snapshot of this step is taken; the same for all services of the server.
-    pub fn decide(&self, step: Step, services: usize) -> bool {
-        let mut plan = lock(&self.plan);
-        if plan.decided >= Some(step) {
-            return plan.taken == Some(step);
-        }
-        plan.decided = Some(step);
-        let answer = !plan.busy() && plan.have.len() < UNCONFIRMED;
-        if answer {
-            plan.taken = Some(step);
-            plan.awaited = services;
-            plan.files.clear();
-            plan.failed = false;
-        }
-        answer
+    /// From now on this is the run whose steps may wait for a snapshot.
+    pub fn attend(&self, run: &Arc<GenerationRun>) {
+        let mut place = self
+            .shared
+            .run
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::downgrade(run);
+    }
+
+    /// Whether a step must wait because the snapshot before its own is not written yet.
+    pub fn must_wait(&self, step: Step) -> bool {
+        self.shared.plan().must_wait(step)
+    }
+
+    /// The snapshot that training waits for.
+    pub fn waited_for(&self) -> Option<Step> {
+        self.shared.plan().waited_for()
+    }
+
+    /// A service has reached a step whose snapshot is due; returns whether it takes its part.
+    pub fn take(&self, step: Step, services: usize) -> bool {
+        self.shared.plan().take(step, services)
     }
 
     /// Hands a service's part over.
     pub fn submit(
         &self,
-        run: Arc<Run>,
+        run: Arc<GenerationRun>,
         port: usize,
         boundary: Boundary,
-        progress: Vec<Option<Progress>>,
+        progress: Vec<Option<ParameterProgress>>,
     ) {
-        let job = Job {
+        let life = {
+            let mut plan = self.shared.plan();
+            plan.handed_over();
+            plan.life()
+        };
+        self.ask(Work::Write(Job {
             run,
             port,
             boundary,
             progress,
-        };
-        {
-            let mut plan = lock(&self.plan);
-            plan.awaited = plan.awaited.saturating_sub(1);
-            plan.queued += 1;
-        }
+            life,
+        }));
+    }
+
+    fn ask(&self, work: Work) {
         if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
-            // The thread takes jobs until the queue is dropped.
-            let _ = queue.send(job);
+            // The thread takes work until the queue is dropped.
+            let _ = queue.send(work);
         }
     }
 
-    /// Snapshots that are complete on this server, ascending.
-    pub fn have(&self) -> Vec<Step> {
-        lock(&self.plan).have.clone()
+    /// Snapshots that are complete on this server, ascending, and the newest one whose writing has ended.
+    pub fn have(&self) -> (Vec<Step>, Option<Step>) {
+        let plan = self.shared.plan();
+        (plan.have().to_vec(), plan.settled())
     }
 
     /// Looks at the disk again: the job or the place of this server has become known.
-    pub fn refresh(&self, wanted: &super::Wanted) {
-        let list = self.store.list(wanted);
-        lock(&self.plan).have = list;
+    pub fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
+        let listing = self.store.list(wanted)?;
+        self.shared.plan().found(listing.usable.clone());
+        Ok(listing)
     }
 
-    /// A snapshot that all servers have.
-    pub fn set_stable(&self, stable: Option<Step>) {
-        let mut plan = lock(&self.plan);
-        plan.stable = stable.max(plan.stable);
-    }
-
-    /// A new epoch begins at `step`: later snapshots belong to a past that will not be.
-    pub fn rewind(&self, step: Option<Step>, server: u32) {
-        let mut plan = lock(&self.plan);
-        let later: Vec<Step> = plan
-            .have
-            .iter()
-            .copied()
-            .filter(|have| step.is_none_or(|step| *have > step))
-            .collect();
-        for step in &later {
-            self.store.remove(*step, server);
+    /// Trainer 0 has told which snapshot all servers have and which never will be on all.
+    pub fn confirm(&self, stable: Option<Step>, dead: &[Step], wanted: super::SnapshotOwner) {
+        let mut plan = self.shared.plan();
+        let newer = stable > plan.stable();
+        let gone = plan.confirm(stable, dead);
+        drop(plan);
+        if newer || !gone.is_empty() {
+            self.ask(Work::Delete(gone, Box::new(wanted)));
         }
-        plan.have.retain(|have| !later.contains(have));
-        (plan.decided, plan.taken) = (None, None);
-        // Services of the past hand nothing over any more.
-        plan.failed |= plan.awaited > 0;
-        plan.awaited = 0;
-        plan.stable = plan.stable.min(step);
+    }
+
+    /// The job goes back to `step`: later snapshots belong to a past that will not be.
+    pub fn rewind(&self, step: Step, server: u32) {
+        for step in self.shared.plan().rewind(Some(step)) {
+            self.store.remove(step, server);
+        }
+    }
+
+    /// The job begins again: what is there is put aside.
+    pub fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
+        self.shared.plan().rewind(None);
+        self.store.put_aside(wanted)
     }
 
     /// The newest snapshot that all servers have, as far as is known.
     pub fn stable(&self) -> Option<Step> {
-        lock(&self.plan).stable
+        self.shared.plan().stable()
     }
 
     /// Writes what has been handed over and ends the thread.
@@ -195,45 +217,94 @@ impl Snapshotter {
     }
 }
 
-fn work(store: &Store, plan: &Mutex<Plan>, jobs: &Receiver<Job>, tell: &Tell) {
-    while let Ok(job) = jobs.recv() {
-        let step = job.boundary.step;
-        let written = write_part(store, &job);
-        let last = note(plan, written.as_ref().ok());
-        if let Err(error) = written {
-            store.remove(step, job.run.place.server);
-            tell(Outcome::Failed(step, error));
+/// The parts of the snapshot that is being written, as they are in the manifest.
+#[derive(Debug, Default)]
+struct Collected {
+    life: u64,
+    files: Vec<PartFile>,
+}
+
+impl Collected {
+    /// Adds a part. Those of an earlier life are dropped: its snapshot is never completed, and nobody says so.
+    fn push(&mut self, life: u64, file: PartFile) {
+        if life != self.life {
+            self.files.clear();
+            self.life = life;
         }
-        let Some(files) = last else { continue };
-        match seal(store, plan, &job, files) {
-            Ok(()) => tell(Outcome::Written(step)),
-            Err(error) => tell(Outcome::Failed(step, error)),
+        self.files.push(file);
+    }
+
+    /// All parts, in the order of their names: services come in any order.
+    fn take(&mut self) -> Vec<PartFile> {
+        self.files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        std::mem::take(&mut self.files)
+    }
+}
+
+fn serve(store: &SnapshotStore, shared: &Shared, work: &Receiver<Work>, tell: &Tell) {
+    let mut files = Collected::default();
+    while let Ok(work) = work.recv() {
+        match work {
+            Work::Write(job) => write(store, shared, &job, &mut files, tell),
+            Work::Delete(steps, wanted) => {
+                for step in steps {
+                    store.remove(step, wanted.server);
+                }
+                let (have, stable) = {
+                    let plan = shared.plan();
+                    (plan.have().to_vec(), plan.stable())
+                };
+                if let Some(stable) = stable {
+                    store.confirm(stable, wanted.server);
+                    store.sweep(&wanted, &have, stable);
+                }
+            }
         }
     }
 }
 
-/// Counts a part; answers the files when it was the last one and all are good.
-fn note(plan: &Mutex<Plan>, file: Option<&PartFile>) -> Option<Vec<PartFile>> {
-    let mut plan = lock(plan);
-    match file {
-        Some(file) => plan.files.push(file.clone()),
-        None => plan.failed = true,
+/// Writes a part, and the manifest when it was the last one. `files`: what the snapshot has so far.
+fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collected, tell: &Tell) {
+    let (step, server) = (job.boundary.step, job.run.place.server);
+    let (good, failure) = match write_part(store, job) {
+        Ok(file) => {
+            files.push(job.life, file);
+            (true, None)
+        }
+        Err(error) => (false, Some(error)),
+    };
+    let part = shared.plan().written(job.life, good);
+    let outcome = match part {
+        PartResult::More => failure.map(|error| SnapshotOutcome::Failed(step, error)),
+        PartResult::Last => {
+            words::failpoint::reach("snapshot");
+            Some(seal(store, shared, job, files.take()))
+        }
+        PartResult::Incomplete | PartResult::Stale => {
+            store.remove(step, server);
+            failure.map(|error| SnapshotOutcome::Failed(step, error))
+        }
+    };
+    if part != PartResult::More {
+        files.files.clear();
     }
-    plan.queued = plan.queued.saturating_sub(1);
-    (!plan.busy() && !plan.failed).then(|| std::mem::take(&mut plan.files))
+    shared.wake();
+    if let Some(outcome) = outcome {
+        tell(outcome);
+    }
 }
 
-fn write_part(store: &Store, job: &Job) -> Result<PartFile, StoreError> {
+fn write_part(store: &SnapshotStore, job: &Job) -> Result<PartFile, StoreError> {
     let run = &job.run;
-    let header = run.header(job.boundary.clone(), job.progress.clone());
+    let header = run.header(job.boundary.clone(), job.port, job.progress.clone());
     let name = (run.place.server, job.port);
     store.write_part(job.boundary.step, name, &header, |writer| {
         let mut outcome = Ok(());
         for (at, piece) in run.services[job.port].pieces().iter().enumerate() {
             // Every piece is released, even after an error: it must not keep copies for ever.
             let done = match piece {
-                Piece::Absent => Ok(()),
-                Piece::Sparse(piece) => piece.capture(|shard, ids, rows| {
+                TablePiece::Absent => Ok(()),
+                TablePiece::Sparse(piece) => piece.capture(|shard, ids, rows| {
                     writer.section(&Section::Rows {
                         table: at,
                         shard,
@@ -241,7 +312,7 @@ fn write_part(store: &Store, job: &Job) -> Result<PartFile, StoreError> {
                         rows,
                     })
                 }),
-                Piece::Dense(piece) => match piece.capture() {
+                TablePiece::Dense(piece) => match piece.capture() {
                     None => Ok(()),
                     Some(data) => write_blocks(writer, at, piece.blocks(), &data),
                 },
@@ -276,64 +347,58 @@ pub(crate) fn write_blocks<W: std::io::Write>(
 }
 
 fn seal(
-    store: &Store,
-    plan: &Mutex<Plan>,
+    store: &SnapshotStore,
+    shared: &Shared,
     job: &Job,
     files: Vec<PartFile>,
-) -> Result<(), StoreError> {
-    let run = &job.run;
-    let wanted = run.wanted();
+) -> SnapshotOutcome {
+    let step = job.boundary.step;
+    let wanted = job.run.wanted();
     let server = wanted.server;
-    store.write_manifest(&Manifest {
-        job: wanted.job.clone(),
+    let written = store.write_manifest(&SnapshotManifest {
+        format: FORMAT,
+        job: wanted.job,
         shapes: wanted.shapes,
+        epoch: job.run.epoch,
         boundary: job.boundary.clone(),
         topology: wanted.topology,
         server,
         files,
-    })?;
-    let mut plan = lock(plan);
-    plan.have.push(job.boundary.step);
-    plan.have.sort_unstable();
-    plan.have.dedup();
-    for step in expendable(&plan.have, plan.stable) {
+    });
+    let counts = shared.plan().sealed(job.life, step, written.is_ok());
+    if !counts || written.is_err() {
         store.remove(step, server);
-        plan.have.retain(|have| *have != step);
     }
-    if let Some(stable) = plan.stable {
-        store.sweep(&wanted, &plan.have, stable);
+    match written {
+        Ok(()) => SnapshotOutcome::Written(step),
+        Err(error) => SnapshotOutcome::Failed(step, error),
     }
-    Ok(())
-}
-
-fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
-    plan.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn snapshotter() -> (tempfile::TempDir, Snapshotter) {
-        let root = tempfile::tempdir().unwrap();
-        let store = Store::new(root.path().to_owned());
-        (root, Snapshotter::start(store, Box::new(|_| {})))
+    fn part(name: &str) -> PartFile {
+        PartFile {
+            name: name.to_owned(),
+            bytes: 1,
+            fingerprint: 2,
+        }
     }
 
+    /// A loss between two services' parts left one behind, and the next manifest named it too: a snapshot that no
+    /// restart could use.
     #[test]
-    fn a_service_that_lags_behind_still_gets_its_answer() {
-        let (_root, snapshots) = snapshotter();
-        assert!(snapshots.decide(Step(5), 2));
-        assert!(!snapshots.decide(Step(6), 2), "the last one is not written");
-        assert!(snapshots.decide(Step(5), 2), "the second service");
-        assert!(!snapshots.decide(Step(6), 2));
-    }
-
-    #[test]
-    fn an_epoch_that_ends_in_the_middle_of_one_does_not_end_snapshots() {
-        let (_root, snapshots) = snapshotter();
-        assert!(snapshots.decide(Step(5), 2), "nobody hands anything over");
-        snapshots.rewind(None, 0);
-        assert!(snapshots.decide(Step(5), 2));
+    fn parts_of_a_snapshot_that_a_loss_interrupted_are_not_in_the_next_manifest() {
+        let mut files = Collected::default();
+        files.push(3, part("server-0000.port-01.part"));
+        files.push(4, part("server-0000.port-01.part"));
+        files.push(4, part("server-0000.port-00.part"));
+        let names: Vec<String> = files.take().into_iter().map(|part| part.name).collect();
+        assert_eq!(
+            names,
+            ["server-0000.port-00.part", "server-0000.port-01.part"]
+        );
     }
 }

@@ -1,16 +1,17 @@
 //! From the id of a row to its slot: a hash table in buckets of one cache line each.
 //!
-//! A search looks at all eight entries of a bucket at once, so nearly every row is found with one access to memory
-//! and no branch that depends on where in the bucket it is. What finds no room in its bucket goes to the next one.
+//! A search compares all eight entries of a bucket in parallel, so nearly every row is found with one memory access
+//! and no branch that depends on its position in the bucket. An entry that does not fit into its bucket goes to the
+//! next.
 
-use super::region::{Extent, Region};
+use super::region::{Extent, PieceRegion};
 use std::sync::Arc;
 
-/// Entries of a bucket.
+/// Entries per bucket.
 const LANES: usize = 8;
 /// The slot of an entry that is free. Entries are filled from the first, so a free last one means that there is room.
 const FREE: u32 = u32::MAX;
-/// Bytes of a large page that need not be in use.
+/// Bytes of a large page that may be unused.
 const SPARE: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +29,7 @@ const EMPTY: Bucket = Bucket {
 /// The index of one shard.
 #[derive(Debug)]
 pub struct Index {
-    region: Arc<Region>,
+    region: Arc<PieceRegion>,
     /// Holds `len` buckets.
     memory: Option<Extent>,
     len: usize,
@@ -36,8 +37,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// An empty index; memory will come from `region`.
-    pub fn new(region: Arc<Region>) -> Self {
+    /// An empty index; memory is allocated from `region`.
+    pub fn new(region: Arc<PieceRegion>) -> Self {
         Self {
             region,
             memory: None,
@@ -71,7 +72,7 @@ impl Index {
         }
     }
 
-    /// Memory for so many empty buckets instead of that before, which is given back when `move_over` has seen both.
+    /// Replaces the memory by `len` empty buckets; the old memory is freed after `move_over` has copied from it.
     fn resize(&mut self, len: usize, move_over: impl FnOnce(&[Bucket], &mut [Bucket])) {
         let bytes = len * size_of::<Bucket>();
         let memory = self.region.take(bytes);
@@ -89,7 +90,7 @@ impl Index {
         }
     }
 
-    /// Asks the processor for the buckets of some hashes.
+    /// Prefetches the buckets of some hashes.
     #[inline(always)]
     pub fn prefetch(&self, hashes: &[u64]) {
         let buckets = self.buckets();
@@ -116,7 +117,7 @@ impl Index {
         }
     }
 
-    /// Adds a row that is not there. `hash_of` gives the hash of any id.
+    /// Adds a row that is not in the index. `hash_of` returns the hash of any id.
     pub fn insert(&mut self, id: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
         // Four fifths full at most.
         if (self.entries + 1) * 5 > self.len * LANES * 4 {
@@ -133,7 +134,7 @@ impl Index {
         });
     }
 
-    /// Every id with its slot, in no order.
+    /// Every id with its slot, in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> {
         entries(self.buckets())
     }
@@ -165,7 +166,7 @@ impl Bucket {
     }
 }
 
-/// Where the search for a hash begins: 32 of its bits, below those that name the shard, scaled to the capacity.
+/// The bucket at which the search for a hash begins: 32 of its bits, below those of the shard, scaled to the capacity.
 #[inline(always)]
 fn place(hash: u64, buckets: usize) -> usize {
     ((((hash >> 22) & 0xffff_ffff) * buckets as u64) >> 32) as usize

@@ -1,8 +1,8 @@
-//! Merges the rows that several trainers push for one shard: sorted lists, one update for each distinct row.
+//! Merges the rows that several trainers push for one shard: sorted lists, one update per distinct row.
 
-/// One trainer's rows of one shard; ids ascend strictly.
+/// One trainer's rows of one shard; ids are strictly ascending.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct RowSource<'a> {
     /// Row ids.
     pub ids: &'a [u32],
     /// Their slots.
@@ -11,10 +11,10 @@ pub struct Source<'a> {
     pub gradients: &'a [f32],
 }
 
-/// Calls `update(slot, gradient)` once for each distinct row, ascending; the gradient of a row that several have is
+/// Calls `update(slot, gradient)` once per distinct row, ascending; the gradient of a row that several sources have is
 /// the first one's, plus the second one's, and so on, in the order of `sources`. `sum` is as long as a row.
 #[inline(always)]
-pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut(u32, &[f32])) {
+pub fn each(sources: &mut [RowSource<'_>], sum: &mut [f32], update: &mut impl FnMut(u32, &[f32])) {
     let cols = sum.len();
     if let [only] = sources {
         for (slot, gradient) in only.slots.iter().zip(only.gradients.chunks_exact(cols)) {
@@ -51,11 +51,11 @@ pub fn each(sources: &mut [Source<'_>], sum: &mut [f32], update: &mut impl FnMut
     }
 }
 
-/// The usual case of two trainers, without a search for the lowest.
+/// The usual case of two trainers, without a search for the smallest id.
 #[inline(always)]
 fn two(
-    first: &Source<'_>,
-    second: &Source<'_>,
+    first: &RowSource<'_>,
+    second: &RowSource<'_>,
     sum: &mut [f32],
     update: &mut impl FnMut(u32, &[f32]),
 ) {
@@ -84,7 +84,7 @@ fn two(
 }
 
 #[inline(always)]
-fn take<'a>(source: &mut Source<'a>, cols: usize) -> (u32, &'a [f32]) {
+fn take<'a>(source: &mut RowSource<'a>, cols: usize) -> (u32, &'a [f32]) {
     let slot = source.slots[0];
     let (gradient, rest) = source.gradients.split_at(cols);
     source.ids = &source.ids[1..];
@@ -100,17 +100,17 @@ mod tests {
     #[test]
     fn a_row_of_several_trainers_is_updated_once_with_the_sum_in_their_order() {
         let mut sources = [
-            Source {
+            RowSource {
                 ids: &[1, 4],
                 slots: &[10, 40],
                 gradients: &[1.0, 4.0],
             },
-            Source {
+            RowSource {
                 ids: &[2, 4],
                 slots: &[20, 40],
                 gradients: &[2.0, 0.5],
             },
-            Source {
+            RowSource {
                 ids: &[4],
                 slots: &[40],
                 gradients: &[0.25],
@@ -125,22 +125,22 @@ mod tests {
 
     #[test]
     fn two_trainers_merge_like_many() {
-        let one = Source {
+        let one = RowSource {
             ids: &[1, 4, 9],
             slots: &[10, 40, 90],
             gradients: &[1.0, 4.0, 9.0],
         };
-        let other = Source {
+        let other = RowSource {
             ids: &[0, 4],
             slots: &[0, 40],
             gradients: &[7.0, 0.5],
         };
-        let empty = Source {
+        let empty = RowSource {
             ids: &[],
             slots: &[],
             gradients: &[],
         };
-        let collect = |sources: &mut [Source<'_>]| {
+        let collect = |sources: &mut [RowSource<'_>]| {
             let mut seen = Vec::new();
             each(sources, &mut [0.0], &mut |slot, gradient| {
                 seen.push((slot, gradient[0]))

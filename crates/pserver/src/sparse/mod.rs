@@ -7,8 +7,8 @@
 //! - `request`: the rows of a request, and their gradients.
 //! - [`shard`]: one shard, its index and its rows.
 //! - [`index`]: from the id of a row to its slot.
-//! - [`rows`]: where the rows of a shard lie.
-//! - [`region`]: the memory that both lie in.
+//! - [`rows`]: how the rows of a shard are stored.
+//! - [`region`]: the memory of both.
 //! - `merge`: several trainers' rows of one shard.
 
 pub mod index;
@@ -19,11 +19,11 @@ pub mod rows;
 pub mod shard;
 
 use crate::table::Table;
-use merge::Source;
-use optim::{Progress, Scattered, Step};
-use request::Run;
-pub use request::{Found, RowGradients, RowPush};
-use shard::{Memory, Shard};
+use merge::RowSource;
+use optim::{ParameterProgress, Scattered, UpdateStep};
+use request::IdRun;
+pub use request::{FoundRows, RowGradients, RowPush};
+use shard::{Shard, ShardMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
@@ -36,23 +36,23 @@ pub struct SparsePiece {
     rows: u64,
     service: u32,
     services: u32,
-    /// Shards of this service: number `s` at `s / services`.
+    /// Shards of this service: shard `s` at index `s / services`.
     shards: Vec<Mutex<Shard>>,
-    /// Numbers in a row: values and state.
+    /// Values per row: parameter values and state.
     numbers: usize,
     heat: Vec<AtomicU64>,
-    progress: RwLock<Progress>,
+    progress: RwLock<ParameterProgress>,
     generation: AtomicU64,
 }
 
 impl SparsePiece {
-    /// An empty piece: rows are made when they are first pulled or pushed.
+    /// An empty piece: rows are created when they are first pulled or pushed.
     pub fn new(table: &Table, service: u32, services: u32) -> Self {
         let count = (0..SHARDS)
             .filter(|s| service_of(*s, services) == service)
             .count();
         let numbers = table.cols() * (1 + table.slots);
-        let memory = Memory::default();
+        let memory = ShardMemory::default();
         let shard = |_| Mutex::new(Shard::new(&memory, numbers));
         Self {
             table_hash: table.spec.hash(),
@@ -67,12 +67,12 @@ impl SparsePiece {
         }
     }
 
-    /// Numbers in a stored row: mark, values, state.
+    /// Length of a stored row in `f32` values: mark, values, state.
     pub fn stride(&self) -> usize {
         1 + self.numbers
     }
 
-    /// Touched rows and the bytes they take.
+    /// Number of existing rows, and the bytes they occupy.
     pub fn size(&self) -> (u64, u64) {
         let sizes = self.shards.iter().map(|shard| {
             let shard = lock(shard);
@@ -81,7 +81,7 @@ impl SparsePiece {
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
-    /// Rows pulled and pushed of each logical shard since the start: (shard, count).
+    /// Rows pulled and pushed per logical shard since the start: (shard, count).
     pub fn heat(&self) -> impl Iterator<Item = (u32, u64)> {
         let number = |at: usize| at as u32 * self.services + self.service;
         self.heat
@@ -91,7 +91,7 @@ impl SparsePiece {
     }
 
     /// The scalars of the table.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ParameterProgress {
         self.progress
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -99,7 +99,7 @@ impl SparsePiece {
     }
 
     /// Changes the scalars: a new pass, a restore.
-    pub fn change_progress(&self, with: impl FnOnce(&mut Progress)) {
+    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         with(
             &mut self
                 .progress
@@ -110,7 +110,7 @@ impl SparsePiece {
 
     /// Checks the ids of a request and cuts them into runs. They must belong to this service and be sorted by
     /// shard, then ascending.
-    pub fn group(&self, found: &mut Found) -> Result<(), String> {
+    pub fn group(&self, found: &mut FoundRows) -> Result<(), String> {
         found.runs.clear();
         found.hashes.clear();
         found.slots.clear();
@@ -147,7 +147,7 @@ impl SparsePiece {
         id: u32,
         shard: u32,
         start: usize,
-        runs: &mut Vec<Run>,
+        runs: &mut Vec<IdRun>,
     ) -> Result<(), String> {
         if service_of(shard, self.services) != self.service {
             return Err(format!("row {id} belongs to another port"));
@@ -155,7 +155,7 @@ impl SparsePiece {
         if let Some(run) = runs.last_mut() {
             run.end = start;
         }
-        runs.push(Run {
+        runs.push(IdRun {
             shard: (shard / self.services) as usize,
             start,
             end: start,
@@ -163,12 +163,12 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Finds the rows, makes those that are missing, and gives their values, brought to the present, to `send`, in
-    /// pieces of about `piece` numbers; `out` is a buffer. No lock is held while it is sent.
+    /// Finds the rows, creates those that are missing, and passes their values, brought up to date, to `send`, in
+    /// pieces of about `piece` values; `out` is a buffer. No lock is held during `send`.
     pub fn pull<E>(
         &self,
         table: &Table,
-        found: &mut Found,
+        found: &mut FoundRows,
         (out, piece): (&mut Vec<f32>, usize),
         mut send: impl FnMut(&[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -177,7 +177,7 @@ impl SparsePiece {
         found.slots.clear();
         found.generation = self.generation.load(Ordering::Acquire);
         let progress = self.progress();
-        // Rows that do not change while nobody touches them need not be looked at twice, nor written.
+        // Rows that do not change while they are not used need not be read twice, nor written.
         let still = table.rule.is_still();
         for run in &found.runs {
             let mut shard = self.enter(run);
@@ -207,8 +207,8 @@ impl SparsePiece {
         if out.is_empty() { Ok(()) } else { send(out) }
     }
 
-    /// Writes values for testing or saving; makes and changes nothing.
-    pub fn peek(&self, table: &Table, found: &Found, view: View, out: &mut Vec<f32>) {
+    /// Writes values for testing or saving; creates and changes no rows.
+    pub fn peek(&self, table: &Table, found: &FoundRows, view: View, out: &mut Vec<f32>) {
         let cols = table.cols();
         out.clear();
         out.reserve(found.ids.len() * cols);
@@ -245,8 +245,8 @@ impl SparsePiece {
         }
     }
 
-    /// Finds the slots of a push that did not follow a pull, or whose pull is no longer good.
-    pub fn find(&self, table: &Table, found: &mut Found) {
+    /// Finds the slots of a push that did not follow a pull, or whose pull is no longer valid.
+    pub fn find(&self, table: &Table, found: &mut FoundRows) {
         let generation = self.generation.load(Ordering::Acquire);
         if found.generation == generation {
             return;
@@ -263,7 +263,7 @@ impl SparsePiece {
         }
     }
 
-    /// The slot of a row, which is made if it is not there.
+    /// The slot of a row, which is created if it does not exist.
     #[inline(always)]
     fn locate(&self, table: &Table, shard: &mut Shard, (id, hash): (u32, u64)) -> u32 {
         match shard.find(id, hash) {
@@ -279,7 +279,7 @@ impl SparsePiece {
         slot
     }
 
-    /// Applies the pushes of one step, in the order given; a row that several pushed gets one update with the sum.
+    /// Applies the pushes of one step, in the order given; a row in several pushes gets one update with the sum.
     pub fn apply(&self, table: &Table, samples: u64, pushes: &[RowPush]) {
         let step = {
             let mut progress = self
@@ -321,9 +321,9 @@ impl SparsePiece {
     fn apply_shard(
         &self,
         table: &Table,
-        step: &Step,
+        step: &UpdateStep,
         shard: &mut Shard,
-        parts: &[(&RowPush, Run)],
+        parts: &[(&RowPush, IdRun)],
         buffers: &mut Buffers,
     ) {
         let cols = table.cols();
@@ -332,7 +332,7 @@ impl SparsePiece {
             shard.rows().prefetch(slots, self.numbers, true);
         }
         let parts = parts.iter().zip(&mut buffers.copies);
-        let sources = parts.map(|((push, run), copy)| Source {
+        let sources = parts.map(|((push, run), copy)| RowSource {
             ids: &push.found.ids[run.start..run.end],
             slots: &push.found.slots[run.start..run.end],
             gradients: push.gradients.get(run.start * cols..run.end * cols, copy),
@@ -345,17 +345,17 @@ impl SparsePiece {
         table.rule.update_scattered(step, rows);
     }
 
-    fn enter(&self, run: &Run) -> MutexGuard<'_, Shard> {
+    fn enter(&self, run: &IdRun) -> MutexGuard<'_, Shard> {
         self.heat[run.shard].fetch_add((run.end - run.start) as u64, Ordering::Relaxed);
         lock(&self.shards[run.shard])
     }
 
-    /// The rows as they are now belong to a snapshot.
+    /// The rows as they are now belong to a snapshot, until [`SparsePiece::capture`].
     pub fn want(&self) {
         self.shards.iter().for_each(|shard| lock(shard).want());
     }
 
-    /// Gives the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
+    /// Passes on the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
     pub fn capture<E>(
         &self,
         mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
@@ -363,7 +363,7 @@ impl SparsePiece {
         let (mut ids, mut rows) = (Vec::new(), Vec::new());
         let mut outcome = Ok(());
         for (at, shard) in self.shards.iter().enumerate() {
-            // After an error the rest is still released, or rows would be copied aside for ever.
+            // After an error the rest is still released, or rows would be copied aside forever.
             let wanted = lock(shard).release(&mut ids, &mut rows);
             if wanted && !ids.is_empty() && outcome.is_ok() {
                 outcome = each(at as u32 * self.services + self.service, &ids, &rows);
@@ -372,7 +372,7 @@ impl SparsePiece {
         outcome
     }
 
-    /// Gives the rows as they are now, shard by shard: `each(shard, ids, rows)`.
+    /// Passes on the rows as they are now, shard by shard: `each(shard, ids, rows)`.
     pub fn dump<E>(
         &self,
         mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
@@ -387,25 +387,25 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Forgets all rows; slots of earlier pulls are void.
+    /// Removes all rows; slots of earlier pulls are void.
     pub fn clear(&self) {
         let mut shards: Vec<_> = self.shards.iter().map(lock).collect();
         self.generation.fetch_add(1, Ordering::AcqRel);
-        // The memory goes back with the last of the shards that lay in it.
-        let memory = Memory::default();
+        // The memory is freed with the last of the shards that use it.
+        let memory = ShardMemory::default();
         for shard in &mut shards {
             **shard = Shard::new(&memory, self.numbers);
         }
     }
 
-    /// Whether the logical shard lies on this service.
+    /// Whether this service holds the logical shard.
     pub fn holds(&self, shard: u32) -> bool {
         service_of(shard, self.services) == self.service
     }
 
-    /// Gives rows these values and no state. Ids as in a request; see [`SparsePiece::group`].
+    /// Sets rows to these values, without state. Ids as in a request; see [`SparsePiece::group`].
     pub fn set_values(&self, table: &Table, ids: &[u32], values: &[f32]) -> Result<(), String> {
-        let mut found = Found::default();
+        let mut found = FoundRows::default();
         found.ids.extend_from_slice(ids);
         self.group(&mut found)?;
         let cols = table.cols();
@@ -422,7 +422,7 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Puts saved rows into an empty shard of this service. Refuses ids that do not belong there or come twice.
+    /// Inserts saved rows into an empty shard of this service. Rejects ids that do not belong there or occur twice.
     pub fn restore(&self, shard: u32, ids: &[u32], rows: &[f32]) -> Result<(), String> {
         let mut target = lock(&self.shards[(shard / self.services) as usize]);
         for (id, row) in ids.iter().zip(rows.chunks_exact(self.stride())) {
@@ -442,18 +442,18 @@ impl SparsePiece {
     }
 }
 
-/// Memory that the shards of a step use in turns.
+/// Memory that the shards of a step use one after another.
 struct Buffers {
-    /// Gradients out of trays, one a push.
+    /// Gradients copied from row buffers, one per push.
     copies: Vec<Vec<f32>>,
-    /// Of one row.
+    /// The summed gradient of one row.
     sum: Vec<f32>,
 }
 
 /// The rows of one shard that a step touches, with the sums of their gradients.
 struct Merged<'a, 'b> {
     shard: &'a mut Shard,
-    sources: &'a mut [Source<'b>],
+    sources: &'a mut [RowSource<'b>],
     sum: &'a mut [f32],
 }
 
@@ -469,7 +469,7 @@ impl Scattered for Merged<'_, '_> {
     }
 }
 
-/// Appends a row, a cache line at a time: a call for each row would cost more than its copy.
+/// Appends a row, one cache line at a time: a call per row would cost more than the copy.
 #[inline(always)]
 fn append(out: &mut Vec<f32>, row: &[f32]) {
     let (lines, rest) = row.as_chunks::<16>();

@@ -1,30 +1,30 @@
-//! Memory for a sparse table: address space in blocks, which the system fills with small pages as they are touched.
-//! Where most of a large page is in use it becomes one, so tables of gigabytes need few translations of addresses,
-//! while a table that is hardly touched takes no more than it needs.
+//! Memory for a sparse table: blocks of address space, which the system fills with small pages as they are touched.
+//! Where most of a large page is in use, it becomes one large page, so tables of gigabytes cause few TLB misses,
+//! while a table with few rows occupies no more memory than it needs.
 //!
-//! Memory is handed out in extents. What an extent does not use yet is only address space; what is given back goes to
-//! the system as soon as it makes up a large page, and the rest with the region.
+//! Memory is allocated in extents. The unused part of an extent is only address space. Freed memory returns to
+//! the system as soon as it fills a large page, and the rest with the region.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Address space that is asked for at once: as much as there is, but at least and at most so much.
+/// Limits in bytes for a new block of address space. Between them, it is as large as all blocks so far.
 const LEAST: usize = 4 << 20;
 const MOST: usize = 64 << 20;
 /// Bytes of a large page.
 const PAGE: usize = 2 << 20;
-/// What extents are aligned to: a cache line.
+/// Alignment of extents: a cache line.
 const LINE: usize = 64;
 
 /// The memory of one piece of a table.
 #[derive(Debug, Default)]
-pub struct Region {
+pub struct PieceRegion {
     blocks: Mutex<Vec<Block>>,
 }
 
-/// A range of memory that belongs to whoever took it, as long as the region lives.
+/// A range of memory that belongs to whoever allocated it, as long as the region exists.
 #[derive(Debug)]
 pub struct Extent {
     start: *mut u8,
@@ -36,15 +36,15 @@ pub struct Extent {
 unsafe impl Send for Extent {}
 
 impl Extent {
-    /// Where it begins, aligned to a cache line.
+    /// Its first byte, aligned to a cache line.
     #[inline(always)]
     pub fn start(&self) -> *mut u8 {
         self.start
     }
 }
 
-impl Region {
-    /// Takes so many bytes: all zero, and not in use until [`Region::fill`] says so.
+impl PieceRegion {
+    /// Allocates so many bytes: all zero, and not in use until [`PieceRegion::fill`].
     pub fn take(&self, bytes: usize) -> Extent {
         let bytes = bytes.next_multiple_of(LINE);
         let mut blocks = self.lock();
@@ -60,14 +60,14 @@ impl Region {
         }
     }
 
-    /// Says that a range of an extent is in use from now on; before anything is written there.
+    /// Marks a range of an extent as in use; call it before anything is written there.
     pub fn fill(&self, extent: &Extent, range: Range<usize>) {
         for (page, bytes) in self.lock()[extent.block].pages(extent, range) {
             page.used += bytes;
         }
     }
 
-    /// Makes large pages of those under a range of which at most `spare` bytes are not in use.
+    /// Turns the pages under a range into large pages where at most `spare` bytes are not in use.
     pub fn join(&self, extent: &Extent, range: Range<usize>, spare: usize) {
         let pages: Vec<*mut u8> = self.lock()[extent.block]
             .pages(extent, range)
@@ -77,7 +77,7 @@ impl Region {
         pages.into_iter().for_each(join);
     }
 
-    /// Gives back an extent that was filled whole.
+    /// Frees an extent that was filled completely.
     pub fn give_back(&self, extent: Extent) {
         let mut blocks = self.lock();
         let whole = 0..extent.bytes;
@@ -85,7 +85,7 @@ impl Region {
             page.used -= bytes;
             if page.used == 0 {
                 page.joined = false;
-                // Under the lock: whoever takes memory of this page fills it before anything is written there.
+                // Under the lock: whoever allocates memory of this page fills it before anything is written there.
                 release(page.start);
             }
         }
@@ -99,7 +99,7 @@ impl Region {
 #[derive(Debug)]
 struct Block {
     mapping: Mapping,
-    /// Bytes handed out.
+    /// Bytes allocated.
     taken: usize,
     pages: Vec<Page>,
 }
@@ -129,7 +129,7 @@ impl Block {
         start
     }
 
-    /// The large pages under a range of an extent of this block, each with the number of bytes that they share.
+    /// The large pages under a range of an extent of this block, each with the number of bytes of the range in it.
     fn pages(
         &mut self,
         extent: &Extent,
@@ -157,7 +157,7 @@ struct Page {
 unsafe impl Send for Page {}
 
 impl Page {
-    /// Answers true once, when at most `spare` bytes are not in use.
+    /// Returns true once, when at most `spare` bytes are not in use.
     fn is_to_be_joined(&mut self, spare: usize) -> bool {
         let join = !self.joined && self.used + spare >= PAGE;
         self.joined |= join;
@@ -165,7 +165,7 @@ impl Page {
     }
 }
 
-/// Makes one page of the small ones at an address. Failure only means that they stay small.
+/// Merges the small pages at an address into a large one. After a failure they stay small.
 fn join(page: *mut u8) {
     #[cfg(target_os = "linux")]
     // SAFETY: the range lies inside of a mapping that lives as long as the region; its contents do not change.
@@ -177,14 +177,14 @@ fn join(page: *mut u8) {
     }
 }
 
-/// Gives the memory at an address to the system. Failure only means that it stays.
+/// Returns the memory at an address to the system. After a failure it stays.
 fn release(page: *mut u8) {
     // SAFETY: the range lies inside of a mapping that lives as long as the region. Its contents are lost; all that
     // was in use there was given back, and what is taken there later begins with zeros.
     unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_DONTNEED) };
 }
 
-/// Whether the system gives a large page to whoever touches the first byte of one.
+/// Whether the system allocates a large page when its first byte is touched.
 #[cfg(target_os = "linux")]
 fn large_by_default() -> bool {
     static ALWAYS: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
@@ -200,7 +200,7 @@ struct Mapping {
     whole: *mut u8,
     /// The first large page.
     start: *mut u8,
-    /// From `start`.
+    /// Length from `start`.
     bytes: usize,
 }
 
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn extents_do_not_overlap_and_begin_with_zeros() {
-        let region = Region::default();
+        let region = PieceRegion::default();
         let sizes = [1, 64, 4000, LEAST - 12, 20, 2 * MOST + 1, 28];
         let extents = sizes.map(|size| region.take(size));
         for (at, extent) in extents.iter().enumerate() {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn joined_pages_keep_what_they_had() {
-        let region = Region::default();
+        let region = PieceRegion::default();
         let extent = region.take(3 * PAGE);
         let half = 3 * PAGE / 2;
         let content = |at: usize| if at < half { (at % 251) as u8 } else { 0 };
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_goes_to_the_system_when_its_page_is_empty() {
-        let region = Region::default();
+        let region = PieceRegion::default();
         let extents = [PAGE / 2, PAGE / 2, PAGE].map(|size| region.take(size));
         for extent in &extents {
             region.fill(extent, 0..extent.bytes);

@@ -6,25 +6,25 @@ use wire::shared;
 
 /// Rows of one request, with the slots they were found in.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// Of the piece when the slots were found: they are void in another.
+pub struct FoundRows {
+    /// Generation of the piece's rows when the slots were found; with another one they are void.
     pub(super) generation: u64,
     pub(super) ids: Vec<u32>,
     pub(super) hashes: Vec<u64>,
     pub(super) slots: Vec<u32>,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<IdRun>,
 }
 
 /// Neighbouring ids of one shard.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct IdRun {
     pub shard: usize,
     pub start: usize,
     pub end: usize,
 }
 
-impl Found {
-    /// Takes the ids of a request; they are checked by [`super::SparsePiece::group`].
+impl FoundRows {
+    /// The ids of a request, to be filled in; [`super::SparsePiece::group`] checks them.
     pub fn ids_mut(&mut self) -> &mut Vec<u32> {
         &mut self.ids
     }
@@ -44,7 +44,7 @@ impl Found {
 #[derive(Debug)]
 pub struct RowPush {
     /// The rows.
-    pub found: Found,
+    pub found: FoundRows,
     /// Their gradients.
     pub gradients: RowGradients,
 }
@@ -54,12 +54,12 @@ pub struct RowPush {
 pub enum RowGradients {
     /// As they were received.
     Received(Vec<f32>),
-    /// In the tray of a trainer on this host, from its beginning.
-    Tray(Arc<shared::Region>),
+    /// In the row buffer of a trainer on this host, from its beginning.
+    Tray(Arc<shared::SharedRegion>),
 }
 
 impl RowGradients {
-    /// A range of the numbers. Those in a tray are copied into `copy`, all others are asked of the processor.
+    /// A range of the gradients. Those in a row buffer are copied into `copy`, all others are prefetched.
     pub(super) fn get<'a>(&'a self, range: Range<usize>, copy: &'a mut Vec<f32>) -> &'a [f32] {
         match self {
             Self::Received(all) => {

@@ -1,18 +1,18 @@
-//! The rows of one shard, one behind another.
+//! The rows of one shard, one after another.
 //!
-//! A row has a slot, its number in the shard, and keeps it. Values and state of a row lie in one piece (whole cache
-//! lines, where their number is a multiple of 16); behind each group of 16 rows come their 16 marks. Memory is taken
-//! in segments, each as large as all before it, so the rows of a shard lie on few large pages, and a request, which
-//! goes through shard after shard, needs few translations of addresses.
+//! A row has a slot, its index in the shard, and keeps it. Values and state of a row are contiguous (whole cache
+//! lines, if their number is a multiple of 16); after each group of 16 rows come their 16 marks. Memory is allocated
+//! in segments, each as large as all before it, so the rows of a shard are on few large pages, and a request, which
+//! goes through shard after shard, causes few TLB misses.
 
-use super::region::{Extent, Region};
+use super::region::{Extent, PieceRegion};
 use std::sync::Arc;
 
-/// Rows that share a line of marks.
+/// Rows whose marks share a cache line.
 const GROUP: u32 = 16;
-/// Numbers in a cache line.
+/// `f32` values in a cache line.
 const LINE: usize = 16;
-/// The part of a shard that may be memory without rows, and its limits: the rest of a large page.
+/// The fraction (1/8) of a shard that may be memory without rows, and limits in bytes: the rest of a large page.
 const SPARE: usize = 8;
 const LEAST_SPARE: usize = 256 << 10;
 const MOST_SPARE: usize = 2 << 20;
@@ -20,26 +20,26 @@ const MOST_SPARE: usize = 2 << 20;
 /// A row and its mark, for reading.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// When the row was last touched; see [`optim`].
+    /// The step at which the row was last brought up to date; see [`optim`].
     pub mark: u32,
     /// Values, then state.
     pub numbers: &'a [f32],
 }
 
-/// Rows, numbered from 0.
+/// Rows, by slot from 0.
 #[derive(Debug)]
-pub struct Rows {
-    region: Arc<Region>,
-    /// Numbers in a row: values and state.
+pub struct StoredRows {
+    region: Arc<PieceRegion>,
+    /// Values per row: parameter values and state.
     numbers: usize,
-    /// Of [`GROUP`] rows, and then of as many as all before.
+    /// The first has [`GROUP`] rows, each further one as many as all before it.
     segments: Vec<Extent>,
     count: u32,
 }
 
-impl Rows {
-    /// No rows; memory will come from `region`.
-    pub fn new(region: Arc<Region>, numbers: usize) -> Self {
+impl StoredRows {
+    /// No rows; memory is allocated from `region`.
+    pub fn new(region: Arc<PieceRegion>, numbers: usize) -> Self {
         Self {
             region,
             numbers,
@@ -48,12 +48,12 @@ impl Rows {
         }
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Numbers in a row: values and state.
+    /// Values per row: parameter values and state.
     pub fn numbers(&self) -> usize {
         self.numbers
     }
@@ -63,10 +63,10 @@ impl Rows {
         self.count.div_ceil(GROUP) as usize * self.group_len() * size_of::<f32>()
     }
 
-    /// Adds a row, all zero, and answers its slot.
+    /// Adds a row, all zero, and returns its slot.
     pub fn push(&mut self) -> u32 {
         let slot = self.count;
-        let place = Place::of(slot);
+        let place = RowAddress::of(slot);
         if place.lane == 0 {
             self.begin_group(&place);
         }
@@ -74,10 +74,10 @@ impl Rows {
         slot
     }
 
-    fn begin_group(&mut self, place: &Place) {
+    fn begin_group(&mut self, place: &RowAddress) {
         let bytes = self.group_len() * size_of::<f32>();
         if place.segment == self.segments.len() {
-            let groups = Place::groups(place.segment);
+            let groups = RowAddress::groups(place.segment);
             self.segments.push(self.region.take(groups * bytes));
         }
         let segment = &self.segments[place.segment];
@@ -87,16 +87,16 @@ impl Rows {
         self.region.join(segment, range, spare);
     }
 
-    /// Numbers in a group: rows and marks.
+    /// `f32` values in a group: rows and marks.
     #[inline(always)]
     fn group_len(&self) -> usize {
         GROUP as usize * (self.numbers + 1)
     }
 
-    /// Where row and mark of a slot lie.
+    /// The addresses of the row and the mark of a slot.
     #[inline(always)]
     fn address(&self, slot: u32) -> (*mut f32, *mut u32) {
-        let place = Place::of(slot);
+        let place = RowAddress::of(slot);
         let segment: *mut f32 = self.segments[place.segment].start().cast();
         let group = segment.wrapping_add(place.group * self.group_len());
         let marks: *mut u32 = group.wrapping_add(GROUP as usize * self.numbers).cast();
@@ -121,7 +121,7 @@ impl Rows {
         }
     }
 
-    /// Mark and numbers of a row, to be changed; panics if there is none in the slot.
+    /// Mark and values of a row, to be changed; panics if there is none in the slot.
     #[inline(always)]
     pub fn row_mut(&mut self, slot: u32) -> (&mut u32, &mut [f32]) {
         assert!(slot < self.count, "no row in slot {slot}");
@@ -135,11 +135,11 @@ impl Rows {
         }
     }
 
-    /// Asks the processor for the first `numbers` of some rows, and for their marks. A loop of its own, with nothing
-    /// in it to be mispredicted, keeps as many translations of addresses under way as the processor can have.
+    /// Prefetches the first `numbers` values of some rows, and their marks. A loop of its own, with no branch
+    /// to be mispredicted, keeps as many TLB misses in flight as the processor allows.
     #[inline(always)]
     pub fn prefetch(&self, slots: &[u32], numbers: usize, marks: bool) {
-        // The last number may lie on one more line, unless rows are whole lines.
+        // The last value may be on one more cache line, unless rows are whole lines.
         let odd = !self.numbers.is_multiple_of(LINE);
         for slot in slots {
             let (row, mark) = self.address(*slot);
@@ -158,14 +158,14 @@ impl Rows {
     }
 }
 
-/// Where a slot lies: which segment, which group of it, which row of that.
-struct Place {
+/// The location of a slot: which segment, which group of it, which row of that.
+struct RowAddress {
     segment: usize,
     group: usize,
     lane: usize,
 }
 
-impl Place {
+impl RowAddress {
     #[inline(always)]
     fn of(slot: u32) -> Self {
         let top = (slot | (GROUP - 1)).ilog2();
@@ -192,13 +192,13 @@ mod tests {
     fn slots_fill_segment_after_segment() {
         let mut expected = (0, 0, 0);
         for slot in 0..100_000 {
-            let place = Place::of(slot);
+            let place = RowAddress::of(slot);
             assert_eq!((place.segment, place.group, place.lane), expected);
             expected.2 += 1;
             if expected.2 == GROUP as usize {
                 expected = (expected.0, expected.1 + 1, 0);
             }
-            if expected.1 == Place::groups(expected.0) {
+            if expected.1 == RowAddress::groups(expected.0) {
                 expected = (expected.0 + 1, 0, 0);
             }
         }
@@ -207,9 +207,10 @@ mod tests {
     #[test]
     fn rows_of_several_shards_keep_what_they_are_given() {
         for numbers in [1_usize, 3, 48, 300_000] {
-            let region = Arc::new(Region::default());
-            let mut shards: Vec<Rows> =
-                (0..3).map(|_| Rows::new(region.clone(), numbers)).collect();
+            let region = Arc::new(PieceRegion::default());
+            let mut shards: Vec<StoredRows> = (0..3)
+                .map(|_| StoredRows::new(region.clone(), numbers))
+                .collect();
             for slot in 0..100_u32 {
                 for (shard, rows) in shards.iter_mut().enumerate() {
                     assert_eq!(rows.push(), slot);
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "no row in slot 1")]
     fn a_slot_without_a_row_is_refused() {
-        let mut rows = Rows::new(Arc::default(), 4);
+        let mut rows = StoredRows::new(Arc::default(), 4);
         rows.push();
         rows.row(1);
     }

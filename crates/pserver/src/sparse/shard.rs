@@ -1,52 +1,52 @@
-//! One logical shard of a sparse table: its [`Rows`], and their [`Index`]. Rows keep their slots, so a slot found by
-//! a pull is good for the push.
+//! One logical shard of a sparse table: its [`StoredRows`], and their [`Index`]. Rows keep their slots, so a slot found by
+//! a pull is valid for the push.
 //!
 //! While a snapshot is being written, a row that changes is first copied aside ([`Shard::touch`]), so the writer
-//! sees the rows as they were without stopping anybody.
+//! sees the rows as they were without blocking anybody.
 
 use super::index::Index;
-use super::region::Region;
-use super::rows::{Row, Rows};
+use super::region::PieceRegion;
+use super::rows::{Row, StoredRows};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where the shards of a piece have their memory: rows stay, indexes are made anew as they grow.
+/// The memory of the shards of a piece: rows stay where they are, indexes are reallocated as they grow.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
-    rows: Arc<Region>,
-    indexes: Arc<Region>,
+pub struct ShardMemory {
+    rows: Arc<PieceRegion>,
+    indexes: Arc<PieceRegion>,
 }
 
 /// A shard; the caller holds its lock.
 #[derive(Debug)]
 pub struct Shard {
     index: Index,
-    rows: Rows,
+    rows: StoredRows,
     capture: Option<Capture>,
 }
 
-/// The rows as they were when a snapshot was asked for.
+/// The rows as they were when a snapshot was requested.
 #[derive(Debug)]
 struct Capture {
-    /// Slots below existed; later ones do not belong to the snapshot.
+    /// Slots below it existed; later ones do not belong to the snapshot.
     end: u32,
     saved: Vec<f32>,
     places: HashMap<u32, usize>,
 }
 
 impl Shard {
-    /// An empty shard with rows of so many numbers.
-    pub fn new(memory: &Memory, numbers: usize) -> Self {
+    /// An empty shard with rows of `numbers` values.
+    pub fn new(memory: &ShardMemory, numbers: usize) -> Self {
         Self {
             index: Index::new(memory.indexes.clone()),
-            rows: Rows::new(memory.rows.clone(), numbers),
+            rows: StoredRows::new(memory.rows.clone(), numbers),
             capture: None,
         }
     }
 
     /// The rows.
     #[inline(always)]
-    pub fn rows(&self) -> &Rows {
+    pub fn rows(&self) -> &StoredRows {
         &self.rows
     }
 
@@ -55,7 +55,7 @@ impl Shard {
         self.rows.bytes() + self.index.bytes()
     }
 
-    /// Asks the processor for what [`Shard::find`] will look at.
+    /// Prefetches what [`Shard::find`] will read.
     #[inline(always)]
     pub fn prefetch(&self, hashes: &[u64]) {
         self.index.prefetch(hashes);
@@ -67,14 +67,14 @@ impl Shard {
         self.index.find(id, hash)
     }
 
-    /// Adds a row that is not there, all zero, and answers its slot. `hash_of` gives the hash of any id.
+    /// Adds a row that does not exist, all zero, and returns its slot. `hash_of` returns the hash of any id.
     pub fn insert(&mut self, id: u32, hash_of: impl Fn(u32) -> u64) -> u32 {
         let slot = self.rows.push();
         self.index.insert(id, slot, hash_of);
         slot
     }
 
-    /// A row of this shard, mark and numbers, to be changed; the slot comes from [`Shard::find`] or
+    /// Mark and values of a row of this shard, to be changed; the slot comes from [`Shard::find`] or
     /// [`Shard::insert`].
     #[inline(always)]
     pub fn touch(&mut self, slot: u32) -> (&mut u32, &mut [f32]) {
@@ -94,12 +94,12 @@ impl Shard {
         });
     }
 
-    /// Gives every row as it is now, in ascending order of ids: mark (as bits), values, state.
+    /// Appends every row as it is now, in ascending order of ids: mark (as bits), values, state.
     pub fn dump(&self, ids: &mut Vec<u32>, rows: &mut Vec<f32>) {
         self.collect(self.rows.count(), |_| None, ids, rows);
     }
 
-    /// Gives every row of the snapshot, in ascending order of ids, and ends it. False if none was asked for.
+    /// Appends every row of the snapshot, in ascending order of ids, and ends it. False if none was requested.
     pub fn release(&mut self, ids: &mut Vec<u32>, rows: &mut Vec<f32>) -> bool {
         let Some(capture) = self.capture.take() else {
             return false;
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn rows_are_found_again_and_memory_stays_near_their_size() {
         for count in [1_u32, 5, 64, 65, 1000, 10_000] {
-            let mut shard = Shard::new(&Memory::default(), 32);
+            let mut shard = Shard::new(&ShardMemory::default(), 32);
             for id in 0..count {
                 let id = id * 7;
                 assert_eq!(shard.find(id, hash(id)), None);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_sees_the_rows_as_they_were() {
-        let mut shard = Shard::new(&Memory::default(), 1);
+        let mut shard = Shard::new(&ShardMemory::default(), 1);
         for id in [5_u32, 3, 9] {
             let slot = shard.insert(id, hash);
             let (mark, row) = shard.touch(slot);

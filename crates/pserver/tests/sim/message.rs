@@ -1,8 +1,9 @@
 //! What simulated processes say to each other, and what can happen.
 
-use wire::message::Start;
-use wire::recovery::Report;
-use wire::{Epoch, Step};
+use super::plan::Place;
+use wire::message::GenerationStart;
+use wire::recovery::ServerReport;
+use wire::{Generation, Step};
 
 /// Everything that is said. Requests name the sender's instance; answers the one they are for.
 #[derive(Clone, Debug)]
@@ -10,75 +11,86 @@ pub enum Message {
     Hello {
         instance: u64,
         connection: u64,
-        seen: Epoch,
+        seen: Generation,
     },
     Beat {
         connection: u64,
-        at: Epoch,
+        at: Generation,
         stable: Option<Step>,
+        dead: Vec<Step>,
     },
     Report {
         connection: u64,
-        report: Box<Report>,
+        report: Box<ServerReport>,
     },
     /// The connection is not known or not wanted.
     Closed {
         connection: u64,
     },
     Open {
-        epoch: Epoch,
-        start: Start,
+        epoch: Generation,
+        start: GenerationStart,
     },
     Opened {
-        epoch: Epoch,
+        epoch: Generation,
         ok: bool,
     },
     Attach {
         instance: u64,
-        epoch: Epoch,
+        epoch: Generation,
     },
     Attached {
-        epoch: Epoch,
+        epoch: Generation,
         ok: bool,
     },
     Pull {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
     },
     Values {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
         values: Vec<u64>,
     },
     Push {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
         table: usize,
         samples: u64,
         gradient: u64,
     },
     Finish {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
         samples: u64,
         /// The step of a snapshot that is ordered.
         order: Option<u64>,
     },
     FinishPass {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
         pass: u64,
     },
+    /// Nobody has more data in this pass.
+    PassOver {
+        epoch: Generation,
+        step: u64,
+        pass: u64,
+    },
+    EndPass {
+        epoch: Generation,
+        pass: u64,
+    },
     PassEnded {
-        epoch: Epoch,
+        epoch: Generation,
         step: u64,
         pass: u64,
     },
     Leave {
-        epoch: Epoch,
+        epoch: Generation,
     },
     Finished {
-        epoch: Epoch,
+        epoch: Generation,
     },
 }
 
@@ -109,11 +121,12 @@ pub enum Event {
         server: usize,
         life: u64,
     },
-    /// A snapshot is on disk.
+    /// The disk has ended with a snapshot.
     Written {
         server: usize,
         life: u64,
-        step: u64,
+        /// The server's own count of lives, and the step.
+        snapshot: (u64, u64),
     },
     /// A stopped process goes on.
     Resume {
@@ -133,9 +146,12 @@ pub enum Event {
 pub struct Outbox {
     pub to_server: Vec<(usize, Message)>,
     pub to_trainer: Vec<(usize, Message)>,
-    pub snapshot: Option<u64>,
+    /// A snapshot that the disk is to write: the server's own count of lives, and the step.
+    pub snapshot: Option<(u64, u64)>,
     /// That snapshot is there because a server was to end.
     pub ordered: bool,
+    /// What trainer 0 has saved, and where.
+    pub saved: Option<(Place, Vec<Vec<u64>>)>,
     /// The model as a trainer has it at the end.
     pub model: Option<Vec<Vec<u64>>>,
 }
@@ -147,6 +163,7 @@ impl Outbox {
             to_trainer: Vec::new(),
             snapshot: None,
             ordered: false,
+            saved: None,
             model: None,
         }
     }

@@ -8,11 +8,14 @@ mod trainer;
 
 use message::{Event, Message, Outbox};
 pub use plan::Plan;
-use plan::{Chance, mix};
+use plan::{Chance, Place, mix};
 use server::SimServer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use trainer::SimTrainer;
+use wire::Step;
+use wire::owed::Save;
+use wire::recovery::Boundary;
 
 /// Milliseconds.
 pub type Time = u64;
@@ -63,8 +66,14 @@ pub struct World {
     disks: Vec<server::Disk>,
     links: Vec<Link>,
     models: Vec<Option<Vec<Vec<u64>>>>,
+    /// All that trainer 0 ever saved; what is saved again replaces what was there.
+    pub saved: Vec<(Place, Vec<Vec<u64>>)>,
+    /// Trainers 0 that were lost while they saved.
+    pub interrupted_saves: u64,
     /// Snapshots that were taken because one was ordered.
     pub ordered: u64,
+    /// The largest age of the newest common snapshot, in periods.
+    pub oldest: u64,
 }
 
 /// What lies between a trainer and a server. As with TCP, messages keep their order, and after a loss nothing more
@@ -98,6 +107,9 @@ impl World {
             links: vec![Link::default(); plan.trainers * plan.servers],
             models: vec![None; plan.trainers],
             ordered: 0,
+            saved: Vec::new(),
+            interrupted_saves: 0,
+            oldest: 0,
             chance: Chance::new(seed),
             now: 0,
             sequence: 0,
@@ -152,8 +164,34 @@ impl World {
                 return Err(format!("the job hangs: {states:?} {servers:?}"));
             }
             self.happen(event);
+            self.check_age()?;
         }
         Err("nothing more happens".to_owned())
+    }
+
+    /// While all servers run the same epoch, what a loss costs is bounded: the newest snapshot on all disks is not
+    /// older than three periods.
+    fn check_age(&mut self) -> Result<(), String> {
+        let process = |slot: &Slot<SimServer>| slot.process.as_ref().and_then(SimServer::running);
+        let running: Option<Vec<_>> = self.servers.iter().map(process).collect();
+        let Some(running) = running.filter(|all| all.iter().all(|(epoch, _)| *epoch == all[0].0))
+        else {
+            return Ok(());
+        };
+        let step = running.iter().map(|(_, step)| *step).max().unwrap_or(0);
+        let common = self.disks[0].snapshots.keys().rev().find(|step| {
+            self.disks
+                .iter()
+                .all(|disk| disk.snapshots.contains_key(*step))
+        });
+        let age = step - common.copied().unwrap_or(0).min(step);
+        self.oldest = self.oldest.max(age / self.plan.snapshot_every);
+        if self.plan.failing || age <= 3 * self.plan.snapshot_every {
+            return Ok(());
+        }
+        Err(format!(
+            "at step {step} the newest common snapshot is {common:?}"
+        ))
     }
 
     /// All trainers are done. Once trainer 0 has the model and somebody has heard of the end, a trainer that was
@@ -229,11 +267,19 @@ impl World {
                 self.send_from_server(server, out);
                 self.later(HEARTBEAT, Event::ServerTick { server, life });
             }
-            Event::Written { server, life, step } => {
+            Event::Written {
+                server,
+                life,
+                snapshot,
+            } => {
+                let good = !self.plan.failing || self.chance.below(3) > 0;
+                let mut out = Outbox::new();
                 let slot = &mut self.servers[server];
-                if let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) {
-                    process.written(step, &mut self.disks[server]);
-                }
+                let Some(process) = slot.process.as_mut().filter(|_| slot.life == life) else {
+                    return;
+                };
+                process.written(snapshot, good, &mut self.disks[server], &mut out);
+                self.send_from_server(server, out);
             }
             Event::ToTrainer {
                 server,
@@ -321,7 +367,10 @@ impl World {
         let slot = &mut self.trainers[trainer];
         slot.life += 1;
         let life = slot.life;
-        slot.process = Some(SimTrainer::new(trainer, self.plan.clone(), instance));
+        let mut process = SimTrainer::new(trainer, self.plan.clone(), instance);
+        let saved = self.disks[0].saved.as_ref();
+        process.saved = saved.map(|(boundary, _)| (boundary.step, boundary.pass));
+        slot.process = Some(process);
         self.later(1, Event::TrainerTick { trainer, life });
     }
 
@@ -329,11 +378,27 @@ impl World {
         let slot = &mut self.servers[server];
         slot.life += 1;
         let life = slot.life;
-        slot.process = Some(SimServer::new(server, self.plan.clone()));
+        let mut process = SimServer::new(server, self.plan.clone());
+        process.find(&self.disks[server]);
+        slot.process = Some(process);
         self.later(1, Event::ServerTick { server, life });
     }
 
     fn send_from_trainer(&mut self, trainer: usize, out: Outbox) {
+        if let Some(((pass, Save::Pass), values)) = &out.saved
+            && let Some(process) = &mut self.trainers[trainer].process
+        {
+            let boundary = Boundary {
+                step: Step(process.step()),
+                pass: pass + 1,
+                batches: vec![0; self.plan.trainers],
+            };
+            process.saved = Some((boundary.step, boundary.pass));
+            for (disk, values) in self.disks.iter_mut().zip(values) {
+                disk.saved = Some((boundary.clone(), values.clone()));
+            }
+        }
+        self.saved.extend(out.saved);
         if out.model.is_some() {
             self.models[trainer] = out.model;
         }
@@ -357,9 +422,17 @@ impl World {
 
     fn send_from_server(&mut self, server: usize, out: Outbox) {
         self.ordered += u64::from(out.ordered);
-        if let Some(step) = out.snapshot {
-            let (life, after) = (self.servers[server].life, 1 + self.chance.below(200));
-            self.later(after, Event::Written { server, life, step });
+        if let Some(snapshot) = out.snapshot {
+            let after = 1 + self.chance.below(self.plan.disks[server]);
+            let life = self.servers[server].life;
+            self.later(
+                after,
+                Event::Written {
+                    server,
+                    life,
+                    snapshot,
+                },
+            );
         }
         for (trainer, message) in out.to_trainer {
             let life = self.trainers[trainer].life;
@@ -417,7 +490,9 @@ impl World {
         let server = self.chance.below(self.plan.servers as u64) as usize;
         let back = 10 + self.chance.below(500);
         match self.chance.below(6) {
-            0 if self.trainers[trainer].process.take().is_some() => {
+            0 if self.trainers[trainer].process.is_some() => {
+                let lost = self.trainers[trainer].process.take();
+                self.interrupted_saves += u64::from(lost.is_some_and(|t| t.saves()));
                 self.trainers[trainer].life += 1;
                 self.later(back, Event::StartTrainer { trainer });
             }

@@ -1,6 +1,14 @@
 //! The job that is simulated: its chance, its numbers, and the model that an undisturbed run gives.
 
 use super::Time;
+use std::collections::BTreeMap;
+use wire::owed::{Periods, Save};
+
+/// A pass, and what of it is saved.
+pub type Place = (u64, Save);
+
+/// The values of all servers and tables.
+pub type Values = Vec<Vec<u64>>;
 
 /// A repeatable source of chance.
 #[derive(Clone)]
@@ -37,21 +45,35 @@ pub struct Plan {
     pub passes: u64,
     pub batches: Vec<u64>,
     pub snapshot_every: u64,
+    pub periods: Periods,
     pub faults_until: Time,
+    /// How long each server's disk takes at most for a snapshot.
+    pub disks: Vec<Time>,
+    /// Disks that take nothing now and then.
+    pub failing: bool,
 }
 
 impl Plan {
     pub fn from_seed(seed: u64) -> Self {
         let mut chance = Chance::new(seed.wrapping_mul(77));
         let trainers = 1 + chance.below(3) as usize;
+        let servers = 1 + chance.below(3) as usize;
         Self {
             trainers,
-            servers: 1 + chance.below(3) as usize,
+            servers,
             tables: 1 + chance.below(3) as usize,
             passes: 1 + chance.below(2),
             batches: (0..trainers).map(|_| chance.below(7)).collect(),
             snapshot_every: 1 + chance.below(4),
             faults_until: 500 + chance.below(4000),
+            periods: Periods {
+                saving: 1 + chance.below(2),
+                saving_by_batches: chance.below(4),
+                test: 0,
+                average_test: 0,
+            },
+            disks: (0..servers).map(|_| 1 + chance.below(300)).collect(),
+            failing: chance.one_in(4),
         }
     }
 
@@ -71,8 +93,9 @@ impl Plan {
             })
     }
 
-    /// The values of all servers and tables after a run without faults.
-    pub fn undisturbed(&self) -> Vec<Vec<u64>> {
+    /// The values of all servers and tables after a run without faults, and all that is saved on the way.
+    pub fn undisturbed(&self) -> (Values, BTreeMap<Place, Values>) {
+        let mut saved = BTreeMap::new();
         let mut values = vec![vec![0_u64; self.tables]; self.servers];
         for (server, tables) in values.iter_mut().enumerate() {
             tables
@@ -93,9 +116,18 @@ impl Plan {
                         .collect();
                     *value = Self::apply(*value, samples, &parts);
                 }
+                let done = batch + 1;
+                if let Some(save) = self.periods.inside(done).save
+                    && done <= self.batches[0]
+                {
+                    saved.insert((pass, save), values.clone());
+                }
+            }
+            if let Some(save) = self.periods.at_end(pass).save {
+                saved.insert((pass, save), values.clone());
             }
         }
-        values
+        (values, saved)
     }
 }
 

@@ -3,21 +3,27 @@
 use super::message::{Message, Outbox};
 use super::plan::{Plan, initial};
 use super::{SILENCE, Time};
-use pserver::barrier::{Admission, Apply, Barrier, Event};
+use pserver::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use pserver::members::{Effect, Members};
+use pserver::snapshot::plan::{PartResult, SnapshotPlan as Snapshots, due};
 use std::collections::BTreeMap;
-use wire::message::{Hello, Role, Start};
-use wire::recovery::{Boundary, Phase, Report, expendable};
-use wire::{Epoch, Mode, Status, Step, Topology, TrainerId};
+use wire::message::{ConnectionRole, GenerationStart, Hello};
+use wire::recovery::{Boundary, Disk as Found, ServerReport};
+use wire::{Generation, Mode, PeerStatus, Step, Topology, TrainerId};
+use words::status::Phase;
 
 /// What survives a crash: snapshots by step.
 #[derive(Default)]
 pub struct Disk {
     pub snapshots: BTreeMap<u64, (Boundary, Vec<u64>)>,
+    /// The newest snapshot that was on all servers.
+    pub confirmed: Option<Step>,
+    /// What was saved with the newest pass.
+    pub saved: Option<(Boundary, Vec<u64>)>,
 }
 
 struct Run {
-    epoch: Epoch,
+    epoch: Generation,
     ended: bool,
     barrier: Barrier,
     values: Vec<u64>,
@@ -32,8 +38,9 @@ pub struct SimServer {
     plan: Plan,
     members: Members,
     run: Option<Run>,
-    stable: Option<Step>,
-    have: Vec<Step>,
+    snapshots: Snapshots,
+    /// The newest snapshot that was on all servers, as its disk says.
+    confirmed: Option<Step>,
     wish: Option<Step>,
 }
 
@@ -44,8 +51,8 @@ impl SimServer {
             index,
             members,
             run: None,
-            stable: None,
-            have: Vec::new(),
+            snapshots: Snapshots::default(),
+            confirmed: None,
             wish: None,
             plan,
         }
@@ -83,11 +90,11 @@ impl SimServer {
         self.members.epoch().0
     }
 
-    fn hello(&self, trainer: usize, instance: u64, epoch: Epoch) -> Hello {
+    fn hello(&self, trainer: usize, instance: u64, epoch: Generation) -> Hello {
         Hello {
             nonce: String::new(),
             proof: String::new(),
-            role: Role::Pulse,
+            role: ConnectionRole::Pulse,
             trainer: TrainerId(trainer as u32),
             instance,
             trainers: self.plan.trainers as u32,
@@ -119,31 +126,48 @@ impl SimServer {
         self.after(effect);
     }
 
-    pub fn written(&mut self, step: u64, disk: &mut Disk) {
+    /// The disk has ended with a snapshot that was taken in `life`, well or not.
+    pub fn written(
+        &mut self,
+        (life, step): (u64, u64),
+        good: bool,
+        disk: &mut Disk,
+        out: &mut Outbox,
+    ) {
         let Some(run) = &mut self.run else { return };
-        let Some(snapshot) = run.captured.remove(&step) else {
-            return;
-        };
-        disk.snapshots.insert(step, snapshot);
-        self.have = disk.snapshots.keys().map(|step| Step(*step)).collect();
-        for step in expendable(&self.have, self.stable) {
-            disk.snapshots.remove(&step.0);
+        let captured = run.captured.remove(&step);
+        if let (PartResult::Last, Some(snapshot)) = (self.snapshots.written(life, good), captured)
+            && self.snapshots.sealed(life, Step(step), true)
+        {
+            disk.snapshots.insert(step, snapshot);
         }
-        self.have = disk.snapshots.keys().map(|step| Step(*step)).collect();
+        self.work(out);
     }
 
-    fn report(&self) -> Report {
+    /// Where it stands, while an epoch runs.
+    pub fn running(&self) -> Option<(Generation, u64)> {
+        let run = self.run.as_ref().filter(|run| !run.ended)?;
+        Some((run.epoch, run.barrier.step()))
+    }
+
+    fn report(&self) -> ServerReport {
         let boundary = self.run.as_ref().and_then(|run| run.barrier.boundary());
-        Report {
+        ServerReport {
             epoch: self.members.epoch(),
             phase: self.members.phase(),
             reason: self.members.reason().to_owned(),
             waiting: self.members.waiting(),
             missing: self.members.missing(),
             boundary,
-            snapshots: self.have.clone(),
+            snapshots: self.snapshots.have().to_vec(),
+            settled: self.snapshots.settled(),
+            disk: Found {
+                confirmed: self.confirmed,
+                ..Found::default()
+            },
             wanted: self.wish,
-            status: Status::default(),
+            lines: Vec::new(),
+            status: PeerStatus::default(),
         }
     }
 
@@ -155,7 +179,6 @@ impl SimServer {
         disk: &mut Disk,
         out: &mut Outbox,
     ) {
-        self.have = disk.snapshots.keys().map(|step| Step(*step)).collect();
         let id = TrainerId(trainer as u32);
         match message {
             Message::Hello {
@@ -184,6 +207,7 @@ impl SimServer {
                 connection,
                 at,
                 stable,
+                dead,
             } => {
                 let Ok(effect) = self.members.beat(id, connection, at, now) else {
                     out.to_trainer
@@ -191,8 +215,12 @@ impl SimServer {
                     return;
                 };
                 self.after(effect);
-                if trainer == 0 && at != Epoch(0) {
-                    self.stable = stable.max(self.stable);
+                if trainer == 0 && at != Generation(0) {
+                    for step in self.snapshots.confirm(stable, &dead) {
+                        disk.snapshots.remove(&step.0);
+                    }
+                    disk.confirmed = self.snapshots.stable().max(disk.confirmed);
+                    self.confirmed = disk.confirmed;
                 }
                 out.to_trainer.push((
                     trainer,
@@ -233,7 +261,13 @@ impl SimServer {
         }
     }
 
-    fn open(&mut self, trainer: TrainerId, epoch: Epoch, start: Start, disk: &mut Disk) -> bool {
+    fn open(
+        &mut self,
+        trainer: TrainerId,
+        epoch: Generation,
+        start: GenerationStart,
+        disk: &mut Disk,
+    ) -> bool {
         if self.members.may_open(trainer, epoch).is_err() {
             return false;
         }
@@ -243,8 +277,8 @@ impl SimServer {
             batches: vec![0; self.plan.trainers],
         };
         let (boundary, values) = match start {
-            Start::Fresh => {
-                disk.snapshots.clear();
+            GenerationStart::Fresh => {
+                self.rewind(None, disk);
                 (
                     zero,
                     (0..self.plan.tables)
@@ -252,14 +286,23 @@ impl SimServer {
                         .collect(),
                 )
             }
-            Start::Restore(step) => {
+            GenerationStart::Restore(step) => {
                 let Some((boundary, values)) = disk.snapshots.get(&step.0).cloned() else {
                     return false;
                 };
-                disk.snapshots.retain(|have, _| *have <= step.0);
+                self.rewind(Some(step), disk);
                 (boundary, values)
             }
-            Start::Continue { step, pass } => {
+            GenerationStart::Saved { step, pass } => {
+                let saved = disk.saved.clone();
+                let saved = saved.filter(|(at, _)| at.step == step && at.pass == pass);
+                let Some((boundary, values)) = saved else {
+                    return false;
+                };
+                self.rewind(Some(step), disk);
+                (boundary, values)
+            }
+            GenerationStart::Continue { step, pass } => {
                 let Some(run) = &self.run else { return false };
                 let boundary = run
                     .barrier
@@ -271,6 +314,11 @@ impl SimServer {
                 (boundary, run.values.clone())
             }
         };
+        // What was taken is still being written if the job goes on from where it stood.
+        let captured = match (start, &mut self.run) {
+            (GenerationStart::Continue { .. }, Some(run)) => std::mem::take(&mut run.captured),
+            _ => BTreeMap::new(),
+        };
         self.run = Some(Run {
             epoch,
             ended: false,
@@ -278,13 +326,25 @@ impl SimServer {
             values,
             staged: BTreeMap::new(),
             waiting: Vec::new(),
-            captured: BTreeMap::new(),
+            captured,
             ordered: None,
         });
         self.wish = None;
-        self.stable = None;
         self.members.opened(epoch);
         true
+    }
+
+    fn rewind(&mut self, step: Option<Step>, disk: &mut Disk) {
+        for step in self.snapshots.rewind(step) {
+            disk.snapshots.remove(&step.0);
+        }
+    }
+
+    /// What a process that starts finds on its disk.
+    pub fn find(&mut self, disk: &Disk) {
+        let steps = disk.snapshots.keys().map(|step| Step(*step));
+        self.snapshots.found(steps.collect());
+        self.confirmed = disk.confirmed;
     }
 
     /// Takes waiting messages as long as any can be taken.
@@ -294,21 +354,30 @@ impl SimServer {
         let mut progress = true;
         while progress && !run.ended {
             progress = false;
+            // A connection is read in order: behind a message that waits for a snapshot all others wait.
+            let mut held = Vec::new();
             for (trainer, message) in std::mem::take(&mut run.waiting) {
+                if held.contains(&trainer) || run.must_wait(&message, every, &mut self.snapshots) {
+                    held.push(trainer);
+                    run.waiting.push((trainer, message));
+                    continue;
+                }
                 if run.take(trainer, &message, out) {
                     progress = true;
                 } else {
                     run.waiting.push((trainer, message));
                 }
-                while let Event::Step(step) = run.barrier.advance() {
+                while let BarrierEvent::Step(step) = run.barrier.advance() {
                     let ordered = run.ordered == Some(step);
-                    if (ordered || step.is_multiple_of(every))
-                        && let Some(boundary) = run.barrier.boundary()
-                    {
-                        out.ordered |= ordered;
-                        run.captured.insert(step, (boundary, run.values.clone()));
-                        out.snapshot = Some(step);
+                    if !due(Step(step), every, ordered) {
+                        continue;
                     }
+                    let boundary = run.barrier.boundary().expect("a step is complete");
+                    assert!(self.snapshots.take(Step(step), 1), "one is left out");
+                    self.snapshots.handed_over();
+                    out.ordered |= ordered;
+                    run.captured.insert(step, (boundary, run.values.clone()));
+                    out.snapshot = Some((self.snapshots.life(), step));
                 }
             }
         }
@@ -316,6 +385,22 @@ impl SimServer {
 }
 
 impl Run {
+    /// True if the message would complete a step whose snapshot must wait.
+    fn must_wait(&mut self, message: &Message, every: u64, snapshots: &mut Snapshots) -> bool {
+        let Message::Finish {
+            epoch, step, order, ..
+        } = *message
+        else {
+            return false;
+        };
+        if epoch != self.epoch {
+            return false;
+        }
+        self.ordered = order.max(self.ordered);
+        let next = self.barrier.step_after(step);
+        due(Step(next), every, self.ordered == Some(next)) && snapshots.must_wait(Step(next))
+    }
+
     /// True if the message is dealt with (or has no place and is dropped).
     fn take(&mut self, trainer: usize, message: &Message, out: &mut Outbox) -> bool {
         match *message {
@@ -340,9 +425,8 @@ impl Run {
                 epoch,
                 step,
                 samples,
-                order,
+                ..
             } if epoch == self.epoch => {
-                self.ordered = order.max(self.ordered);
                 match self.barrier.finish(trainer, step, samples) {
                     Ok(applies) => self.apply(applies),
                     Err(Admission::Later) => return false,
@@ -351,10 +435,10 @@ impl Run {
                 true
             }
             Message::FinishPass { epoch, step, pass } if epoch == self.epoch => {
-                if self.barrier.pass() > pass {
-                    let (step, pass) = (self.barrier.step(), self.barrier.pass());
+                if self.barrier.pass() > pass || self.barrier.over() {
+                    let step = self.barrier.step();
                     out.to_trainer
-                        .push((trainer, Message::PassEnded { epoch, step, pass }));
+                        .push((trainer, Message::PassOver { epoch, step, pass }));
                     return true;
                 }
                 match self.barrier.idle(trainer, step) {
@@ -363,6 +447,16 @@ impl Run {
                     Err(_) => {}
                 }
                 false
+            }
+            Message::EndPass { epoch, pass } if epoch == self.epoch => {
+                if self.barrier.pass() > pass {
+                    let (step, pass) = (self.barrier.step(), self.barrier.pass());
+                    out.to_trainer
+                        .push((trainer, Message::PassEnded { epoch, step, pass }));
+                    return true;
+                }
+                // A stale copy of another pass has no place.
+                self.barrier.end_pass(trainer).is_err()
             }
             Message::Pull { epoch, step } if epoch == self.epoch => {
                 let ready =

@@ -3,8 +3,12 @@
 use super::message::{Message, Outbox};
 use super::{HEARTBEAT, JOIN, PATIENCE, Plan, SILENCE, Time};
 use wire::order::{self, Orders};
-use wire::recovery::{Boundary, Phase, Report, Verdict, judge, stable};
-use wire::{Epoch, TrainerId};
+use wire::owed::{Save, passed};
+use wire::recovery::{
+    AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, judge, stable,
+};
+use wire::{Generation, Mode, Step, TrainerId};
+use words::status::Phase;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -14,8 +18,12 @@ enum State {
     Attaching,
     /// Waits for values with so many steps applied.
     Pulling,
-    /// Waits for the end of the pass.
+    /// Tests and saves until a time.
+    Saving(Save, Time),
+    /// Waits until nobody has more data.
     PassEnd,
+    /// Waits for the next pass, until trainer 0 has saved.
+    Ending,
     /// Waits for the others to leave.
     Leaving,
     Done,
@@ -29,21 +37,27 @@ pub struct SimTrainer {
     state: State,
     since: Time,
     beaten: Time,
-    reports: Vec<Option<Report>>,
+    reports: Vec<Option<ServerReport>>,
     heard: Vec<Time>,
-    seen: Epoch,
-    at: Epoch,
-    opening: Option<Epoch>,
-    opened: Epoch,
+    seen: Generation,
+    at: Generation,
+    opening: Option<Generation>,
+    opened: Generation,
     answers: Vec<bool>,
     values: Vec<Option<Vec<u64>>>,
     step: u64,
     pass: u64,
     batch: u64,
+    /// The pass is over: nobody has more data.
+    over: bool,
+    /// What is owed at this position is done.
+    settled: bool,
     closed: bool,
     /// When it began to wait to be let in.
     joining_since: Time,
     orders: Orders,
+    /// What the disk says is saved with the newest pass: steps, and the pass that comes next.
+    pub saved: Option<(Step, u64)>,
 }
 
 impl SimTrainer {
@@ -59,19 +73,31 @@ impl SimTrainer {
             beaten: 0,
             reports: vec![None; servers],
             heard: vec![0; servers],
-            seen: Epoch(0),
-            at: Epoch(0),
+            seen: Generation(0),
+            at: Generation(0),
             opening: None,
-            opened: Epoch(0),
+            opened: Generation(0),
             answers: vec![false; servers],
             values: vec![None; servers],
             step: 0,
             pass: 0,
             batch: 0,
+            over: false,
+            settled: false,
             closed: false,
             joining_since: 0,
             orders: Orders::default(),
+            saved: None,
         }
+    }
+
+    /// Steps that are applied, as far as it knows.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    pub fn saves(&self) -> bool {
+        matches!(self.state, State::Saving(..))
     }
 
     pub fn done(&self) -> bool {
@@ -102,16 +128,16 @@ impl SimTrainer {
 
     /// New connections to all servers.
     fn rejoin(&mut self, now: Time, out: &mut Outbox) {
-        if self.at != Epoch(0) || self.joining_since == 0 {
+        if self.at != Generation(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
         // An epoch that no server has let it into is tried again.
         if self.state != State::Attaching {
             self.seen = self.seen.max(self.at);
         }
-        self.at = Epoch(0);
+        self.at = Generation(0);
         self.opening = None;
-        self.opened = Epoch(0);
+        self.opened = Generation(0);
         self.closed = false;
         self.connection = super::mix(self.connection + 1);
         self.reports.fill(None);
@@ -141,8 +167,10 @@ impl SimTrainer {
             .iter()
             .any(|heard| now.saturating_sub(*heard) > SILENCE);
         let impatient = now.saturating_sub(self.since) > PATIENCE
-            && self.state != State::PassEnd
-            && self.state != State::Leaving;
+            && !matches!(
+                self.state,
+                State::PassEnd | State::Ending | State::Saving(..) | State::Leaving
+            );
         let refused = self.state == State::Joining
             && self.reports.iter().any(Option::is_none)
             && now - self.since > 100;
@@ -150,13 +178,21 @@ impl SimTrainer {
             self.rejoin(now, out);
             return;
         }
+        if let State::Saving(save, until) = self.state
+            && now >= until
+        {
+            let values = self.values.iter().flatten().cloned().collect();
+            out.saved = Some(((self.pass, save), values));
+            self.settled = true;
+            self.compute(now, out);
+        }
         if now.saturating_sub(self.beaten) >= HEARTBEAT {
             self.beaten = now;
-            let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
-            let stable = if known.len() == self.plan.servers {
-                stable(&known)
+            let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
+            let (stable, dead) = if known.len() == self.plan.servers {
+                (stable(&known), dead(&known))
             } else {
-                None
+                (None, Vec::new())
             };
             self.all(
                 out,
@@ -164,6 +200,7 @@ impl SimTrainer {
                     connection: self.connection,
                     at: self.at,
                     stable,
+                    dead,
                 },
             );
             self.repeat(out);
@@ -184,6 +221,10 @@ impl SimTrainer {
                     },
                 );
             }
+            State::Ending => {
+                let (epoch, pass) = (self.at, self.pass);
+                self.all(out, &Message::EndPass { epoch, pass });
+            }
             State::Leaving => self.all(out, &Message::Leave { epoch: self.at }),
             _ => {}
         }
@@ -191,8 +232,8 @@ impl SimTrainer {
 
     /// Decides by the reports.
     fn look(&mut self, now: Time, out: &mut Outbox) {
-        if self.at != Epoch(0) {
-            let fine = |r: &Report| {
+        if self.at != Generation(0) {
+            let fine = |r: &ServerReport| {
                 r.phase == Phase::Finished || (r.phase == Phase::Running && r.epoch == self.at)
             };
             if self.reports.iter().flatten().any(|report| !fine(report)) {
@@ -200,34 +241,43 @@ impl SimTrainer {
             }
             return;
         }
-        let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+        let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
         if self.state != State::Joining
             || known.len() != self.plan.servers
             || self.opening.is_some()
         {
             return;
         }
-        match judge(&known, self.seen, self.plan.trainers as u32, |server| {
+        let trainers = self.plan.trainers as u32;
+        let also = CoordinatorKnowledge {
+            fresh: false,
+            saved: self.saved.filter(|_| self.index == 0),
+        };
+        match judge(&known, (self.seen, also), trainers, |server| {
             server.to_string()
         }) {
-            Verdict::Enter(epoch, boundary) => self.enter(epoch, &boundary, now, out),
-            Verdict::Open(..) if known.iter().any(|report| report.epoch < self.opened) => {}
-            Verdict::Open(epoch, start) if self.index == 0 => {
+            AdmissionVerdict::Lost(text) => panic!("no disk is lost in these schedules: {text}"),
+            AdmissionVerdict::Enter(epoch, boundary) => self.enter(epoch, &boundary, now, out),
+            AdmissionVerdict::Open(..) if known.iter().any(|report| report.epoch < self.opened) => {
+            }
+            AdmissionVerdict::Open(epoch, start) if self.index == 0 => {
                 self.opening = Some(epoch);
                 self.since = now;
                 self.answers.fill(false);
                 self.all(out, &Message::Open { epoch, start });
             }
-            Verdict::Over => self.state = State::Done,
-            Verdict::Open(..) | Verdict::Wait(_) => {}
+            AdmissionVerdict::Over => self.state = State::Done,
+            AdmissionVerdict::Open(..) | AdmissionVerdict::Wait(_) => {}
         }
     }
 
-    fn enter(&mut self, epoch: Epoch, boundary: &Boundary, now: Time, out: &mut Outbox) {
+    fn enter(&mut self, epoch: Generation, boundary: &Boundary, now: Time, out: &mut Outbox) {
         self.at = epoch;
         self.step = boundary.step.0;
         self.pass = boundary.pass;
         self.batch = boundary.batches[self.index];
+        self.over = false;
+        self.settled = passed(Mode::Sync, &boundary.batches, self.index);
         self.go(State::Attaching, now);
         self.all(
             out,
@@ -303,12 +353,22 @@ impl SimTrainer {
                     self.compute(now, out);
                 }
             }
+            Message::PassOver { epoch, step, pass }
+                if epoch == self.at && self.state == State::PassEnd && pass == self.pass =>
+            {
+                self.answers[server] = true;
+                if self.answers.iter().all(|answer| *answer) {
+                    (self.step, self.over, self.settled) = (step, true, false);
+                    self.pull(now, out);
+                }
+            }
             Message::PassEnded { epoch, step, pass }
-                if epoch == self.at && self.state == State::PassEnd && pass > self.pass =>
+                if epoch == self.at && self.state == State::Ending && pass > self.pass =>
             {
                 self.answers[server] = true;
                 if self.answers.iter().all(|answer| *answer) {
                     (self.step, self.pass, self.batch) = (step, pass, 0);
+                    (self.over, self.settled) = (false, false);
                     self.pull(now, out);
                 }
             }
@@ -317,12 +377,33 @@ impl SimTrainer {
         }
     }
 
-    /// All values are here: pushes a batch, or ends the pass or the job.
+    /// What trainer 0 has to save before it goes on.
+    fn owed(&self) -> Option<Save> {
+        let periods = &self.plan.periods;
+        let owed = match self.over {
+            true => periods.at_end(self.pass),
+            false => periods.inside(self.batch),
+        };
+        owed.save.filter(|_| self.index == 0 && !self.settled)
+    }
+
+    /// All values are here: saves, pushes a batch, or ends the pass or the job.
     fn compute(&mut self, now: Time, out: &mut Outbox) {
         if self.pass >= self.plan.passes {
             out.model = Some(self.values.iter().flatten().cloned().collect());
             self.go(State::Leaving, now);
             self.all(out, &Message::Leave { epoch: self.at });
+            return;
+        }
+        if let Some(save) = self.owed() {
+            let time = super::mix(self.instance ^ (self.pass * 100 + self.batch)) % 300;
+            self.go(State::Saving(save, now + time), now);
+            return;
+        }
+        if self.over {
+            self.go(State::Ending, now);
+            let (epoch, pass) = (self.at, self.pass);
+            self.all(out, &Message::EndPass { epoch, pass });
             return;
         }
         if self.batch >= self.plan.batches[self.index] {
@@ -338,7 +419,7 @@ impl SimTrainer {
             return;
         }
         let samples = Plan::samples(self.index, self.batch);
-        let known: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+        let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
         let me = TrainerId(self.index as u32);
         let ordered = self.orders.due(me, order::wish(&known), now);
         for (server, values) in self.values.iter().enumerate() {
@@ -365,6 +446,7 @@ impl SimTrainer {
         }
         self.step += 1;
         self.batch += 1;
+        self.settled = false;
         self.pull(now, out);
     }
 }

@@ -2,16 +2,21 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::print_stderr, reason = "SHOW=1 shows what servers say")]
 
-use optim::{Initial, Progress, Rule};
-use pserver::{Config as ServerConfig, Server};
+pub mod authority;
+pub mod lives;
+
+use optim::{Initial, ParameterProgress, Rule};
+use pserver::bench::keys::BenchKeys;
+use pserver::{Server, ServerConfig};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wire::tls::{ClientTls, SERVER_NAME, ServerTls};
 use wire::{
-    Config, Encoding, Error, JobSpec, Mode, Position, Rows, ServerAddress, Session, TableId,
-    TableSpec, Timing, Token, TrainerId, View,
+    Encoding, Error, JobSpec, Mode, ResumePoint, RowRequest, ServerAddress, Session, SessionConfig,
+    SessionTiming, TableId, TableSpec, Token, TrainerId, View,
 };
 
 pub const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -30,6 +35,8 @@ pub struct Job {
     pub mode: Mode,
     pub encoding: Encoding,
     pub local_sockets: bool,
+    /// The keys of both ends, for TLS.
+    pub keys: Option<BenchKeys>,
     pub name: String,
 }
 
@@ -105,6 +112,7 @@ impl Job {
             mode: Mode::Sync,
             encoding: Encoding::F32,
             local_sockets: false,
+            keys: None,
             name: "job".to_owned(),
         }
     }
@@ -132,8 +140,12 @@ impl Job {
             sparse_ports: self.sparse_ports,
             trainers: self.batches.len() as u32,
             token: token(),
-            tls: None,
+            tls: self
+                .keys
+                .as_ref()
+                .map(|keys| ServerTls::new(&keys.identity, Some(&keys.authority)).unwrap()),
             snapshots,
+            flush: pserver::snapshot::Flush::default(),
             silence: Duration::from_secs(3),
             stall: Duration::from_secs(60),
             log_period: 0,
@@ -141,8 +153,8 @@ impl Job {
         }
     }
 
-    pub fn client_config(&self, trainer: u32, bases: &[u16]) -> Config {
-        Config {
+    pub fn client_config(&self, trainer: u32, bases: &[u16]) -> SessionConfig {
+        SessionConfig {
             servers: bases
                 .iter()
                 .map(|port| ServerAddress {
@@ -155,10 +167,15 @@ impl Job {
             trainer: TrainerId(trainer),
             trainers: self.batches.len() as u32,
             token: token(),
-            tls: None,
+            tls: self.keys.as_ref().map(|keys| {
+                ClientTls::new(&keys.authority, SERVER_NAME, Some(&keys.identity)).unwrap()
+            }),
             encoding: self.encoding,
             local_sockets: self.local_sockets,
             timing: timing(),
+            addresses: None,
+            saves: None,
+            fresh: false,
         }
     }
 
@@ -174,6 +191,15 @@ impl Job {
         Cluster { servers, bases }
     }
 
+    /// Why the servers refuse to open the job.
+    pub fn refused(&self) -> String {
+        let cluster = self.start(None);
+        match Session::connect(self.client_config(0, &cluster.bases), self.spec()) {
+            Ok(_) => panic!("the job is not refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+
     pub fn start_server(&self, snapshots: Option<PathBuf>) -> (Server, u16) {
         for _ in 0..50 {
             let base = free_ports(self.ports + self.sparse_ports);
@@ -185,7 +211,7 @@ impl Job {
         panic!("no free ports");
     }
 
-    /// Runs all trainers to the end; answers the model as trainer 0 downloads it.
+    /// Runs all trainers to the end; returns the model as trainer 0 downloads it.
     pub fn run(&self, cluster: &Cluster) -> Model {
         let threads: Vec<_> = (0..self.batches.len() as u32)
             .map(|trainer| {
@@ -286,7 +312,7 @@ pub fn token() -> Token {
     Token::new(b"the token of the tests").unwrap()
 }
 
-pub fn quiet() -> pserver::Log {
+pub fn quiet() -> pserver::ServerLog {
     let show = std::env::var_os("SHOW").is_some();
     Arc::new(move |level, text| {
         if show {
@@ -295,8 +321,8 @@ pub fn quiet() -> pserver::Log {
     })
 }
 
-pub fn timing() -> Timing {
-    Timing {
+pub fn timing() -> SessionTiming {
+    SessionTiming {
         heartbeat: Duration::from_millis(50),
         silence: Duration::from_secs(3),
         dial: Duration::from_secs(2),
@@ -338,17 +364,19 @@ pub fn free_ports(count: u32) -> u16 {
 /// A trainer of the job, as a real one would be written.
 pub struct Trainer {
     pub job: Job,
-    config: Config,
+    config: SessionConfig,
     values: Model,
     /// Called after each batch: (pass, batch).
     pub after_batch: Box<dyn FnMut(u64, u64) + Send>,
     /// Called when all passes are done.
     pub before_close: Box<dyn FnMut(&mut Session) + Send>,
     pub rollbacks: u32,
+    /// Why it was rolled back.
+    pub reasons: Vec<String>,
 }
 
 impl Trainer {
-    pub fn new(job: Job, config: Config) -> Self {
+    pub fn new(job: Job, config: SessionConfig) -> Self {
         let values = job
             .tables
             .iter()
@@ -360,6 +388,7 @@ impl Trainer {
             after_batch: Box::new(|_, _| {}),
             before_close: Box::new(|_| {}),
             rollbacks: 0,
+            reasons: Vec::new(),
         }
     }
 
@@ -368,7 +397,11 @@ impl Trainer {
         loop {
             match self.from(&mut session, position) {
                 Ok(model) => return Ok(model),
-                Err(Error::RolledBack { position: back, .. }) => {
+                Err(Error::RolledBack {
+                    position: back,
+                    reason,
+                }) => {
+                    self.reasons.push(reason);
                     self.rollbacks += 1;
                     position = back;
                 }
@@ -377,7 +410,7 @@ impl Trainer {
         }
     }
 
-    fn from(&mut self, session: &mut Session, position: Position) -> Result<Model, Error> {
+    fn from(&mut self, session: &mut Session, position: ResumePoint) -> Result<Model, Error> {
         let mut pass = position.pass;
         let mut batch = position.batch;
         session.pull_dense(&mut targets(&self.job, &mut self.values), View::Training)?;
@@ -388,7 +421,8 @@ impl Trainer {
                 (self.after_batch)(pass, batch);
                 batch += 1;
             }
-            pass = session.finish_pass()?;
+            session.finish_pass()?;
+            pass = session.end_pass()?;
             batch = 0;
             session.pull_dense(&mut targets(&self.job, &mut self.values), View::Current)?;
         }
@@ -408,7 +442,7 @@ impl Trainer {
             if spec.sparse {
                 let ids = job.rows(at, me, pass, batch);
                 let mut rows = Vec::new();
-                session.pull_rows(&mut [Rows {
+                session.pull_rows(&mut [RowRequest {
                     table,
                     ids: &ids,
                     values: &mut rows,
@@ -451,7 +485,7 @@ struct Local {
     spec: TableSpec,
     rule: Rule,
     initial: Initial,
-    progress: Progress,
+    progress: ParameterProgress,
     values: Vec<f32>,
     state: Vec<f32>,
     rows: BTreeMap<u32, (Vec<f32>, u32)>,
@@ -473,7 +507,7 @@ impl Local {
             spec: spec.clone(),
             rule: rule.clone(),
             initial: *initial,
-            progress: Progress::default(),
+            progress: ParameterProgress::default(),
             rows: BTreeMap::new(),
         }
     }

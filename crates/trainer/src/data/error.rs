@@ -1,4 +1,4 @@
-//! Why there are no samples: every failure names the file, the line or sample, and the way out.
+//! Errors of data sources. Every message names the file, the line or sample, and what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// Why a data source cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
+    /// The system has no room for a thread: a limit of processes, or memory.
+    #[error("start a thread that reads data (is a limit of processes reached?)")]
+    NoThread(#[source] io::Error),
     /// The configuration names no list of files.
     #[error(
         "the data source names no file list; give train_list or test_list in the configuration"
@@ -14,98 +17,98 @@ pub enum DataError {
     /// The list of files cannot be read.
     #[error("read file list {path}")]
     List {
-        /// The list.
+        /// As the configuration names it, below the job's directory.
         path: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// The list names no file.
     #[error("file list {path} is empty; write one data file a line")]
     EmptyList {
-        /// The list.
+        /// As the configuration names it, below the job's directory.
         path: PathBuf,
     },
     /// The type of the data source is not supported.
     #[error(
-        "data source type {kind:?} is not supported; use define_py_data_sources2 or define_native_data_sources"
+        "data source type {kind:?} is not supported; use define_py_data_sources2, define_native_data_sources, ProtoData or SimpleData"
     )]
     Kind {
-        /// What the configuration says.
+        /// The configuration's `type`.
         kind: String,
     },
-    /// The arguments of a native reader cannot be understood.
+    /// The arguments of a native reader are missing, unknown or contradict each other.
     #[error("native reader {format:?}: {reason}")]
     Native {
-        /// The format.
+        /// Name of the format, such as `csv`.
         format: String,
-        /// What is wrong.
+        /// The argument that is wrong, and why.
         reason: String,
     },
     /// A data file cannot be read.
     #[error("read data file {file} (from list {list})")]
     File {
-        /// The file as the list names it.
+        /// As the list names it.
         file: String,
-        /// The list.
+        /// The list that names the file.
         list: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
     /// A dictionary cannot be read.
     #[error("read dictionary {path}")]
     Dictionary {
-        /// The dictionary.
+        /// As the configuration names it, below the job's directory.
         path: PathBuf,
-        /// Why.
+        /// The I/O error, or that the file is too large.
         #[source]
         source: io::Error,
     },
     /// A line of a data file does not have the form of its format.
     #[error("{file}:{line}: {reason}")]
     Line {
-        /// The file.
+        /// As the list names it.
         file: String,
-        /// The line, from 1.
+        /// Counted from 1.
         line: u64,
-        /// What is wrong.
+        /// What the line should have had there.
         reason: String,
     },
     /// An id is too large for its slot.
     #[error("{file}, {place}: slot {slot} has the value {value}, it must be below {limit}")]
     OutOfRange {
-        /// The file.
+        /// As the list names it.
         file: String,
-        /// The line or sample, from 1.
-        place: Place,
-        /// The slot's data layer.
+        /// Lines in native readers, samples in providers.
+        place: FilePosition,
+        /// Name of the slot's data layer.
         slot: String,
-        /// The value.
+        /// The id that was read.
         value: i64,
-        /// The dimension of the slot.
+        /// The dimension of the slot; ids are below it.
         limit: u64,
     },
     /// A provider yielded something that does not fit its input types.
     #[error("{file}, sample {sample}: {what} needs {expected}, got {got}")]
     Type {
-        /// The file.
+        /// As the list names it.
         file: String,
-        /// The sample, from 1.
+        /// Counted from 1 in the file.
         sample: u64,
         /// The slot and its type, or the sample as a whole.
         what: String,
-        /// What fits.
+        /// What the type accepts.
         expected: String,
-        /// What came.
+        /// What the provider yielded, as text.
         got: String,
     },
     /// The provider's slots are not those of the network.
     #[error("data provider {provider}: {reason}")]
     Slots {
-        /// Module and function.
+        /// Module and function, `module.function`.
         provider: String,
-        /// What differs.
+        /// The slot that differs, and how.
         reason: String,
     },
     /// Python cannot be started.
@@ -113,9 +116,9 @@ pub enum DataError {
         "start the data provider with {program}; install Python 3.8 or newer, or name it with --python_bin"
     )]
     Start {
-        /// The interpreter.
+        /// The interpreter that was tried.
         program: PathBuf,
-        /// Why.
+        /// The error that the operating system returned.
         #[source]
         source: io::Error,
     },
@@ -124,39 +127,39 @@ pub enum DataError {
         "data provider module {module:?} was not found ({searched}); it must lie beside the configuration"
     )]
     Module {
-        /// The module.
+        /// Name of the module, without `.py`.
         module: String,
-        /// Where it was looked for.
+        /// The directories that were searched.
         searched: String,
     },
     /// The provider's function does not exist.
     #[error("data provider {module:?} has no {object:?} ({known})")]
     Object {
-        /// The module.
+        /// Name of the module, without `.py`.
         module: String,
-        /// The function.
+        /// Name of the function in the configuration.
         object: String,
-        /// What it has.
+        /// Data providers that the module has.
         known: String,
     },
-    /// The provider raised while it was loaded or initialised.
+    /// The provider raised while it was loaded or initialized.
     #[error("data provider {provider} failed to load:\n{traceback}")]
     Load {
-        /// Module and function.
+        /// Module and function, `module.function`.
         provider: String,
-        /// The user's traceback.
+        /// Python's traceback, as the worker sent it.
         traceback: String,
     },
     /// The provider raised while it read a file.
     #[error("data provider {provider} failed in {file}, sample {sample}:\n{traceback}")]
     Raised {
-        /// Module and function.
+        /// Module and function, `module.function`.
         provider: String,
-        /// The file.
+        /// As the list names it.
         file: String,
-        /// The sample that was not made, from 1.
+        /// The sample that was not yielded, counted from 1.
         sample: u64,
-        /// The user's traceback.
+        /// Python's traceback, as the worker sent it.
         traceback: String,
     },
     /// A provider process ended before its work was done.
@@ -164,65 +167,65 @@ pub enum DataError {
         "a process of data provider {provider} ended unexpectedly ({status}) while reading {file}"
     )]
     Died {
-        /// Module and function.
+        /// Module and function, `module.function`.
         provider: String,
-        /// Exit code or signal.
+        /// Exit code or signal, as text.
         status: String,
-        /// The file it was to read next.
+        /// The file that it was reading, or was to read next.
         file: String,
     },
-    /// A provider process sent something that is no message.
+    /// A provider process sent bytes that are not a valid frame.
     #[error(
         "a process of data provider {provider} sent a broken message ({reason}); does it write to file descriptors that are not its own?"
     )]
     Broken {
-        /// Module and function.
+        /// Module and function, `module.function`.
         provider: String,
-        /// What is wrong with it.
+        /// The check of the frame that failed.
         reason: String,
     },
-    /// One sample takes more than a whole batch.
+    /// One sample weighs more than a whole batch.
     #[error(
         "a sample counts {weight} by calc_batch_size but a batch holds {batch}; set can_over_batch_size=True or a larger batch_size"
     )]
     TooHeavy {
-        /// What the sample counts.
+        /// The sample's weight, from `calc_batch_size`.
         weight: u64,
-        /// What a batch holds.
+        /// Total weight that fits into a batch: `batch_size`.
         batch: u64,
     },
     /// A batch has more positions than can be addressed.
     #[error("slot {slot} has more than {limit} positions; use a smaller batch")]
     TooLarge {
-        /// The slot's data layer.
+        /// Name of the slot's data layer.
         slot: String,
-        /// The most that fits.
+        /// The largest number of positions.
         limit: u64,
     },
-    /// A pool or cache has more samples than can be numbered.
+    /// A pool or cache has more samples than a 32-bit index can address.
     #[error("more than {limit} samples are to be held in memory; set pool_size and no cache")]
     TooMany {
-        /// The most that fits.
+        /// The largest number of samples.
         limit: u64,
     },
     /// A batch was asked for outside of a pass, or after a failure.
     #[error("no pass is under way; call start_pass first")]
     NoPass,
-    /// The reading thread is gone.
+    /// The reading thread has ended unexpectedly.
     #[error("the thread that reads data has ended unexpectedly")]
     Thread,
 }
 
-/// Where in a file.
+/// A position in a data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A line, from 1.
+pub enum FilePosition {
+    /// A line, counted from 1.
     Line(u64),
-    /// A sample, from 1.
+    /// A sample, counted from 1.
     Sample(u64),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FilePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line(n) => write!(f, "line {n}"),

@@ -1,43 +1,43 @@
-//! What a provider process sends, taken apart with care: nothing is believed before it is checked.
+//! Decodes the frames that a provider process sends. Every length and id is checked before it is used.
 //!
-//! The form of a frame is in the head of `provider_worker.py`. A block of samples is decoded straight into the
-//! columns of a table.
+//! The layout of a frame is described in the head of `provider_worker.py`. A block of samples is decoded straight into
+//! the columns of a table.
 
 use std::io::{self, Read};
 
-use super::table::{Column, Kind, Table};
+use super::table::{Column, ElementKind, SampleTable};
 
 /// Frames may not be larger than this; a provider's block is about a megabyte.
 const LARGEST: usize = 1 << 30;
 
 /// A message of a provider process.
 #[derive(Debug)]
-pub(crate) enum Frame {
+pub(crate) enum ProviderFrame {
     /// The slots and options of the provider, as JSON.
     Hello(Vec<u8>),
     /// A block of samples.
-    Block(Block),
-    /// Why there will be no more, as JSON.
+    Block(SampleBlock),
+    /// Why the process ends without further samples, as JSON.
     Refused(Vec<u8>),
 }
 
-/// Some consecutive samples of one file.
+/// Consecutive samples of one file.
 #[derive(Debug)]
-pub(crate) struct Block {
-    /// The number of the file in the list.
+pub(crate) struct SampleBlock {
+    /// Index of the file in the list, from 0.
     pub file: u32,
-    /// The number of the first sample in the file, from 0.
+    /// Index of the block's first sample in the file, from 0.
     pub first: u64,
-    /// How many samples.
+    /// Number of samples in the block.
     pub samples: usize,
-    /// Whether the file has no more.
+    /// Whether the file has no more samples after these.
     pub ended: bool,
     weighted: bool,
     payload: Vec<u8>,
 }
 
-/// Reads one frame; nothing at the end of the stream.
-pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
+/// Reads one frame; returns `None` at the end of the stream.
+pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<ProviderFrame>> {
     let mut head = [0u8; 5];
     let mut got = 0;
     while got < head.len() {
@@ -59,9 +59,9 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     match head[0] {
-        b'H' => Ok(Some(Frame::Hello(payload))),
-        b'E' => Ok(Some(Frame::Refused(payload))),
-        b'D' => block(payload).map(|block| Some(Frame::Block(block))),
+        b'H' => Ok(Some(ProviderFrame::Hello(payload))),
+        b'E' => Ok(Some(ProviderFrame::Refused(payload))),
+        b'D' => block(payload).map(|block| Some(ProviderFrame::Block(block))),
         _ => Err(broken("a frame of unknown kind")),
     }
 }
@@ -72,7 +72,7 @@ fn broken(what: &'static str) -> io::Error {
 
 const BLOCK_HEAD: usize = 18;
 
-fn block(payload: Vec<u8>) -> io::Result<Block> {
+fn block(payload: Vec<u8>) -> io::Result<SampleBlock> {
     let Some((head, _)) = payload.split_first_chunk::<BLOCK_HEAD>() else {
         return Err(broken("a block without head"));
     };
@@ -96,7 +96,7 @@ fn block(payload: Vec<u8>) -> io::Result<Block> {
         ended,
         weighted,
     ] = *head;
-    Ok(Block {
+    Ok(SampleBlock {
         file: u32::from_le_bytes([f0, f1, f2, f3]),
         first: u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]),
         samples: u32::from_le_bytes([n0, n1, n2, n3]) as usize,
@@ -106,12 +106,12 @@ fn block(payload: Vec<u8>) -> io::Result<Block> {
     })
 }
 
-/// Why a block cannot enter a table.
+/// Why a block cannot be appended to a table.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BlockError {
     /// It is not a block of these slots.
     Broken(&'static str),
-    /// An id is too large; the sample counts from the first of the block.
+    /// An index of a sparse row is too large; the sample's index counts from the first of the block.
     OutOfRange {
         slot: usize,
         sample: usize,
@@ -119,9 +119,9 @@ pub(crate) enum BlockError {
     },
 }
 
-impl Block {
+impl SampleBlock {
     /// Appends the samples to a table.
-    pub fn enter(&self, table: &mut Table) -> Result<(), BlockError> {
+    pub fn enter(&self, table: &mut SampleTable) -> Result<(), BlockError> {
         let mut arrays = Arrays(&self.payload[BLOCK_HEAD..]);
         let weights = if self.weighted {
             let weights = arrays.next()?;
@@ -133,7 +133,8 @@ impl Block {
         let before = table.len();
         for (slot, column) in table.columns_mut().iter_mut().enumerate() {
             column.take(&mut arrays, self.samples)?;
-            if let Some((sample, value)) = column.id_out_of_range(before..before + self.samples) {
+            if let Some((sample, value)) = column.index_out_of_range(before..before + self.samples)
+            {
                 return Err(BlockError::OutOfRange {
                     slot,
                     sample: sample - before,
@@ -155,7 +156,7 @@ fn require(holds: bool, what: &'static str) -> Result<(), BlockError> {
     }
 }
 
-/// The arrays of a block: a u32 count, then so many 4-byte values.
+/// The arrays of a block: a u32 count, then that many 4-byte values.
 struct Arrays<'a>(&'a [u8]);
 
 impl<'a> Arrays<'a> {
@@ -179,7 +180,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 impl Column {
-    /// Takes the arrays of this slot, `samples` samples.
+    /// Decodes the arrays of this slot for `samples` samples.
     fn take(&mut self, arrays: &mut Arrays<'_>, samples: usize) -> Result<(), BlockError> {
         let mut rows = samples;
         if self.slot.level > 0 {
@@ -189,16 +190,16 @@ impl Column {
             rows = lengths(arrays, rows, &mut self.subsequences)?;
         }
         let elements = match self.slot.kind {
-            Kind::Ids => rows,
-            Kind::Dense => rows.saturating_mul(self.slot.dim),
-            Kind::Binary | Kind::Sparse => lengths(arrays, rows, &mut self.rows)?,
+            ElementKind::Ids => rows,
+            ElementKind::Dense => rows.saturating_mul(self.slot.dim),
+            ElementKind::Binary | ElementKind::Sparse => lengths(arrays, rows, &mut self.rows)?,
         };
-        if self.slot.kind != Kind::Dense {
+        if self.slot.kind != ElementKind::Dense {
             let ids = arrays.next()?;
             require(ids.len() / 4 == elements, "ids do not match their lengths")?;
             self.ids.extend(words(ids));
         }
-        if matches!(self.slot.kind, Kind::Dense | Kind::Sparse) {
+        if matches!(self.slot.kind, ElementKind::Dense | ElementKind::Sparse) {
             let values = arrays.next()?;
             require(
                 values.len() / 4 == elements,
@@ -210,7 +211,7 @@ impl Column {
     }
 }
 
-/// Reads an array of lengths and appends them as offsets; answers their sum.
+/// Reads an array of lengths and appends them as offsets; returns their sum.
 fn lengths(arrays: &mut Arrays<'_>, count: usize, to: &mut Vec<u64>) -> Result<usize, BlockError> {
     let array = arrays.next()?;
     require(
@@ -239,9 +240,9 @@ mod tests {
             dim,
         };
         vec![
-            slot(Kind::Ids, 1, 10),
-            slot(Kind::Sparse, 0, 5),
-            slot(Kind::Dense, 0, 2),
+            slot(ElementKind::Ids, 1, 10),
+            slot(ElementKind::Sparse, 0, 5),
+            slot(ElementKind::Dense, 0, 2),
         ]
     }
 
@@ -250,8 +251,8 @@ mod tests {
         words.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
     }
 
-    /// Two samples of the three slots, with `last` as the last id of the sequence slot.
-    fn frame(last: u32) -> Vec<u8> {
+    /// Two samples of the three slots, with `column` as the only index of the sparse slot.
+    fn frame(column: u32) -> Vec<u8> {
         let mut payload = Vec::new();
         payload.extend(7u32.to_le_bytes());
         payload.extend(40u64.to_le_bytes());
@@ -259,9 +260,9 @@ mod tests {
         payload.extend([1, 1]);
         array(&mut payload, &[5, 6]);
         array(&mut payload, &[1, 2]);
-        array(&mut payload, &[9, 3, last]);
+        array(&mut payload, &[9, 3, u32::MAX]);
         array(&mut payload, &[0, 1]);
-        array(&mut payload, &[4]);
+        array(&mut payload, &[column]);
         array(&mut payload, &[0.5f32.to_bits()]);
         array(&mut payload, &[1.0f32, 2.0, 3.0, 4.0].map(f32::to_bits));
         let mut bytes = vec![b'D'];
@@ -270,9 +271,9 @@ mod tests {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Block {
+    fn decode(bytes: &[u8]) -> SampleBlock {
         match read(&mut &bytes[..]) {
-            Ok(Some(Frame::Block(block))) => block,
+            Ok(Some(ProviderFrame::Block(block))) => block,
             other => panic!("{other:?}"),
         }
     }
@@ -284,23 +285,23 @@ mod tests {
             (block.file, block.first, block.samples, block.ended),
             (7, 40, 2, true)
         );
-        let mut table = Table::new(&slots());
+        let mut table = SampleTable::new(&slots());
         block.enter(&mut table).unwrap();
         block.enter(&mut table).unwrap();
         assert_eq!((table.len(), table.weight(3)), (4, 6));
         let batch = table.batch(&[3, 0]).unwrap();
-        assert_eq!(batch.slots[0].data, nn::SlotData::Ids(vec![3, 4, 9]));
+        assert_eq!(batch.slots[0].data, nn::SlotData::Ids(vec![3, u32::MAX, 9]));
     }
 
     #[test]
-    fn an_id_out_of_range_names_slot_sample_and_value() {
-        let mut table = Table::new(&slots());
+    fn an_index_out_of_range_names_slot_sample_and_value() {
+        let mut table = SampleTable::new(&slots());
         decode(&frame(4)).enter(&mut table).unwrap();
-        let failed = decode(&frame(10)).enter(&mut table);
+        let failed = decode(&frame(5)).enter(&mut table);
         let want = BlockError::OutOfRange {
-            slot: 0,
+            slot: 1,
             sample: 1,
-            value: 10,
+            value: 5,
         };
         assert_eq!(failed, Err(want));
     }
@@ -315,8 +316,8 @@ mod tests {
             for value in [0, 1, 127, 255] {
                 let mut bad = good.clone();
                 bad[at] = value;
-                if let Ok(Some(Frame::Block(block))) = read(&mut &bad[..]) {
-                    let _ = block.enter(&mut Table::new(&slots()));
+                if let Ok(Some(ProviderFrame::Block(block))) = read(&mut &bad[..]) {
+                    let _ = block.enter(&mut SampleTable::new(&slots()));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The list of data files: one a line, as v1 reads it.
+//! The list of data files: one per line, as v1 reads it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,9 @@ use super::error::DataError;
 /// The files of a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileList {
-    /// The list itself.
+    /// Path of the list itself.
     pub path: PathBuf,
-    /// Its lines: data files, as written.
+    /// Its lines: names of data files, unchanged.
     pub files: Vec<String>,
 }
 
@@ -26,7 +26,12 @@ impl FileList {
         })?;
         let text = String::from_utf8_lossy(&bytes);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let files: Vec<String> = lines.map(str::to_owned).collect();
+        let mut files: Vec<String> = lines.map(str::to_owned).collect();
+        if files.is_empty() {
+            // v1's benchmarks write a space, for providers that make their data themselves.
+            let blank = text.lines().filter(|line| !line.is_empty());
+            files.extend(blank.map(str::to_owned));
+        }
         if files.is_empty() {
             return Err(DataError::EmptyList { path });
         }
@@ -48,6 +53,14 @@ mod tests {
         .unwrap();
         let list = FileList::read(directory.path(), "train.list").unwrap();
         assert_eq!(list.files, ["data/a.txt", "data/b.txt"]);
+    }
+
+    #[test]
+    fn a_space_is_a_name_if_there_is_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("train.list"), " \n").unwrap();
+        let list = FileList::read(directory.path(), "train.list").unwrap();
+        assert_eq!(list.files, [" "]);
     }
 
     #[test]

@@ -1,27 +1,31 @@
 //! Data: from files to batches.
 //!
 //! Samples come from v1 data providers (Python, in worker processes) or from native readers (no Python at all). Either
-//! way they are held column by column, their order is a pure function of (seed, pass, trainer), and batches are made
-//! ahead of time by a thread. Nothing here knows what a network computes from them.
+//! way they are stored by column, their order is a pure function of (seed, pass, trainer), and a thread prepares
+//! batches ahead of time. Nothing here knows what a network computes from them.
 //!
 //! # Map, in reading order
 //!
-//! - `order`: the order of samples, precisely; the pool they are drawn from. Pure.
+//! - `order`: the exact order of samples, and the pool from which they are drawn. Pure.
 //! - `table`: samples in memory and the batches copied from them.
-//! - `source`: the thread behind [`Source`].
-//! - `provider`, `worker`, `frame`: Python providers, one of their processes, what it sends.
-//! - `native`: formats that we read ourselves.
+//! - `source`: the thread that serves a [`DataSource`].
+//! - `provider`, `worker`, `frame`: Python providers, one of their processes, the frames that it sends.
+//! - `native`, `proto`: text formats, and v1's binary one, that are read without Python.
+//! - [`describe()`]: the slots and dictionaries of a source, without reading a sample.
 //! - `list`, `random`, `stop`, `origin`, `error`: what the others share.
 
+mod describe;
 mod error;
 mod frame;
 mod list;
 mod native;
 mod order;
 mod origin;
+mod proto;
 mod provider;
 mod random;
 mod source;
+mod starter;
 mod stop;
 mod table;
 mod worker;
@@ -31,83 +35,113 @@ use std::path::PathBuf;
 
 use config::DataConfig;
 
-pub use error::{DataError, Place};
-pub use source::Source;
+pub use describe::{Description, WordList, describe};
+pub use error::{DataError, FilePosition};
+pub use native::has_header;
+pub use source::DataSource;
+pub use table::{ElementKind, SlotType};
 
 use list::FileList;
-use origin::Origin;
+use origin::SampleStream;
 use source::Seed;
-use table::Kind;
 
-/// A data layer that wants samples.
+/// A data layer of the network, for which samples are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
+pub struct DataInput {
     /// The layer's name.
     pub name: String,
-    /// The layer's size.
+    /// The layer's size: width of a vector, or number of ids.
     pub size: usize,
 }
 
-/// What a data source needs to know beside its configuration.
+/// What a data source needs to know besides its configuration.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The job's seed.
+pub struct DataOptions {
+    /// The job's seed; with pass and trainer it decides the order of samples.
     pub seed: u64,
-    /// The number of this trainer.
+    /// Index of this trainer in the job, from 0.
     pub trainer: u32,
     /// Whether samples are for training (and so shuffled, unless the source says otherwise).
     pub training: bool,
-    /// Samples of a batch.
+    /// Total weight of a batch's samples; each weighs 1 unless the provider has `calc_batch_size`.
     pub batch_size: u64,
     /// The job's directory: file names are relative to it, and providers run in it.
     pub directory: PathBuf,
-    /// The directory of the configuration file, where provider modules are looked for, too.
+    /// The directory of the configuration file, where provider modules are searched too.
     pub config_directory: Option<PathBuf>,
-    /// The Python interpreter.
+    /// Path or name of the Python interpreter.
     pub python: PathBuf,
     /// The directory that holds our `paddle` Python package.
     pub package: PathBuf,
-    /// The `PYTHONPATH` of providers; by default ours.
+    /// The `PYTHONPATH` of providers; by default that of this process.
     pub python_path: Option<OsString>,
-    /// Provider processes; without it as many as processors, and never more than files.
+    /// Number of provider processes; by default one per processor, and never more than files.
     pub workers: Option<usize>,
 }
 
 /// Opens a data source for the given data layers, in the order of the network's inputs.
 ///
-/// Waits until a Python provider is initialised, so that what is wrong with it is said here.
-pub fn open(config: &DataConfig, inputs: &[Input], options: &Options) -> Result<Source, DataError> {
+/// Waits until a Python provider is initialized, so that its errors are reported here.
+pub fn open(
+    config: &DataConfig,
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<DataSource, DataError> {
     let list = FileList::read(&options.directory, config.files())?;
-    let origin: Box<dyn Origin> = match config.r#type.as_str() {
+    open_list(config, list, inputs, options)
+}
+
+/// As [`open`], with these files instead of those of the configuration's list.
+pub fn open_files(
+    config: &DataConfig,
+    files: Vec<String>,
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<DataSource, DataError> {
+    let path = PathBuf::from("the files that were named");
+    if files.is_empty() {
+        return Err(DataError::EmptyList { path });
+    }
+    open_list(config, FileList { path, files }, inputs, options)
+}
+
+fn open_list(
+    config: &DataConfig,
+    list: FileList,
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<DataSource, DataError> {
+    let origin: Box<dyn SampleStream> = match config.r#type.as_str() {
         "py2" => Box::new(provider::Provider::open(config, list, inputs, options)?),
         "native" => native::open(config, list, inputs, options)?,
+        "simple" => native::open_simple(config, list, inputs, options)?,
+        "proto" | "proto_group" | "proto_sequence" | "proto_sequence_group" => {
+            proto::open(config, list, inputs, options)?
+        }
         other => {
             return Err(DataError::Kind {
                 kind: other.to_owned(),
             });
         }
     };
-    check_slots(&describe(config), origin.slots(), inputs)?;
+    check_slots(&describe_source(config), origin.slots(), inputs)?;
     let seed = Seed {
         job: options.seed,
         trainer: options.trainer,
     };
-    Ok(Source::new(origin, seed))
+    DataSource::new(origin, seed)
 }
 
-fn describe(config: &DataConfig) -> String {
+fn describe_source(config: &DataConfig) -> String {
     match config.load_data_object() {
+        "" if config.load_data_module().is_empty() => config.r#type.clone(),
         "" => config.load_data_module().to_owned(),
         object => format!("{}.{object}", config.load_data_module()),
     }
 }
 
-/// Whether the slots are what the data layers want.
-fn check_slots(
-    provider: &str,
-    slots: &[table::SlotType],
-    inputs: &[Input],
-) -> Result<(), DataError> {
+/// Checks that the slots fit the data layers.
+fn check_slots(provider: &str, slots: &[SlotType], inputs: &[DataInput]) -> Result<(), DataError> {
     let refuse = |reason: String| {
         Err(DataError::Slots {
             provider: provider.to_owned(),
@@ -124,7 +158,7 @@ fn check_slots(
         ));
     }
     for (slot, input) in slots.iter().zip(inputs) {
-        if slot.kind != Kind::Ids && slot.dim != input.size {
+        if slot.kind != ElementKind::Ids && slot.dim != input.size {
             return refuse(format!(
                 "the slot of data layer {} has dimension {} but the layer has size {}",
                 input.name, slot.dim, input.size

@@ -3,52 +3,52 @@
 //! 1. The files of the list are read in order; if samples are shuffled from a bounded pool and not kept for later
 //!    passes, the files are put into random order first ([`files`]).
 //! 2. Without shuffling, one file follows the other, as always with native readers. With shuffling, groups of sixteen
-//!    files are read at once: in turn, each gives a block of up to 128 samples (fewer if dense slots are wide or long),
-//!    until all of the group have ended.
-//! 3. The samples enter a pool in this order. Before each batch the pool is filled to its level ([`Level`]); then the
+//!    files are read together: in turn, each contributes a block of up to 128 samples (fewer if dense slots are wide or
+//!    long), until all of the group have ended.
+//! 3. The samples enter a pool in this order. Before each batch the pool is filled to its level ([`PoolLevel`]); then the
 //!    samples of the batch are drawn from it at random, or from its front without shuffling. The level is `pool_size`;
 //!    if that is unlimited, the whole pass; or, where `min_pool_size` is given, that many but at least sixteen batches.
 //! 4. A batch is full when the weights of its samples reach `batch_size` (each 1, or `calc_batch_size`); with
 //!    `can_over_batch_size=False` a sample that would exceed it opens the next batch. The last batch may be smaller.
 //!
-//! v1 let the pace of a thread decide what was in the pool when a batch was drawn. A source that keeps its samples
-//! reads them in the same order in every pass, so a process that starts at pass k orders pass k like one that started
-//! at pass 0.
+//! In v1 the contents of the pool when a batch was drawn depended on the speed of a thread. A source that keeps its
+//! samples reads them in the same order in every pass, so a process that starts at pass k orders pass k like one that
+//! started at pass 0.
 
 use std::collections::VecDeque;
 
 use super::error::DataError;
-use super::random::Random;
-use super::table::Table;
+use super::random::DataRandom;
+use super::table::SampleTable;
 
-/// Files that take turns when samples are shuffled.
+/// Number of files that are read in turn when samples are shuffled.
 pub(crate) const GROUP: usize = 16;
 
-/// What decides the order, beside seed, pass and trainer.
+/// What decides the order, besides seed, pass and trainer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct OrderPlan {
     /// Whether samples are drawn at random.
     pub shuffle: bool,
     /// How full the pool is before a batch is drawn.
-    pub level: Level,
+    pub level: PoolLevel,
     /// Whether samples are kept for later passes.
     pub cache: bool,
-    /// What a batch holds.
+    /// Total weight of a batch's samples.
     pub batch_size: u64,
-    /// Whether the last sample of a batch may exceed that.
+    /// Whether the last sample of a batch may exceed `batch_size`.
     pub can_over_batch_size: bool,
 }
 
 /// How full the pool is before a batch is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Level {
+pub enum PoolLevel {
     /// All samples of the pass.
     Everything,
-    /// Samples with this much weight.
+    /// Samples with this total weight.
     Weight(u64),
 }
 
-impl Level {
+impl PoolLevel {
     /// The level of v1's two sizes; negative means unlimited.
     pub fn new(pool_size: i64, min_pool_size: i64, batch_size: u64) -> Self {
         match (u64::try_from(pool_size), u64::try_from(min_pool_size)) {
@@ -59,21 +59,21 @@ impl Level {
     }
 }
 
-/// The files of a pass in the order in which they are read, in groups that take turns.
-pub(crate) fn files(plan: &Plan, random: &mut Random, count: usize) -> Vec<Vec<u32>> {
+/// The files of a pass in the order in which they are read, in groups whose files are read in turn.
+pub(crate) fn files(plan: &OrderPlan, random: &mut DataRandom, count: usize) -> Vec<Vec<u32>> {
     let mut files: Vec<u32> = (0..count as u32).collect();
-    if plan.shuffle && !plan.cache && plan.level != Level::Everything {
+    if plan.shuffle && !plan.cache && plan.level != PoolLevel::Everything {
         random.shuffle(&mut files);
     }
     let group = if plan.shuffle { GROUP } else { 1 };
     files.chunks(group).map(<[u32]>::to_vec).collect()
 }
 
-/// Samples that wait for a batch, as numbers of rows of a table.
+/// Samples that wait for a batch, as row indices of a table.
 pub(crate) struct Pool {
     waiting: VecDeque<u32>,
     weight: u64,
-    /// A sample that did not fit into the last batch.
+    /// The sample that did not fit into the last batch, if any; it opens the next one.
     carried: Option<u32>,
 }
 
@@ -87,28 +87,28 @@ impl Pool {
     }
 
     /// Whether another block of samples should enter before a batch is drawn.
-    pub fn wants_more(&self, plan: &Plan) -> bool {
+    pub fn wants_more(&self, plan: &OrderPlan) -> bool {
         match plan.level {
             _ if !plan.shuffle => self.weight < plan.batch_size,
-            Level::Everything => true,
-            Level::Weight(level) => self.weight < level,
+            PoolLevel::Everything => true,
+            PoolLevel::Weight(level) => self.weight < level,
         }
     }
 
-    /// Takes rows of the table into the pool.
-    pub fn enter(&mut self, table: &Table, rows: std::ops::Range<usize>) {
+    /// Adds rows of the table to the pool.
+    pub fn enter(&mut self, table: &SampleTable, rows: std::ops::Range<usize>) {
         for row in rows {
             self.weight += table.weight(row as u32);
             self.waiting.push_back(row as u32);
         }
     }
 
-    /// Draws the samples of one batch; none if the pool is empty.
+    /// Draws the samples of one batch; returns none if the pool is empty.
     pub fn draw(
         &mut self,
-        plan: &Plan,
-        table: &Table,
-        random: &mut Random,
+        plan: &OrderPlan,
+        table: &SampleTable,
+        random: &mut DataRandom,
         batch: &mut Vec<u32>,
     ) -> Result<(), DataError> {
         batch.clear();
@@ -133,7 +133,7 @@ impl Pool {
         Ok(())
     }
 
-    fn next(&mut self, plan: &Plan, random: &mut Random) -> Option<u32> {
+    fn next(&mut self, plan: &OrderPlan, random: &mut DataRandom) -> Option<u32> {
         if !plan.shuffle {
             return self.waiting.pop_front();
         }
@@ -146,8 +146,8 @@ impl Pool {
         self.waiting.len() + usize::from(self.carried.is_some())
     }
 
-    /// Replaces a table of which most samples have left the pool by one with those that wait.
-    pub fn compact(&mut self, table: &mut Table) {
+    /// Replaces a table by one with only the waiting samples, if most of its samples have left the pool.
+    pub fn compact(&mut self, table: &mut SampleTable) {
         if table.len() < 4096 || table.len() < 2 * self.len() {
             return;
         }
@@ -162,10 +162,10 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::table::{Kind, SlotType};
+    use crate::data::table::{ElementKind, SlotType};
 
-    fn plan(shuffle: bool, level: Level) -> Plan {
-        Plan {
+    fn plan(shuffle: bool, level: PoolLevel) -> OrderPlan {
+        OrderPlan {
             shuffle,
             level,
             cache: false,
@@ -174,11 +174,11 @@ mod tests {
         }
     }
 
-    /// A table of `n` samples whose one id is their number, with the given weights.
-    fn table(n: u32, weights: &[u32]) -> Table {
-        let mut table = Table::new(&[SlotType {
+    /// A table of `n` samples whose only id is their index, with the given weights.
+    fn table(n: u32, weights: &[u32]) -> SampleTable {
+        let mut table = SampleTable::new(&[SlotType {
             name: "id".into(),
-            kind: Kind::Ids,
+            kind: ElementKind::Ids,
             level: 0,
             dim: n as usize,
         }]);
@@ -188,8 +188,8 @@ mod tests {
     }
 
     /// Draws a whole pass whose samples arrive in blocks of ten.
-    fn pass(plan: &Plan, table: &Table, number: u64) -> Vec<Vec<u32>> {
-        let mut random = Random::new(1, number, 0);
+    fn pass(plan: &OrderPlan, table: &SampleTable, number: u64) -> Vec<Vec<u32>> {
+        let mut random = DataRandom::new(1, number, 0);
         let (mut pool, mut arrived, mut batches) = (Pool::new(), 0, Vec::new());
         loop {
             while arrived < table.len() && pool.wants_more(plan) {
@@ -208,13 +208,13 @@ mod tests {
 
     #[test]
     fn without_shuffling_the_order_is_that_of_arrival() {
-        let batches = pass(&plan(false, Level::Everything), &table(10, &[]), 0);
+        let batches = pass(&plan(false, PoolLevel::Everything), &table(10, &[]), 0);
         assert_eq!(batches, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9]]);
     }
 
     #[test]
     fn every_sample_comes_once_and_passes_differ() {
-        for level in [Level::Everything, Level::Weight(12)] {
+        for level in [PoolLevel::Everything, PoolLevel::Weight(12)] {
             let table = table(53, &[]);
             let plan = plan(true, level);
             let (first, again, second) = (
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_bounded_pool_draws_only_what_has_arrived() {
-        let batches = pass(&plan(true, Level::Weight(12)), &table(1000, &[]), 0);
+        let batches = pass(&plan(true, PoolLevel::Weight(12)), &table(1000, &[]), 0);
         for (number, batch) in batches.iter().enumerate() {
             // At most 12 + 9 wait after a refill, so nothing later than that can be drawn.
             let arrived = number as u32 * 4 + 12 + 10;
@@ -243,9 +243,9 @@ mod tests {
     #[test]
     fn weights_fill_batches_and_overflow_waits() {
         let table = table(5, &[3, 3, 1, 2, 4]);
-        let over = plan(false, Level::Everything);
+        let over = plan(false, PoolLevel::Everything);
         assert_eq!(pass(&over, &table, 0), [vec![0, 1], vec![2, 3, 4]]);
-        let strict = Plan {
+        let strict = OrderPlan {
             can_over_batch_size: false,
             ..over
         };
@@ -259,11 +259,16 @@ mod tests {
     fn a_sample_heavier_than_a_batch_is_refused() {
         let (table, mut pool) = (table(1, &[9]), Pool::new());
         pool.enter(&table, 0..1);
-        let strict = Plan {
+        let strict = OrderPlan {
             can_over_batch_size: false,
-            ..plan(false, Level::Everything)
+            ..plan(false, PoolLevel::Everything)
         };
-        let failed = pool.draw(&strict, &table, &mut Random::new(0, 0, 0), &mut Vec::new());
+        let failed = pool.draw(
+            &strict,
+            &table,
+            &mut DataRandom::new(0, 0, 0),
+            &mut Vec::new(),
+        );
         assert!(matches!(
             failed,
             Err(DataError::TooHeavy {
@@ -276,8 +281,8 @@ mod tests {
     #[test]
     fn compaction_keeps_the_waiting_samples() {
         let mut whole = table(6000, &[]);
-        let plan = plan(true, Level::Everything);
-        let (mut pool, mut random) = (Pool::new(), Random::new(1, 0, 0));
+        let plan = plan(true, PoolLevel::Everything);
+        let (mut pool, mut random) = (Pool::new(), DataRandom::new(1, 0, 0));
         pool.enter(&whole, 0..6000);
         let mut batch = Vec::new();
         for _ in 0..1000 {
@@ -292,28 +297,28 @@ mod tests {
 
     #[test]
     fn files_are_shuffled_only_where_nothing_else_depends_on_them() {
-        let order = |plan: &Plan| files(plan, &mut Random::new(3, 0, 0), 40).concat();
+        let order = |plan: &OrderPlan| files(plan, &mut DataRandom::new(3, 0, 0), 40).concat();
         let straight: Vec<u32> = (0..40).collect();
-        assert_eq!(order(&plan(false, Level::Weight(9))), straight);
-        assert_eq!(order(&plan(true, Level::Everything)), straight);
-        let bounded = plan(true, Level::Weight(9));
+        assert_eq!(order(&plan(false, PoolLevel::Weight(9))), straight);
+        assert_eq!(order(&plan(true, PoolLevel::Everything)), straight);
+        let bounded = plan(true, PoolLevel::Weight(9));
         assert_ne!(order(&bounded), straight);
         assert_eq!(
-            order(&Plan {
+            order(&OrderPlan {
                 cache: true,
                 ..bounded
             }),
             straight
         );
-        assert_eq!(files(&bounded, &mut Random::new(3, 0, 0), 40).len(), 3);
+        assert_eq!(files(&bounded, &mut DataRandom::new(3, 0, 0), 40).len(), 3);
     }
 
     #[test]
     fn levels_follow_the_two_sizes() {
-        assert_eq!(Level::new(-1, -1, 128), Level::Everything);
-        assert_eq!(Level::new(5000, -1, 128), Level::Weight(5000));
-        assert_eq!(Level::new(5, 0, 128), Level::Weight(128));
-        assert_eq!(Level::new(-1, 9000, 128), Level::Weight(9000));
-        assert_eq!(Level::new(-1, 0, 128), Level::Weight(2048));
+        assert_eq!(PoolLevel::new(-1, -1, 128), PoolLevel::Everything);
+        assert_eq!(PoolLevel::new(5000, -1, 128), PoolLevel::Weight(5000));
+        assert_eq!(PoolLevel::new(5, 0, 128), PoolLevel::Weight(128));
+        assert_eq!(PoolLevel::new(-1, 9000, 128), PoolLevel::Weight(9000));
+        assert_eq!(PoolLevel::new(-1, 0, 128), PoolLevel::Weight(2048));
     }
 }

@@ -1,38 +1,38 @@
-//! What every kind of data source is to the thread that makes batches.
+//! The interface between each kind of data source and the thread that makes batches.
 
 use super::error::DataError;
-use super::order::Plan;
+use super::order::OrderPlan;
 use super::stop::Stop;
-use super::table::{SlotType, Table};
+use super::table::{SampleTable, SlotType};
 
 /// A stream of samples that can be started again.
-pub(crate) trait Origin: Send {
+pub(crate) trait SampleStream: Send {
     /// The slots, in the order of the network's inputs.
     fn slots(&self) -> &[SlotType];
 
-    /// What decides the order.
-    fn plan(&self) -> &Plan;
+    /// Pool, cache and batch options, which decide the order.
+    fn plan(&self) -> &OrderPlan;
 
-    /// Number of files.
+    /// Number of files in the list.
     fn files(&self) -> usize;
 
-    /// Begins a pass: `groups` of files that take turns. An unfinished pass is given up.
+    /// Begins a pass over `groups`, whose files are read in turn. An unfinished pass is abandoned.
     fn start(&mut self, pass: u64, groups: Vec<Vec<u32>>) -> Result<(), DataError>;
 
     /// Appends the next block of samples.
-    fn next(&mut self, table: &mut Table, stop: &Stop) -> Result<Next, DataError>;
+    fn next(&mut self, table: &mut SampleTable, stop: &Stop) -> Result<Next, DataError>;
 
-    /// The samples are all in memory: let go of what made them.
+    /// All samples are in memory: frees files and processes.
     fn release(&mut self);
 }
 
-/// What became of asking for a block.
+/// The result of a request for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It was appended.
+    /// A block was appended.
     More,
-    /// The pass has no more.
+    /// The pass has no more samples.
     End,
-    /// Somebody asked to stop.
+    /// The owner asked to stop.
     Stopped,
 }

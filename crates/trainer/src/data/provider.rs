@@ -1,25 +1,26 @@
 //! Samples from a v1 data provider, through worker processes.
 //!
 //! The file at position p of a pass belongs to worker p modulo their number. Every worker sends its files in the order
-//! of [`super::order`]; taking the blocks of all workers in that same order makes the stream independent of their
-//! number and pace.
+//! of [`super::order`]. The blocks of all workers are taken in that same order, so the stream does not depend on their
+//! number or speed.
 
 use std::path::PathBuf;
 
 use config::DataConfig;
 use serde::Deserialize;
 
-use super::error::{DataError, Place};
-use super::frame::{Block, BlockError, Frame};
+use super::describe::{Description, WordList};
+use super::error::{DataError, FilePosition};
+use super::frame::{BlockError, ProviderFrame, SampleBlock};
 use super::list::FileList;
-use super::order::{Level, Plan};
-use super::origin::{Next, Origin};
+use super::order::{OrderPlan, PoolLevel};
+use super::origin::{Next, SampleStream};
 use super::stop::Stop;
-use super::table::{Kind, SlotType, Table};
+use super::table::{ElementKind, SampleTable, SlotType};
 use super::worker::{Heard, Python, Worker};
-use super::{Input, Options};
+use super::{DataInput, DataOptions};
 
-/// A provider and its processes.
+/// A provider and its worker processes.
 pub(crate) struct Provider {
     list: FileList,
     /// Module and function, for messages.
@@ -31,12 +32,13 @@ pub(crate) struct Provider {
     workers: Vec<Worker>,
     greeted: Vec<bool>,
     slots: Vec<SlotType>,
-    plan: Plan,
+    plan: OrderPlan,
     turns: Turns,
     config: DataConfig,
+    dictionaries: Vec<WordList>,
 }
 
-/// What a worker says first.
+/// The first message of a worker.
 #[derive(Deserialize)]
 struct Hello {
     slots: Vec<HelloSlot>,
@@ -45,6 +47,8 @@ struct Hello {
     min_pool_size: i64,
     can_over_batch_size: bool,
     cache: i64,
+    #[serde(default)]
+    dictionaries: Vec<WordList>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +59,7 @@ struct HelloSlot {
     dim: u64,
 }
 
-/// Why a worker gives up.
+/// The message with which a worker gives up.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Refusal {
@@ -72,12 +76,41 @@ struct Refusal {
 }
 
 impl Provider {
-    /// Starts the processes and waits until the provider is initialised.
+    /// Starts the processes and waits until the provider is initialized.
     pub fn open(
         config: &DataConfig,
         list: FileList,
-        inputs: &[Input],
-        options: &Options,
+        inputs: &[DataInput],
+        options: &DataOptions,
+    ) -> Result<Self, DataError> {
+        let setup = setup(config, &list, inputs, options, false);
+        Self::start_with(config, list, options, setup)
+    }
+
+    /// Starts one process to learn the slots and dictionaries; no sample is read.
+    pub fn describe(
+        config: &DataConfig,
+        list: FileList,
+        inputs: &[DataInput],
+        options: &DataOptions,
+    ) -> Result<Description, DataError> {
+        let setup = setup(config, &list, inputs, options, true);
+        let options = DataOptions {
+            workers: Some(1),
+            ..options.clone()
+        };
+        let provider = Self::start_with(config, list, &options, setup)?;
+        Ok(Description {
+            slots: provider.slots.clone(),
+            dictionaries: provider.dictionaries.clone(),
+        })
+    }
+
+    fn start_with(
+        config: &DataConfig,
+        list: FileList,
+        options: &DataOptions,
+        setup: String,
     ) -> Result<Self, DataError> {
         let name = format!(
             "{}.{}",
@@ -85,7 +118,8 @@ impl Provider {
             config.load_data_object()
         );
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = options.workers.unwrap_or(cores).clamp(1, list.files.len());
+        let most = list.files.len().max(1);
+        let count = options.workers.unwrap_or(cores).clamp(1, most);
         let mut provider = Self {
             name,
             python: Python {
@@ -94,25 +128,26 @@ impl Provider {
                 search_path: options.python_path.clone(),
                 directory: options.directory.clone(),
             },
-            setup: setup(config, &list, inputs, options),
+            setup,
             count,
             workers: Vec::new(),
             greeted: Vec::new(),
             slots: Vec::new(),
-            plan: Plan {
+            plan: OrderPlan {
                 shuffle: false,
-                level: Level::Everything,
+                level: PoolLevel::Everything,
                 cache: false,
                 batch_size: options.batch_size.max(1),
                 can_over_batch_size: true,
             },
             turns: Turns::default(),
             config: config.clone(),
+            dictionaries: Vec::new(),
             list,
         };
         provider.start_workers()?;
         let hello = provider.hello(0, &Stop::default())?;
-        provider.adopt(&hello, options)?;
+        provider.adopt(hello, options)?;
         Ok(provider)
     }
 
@@ -129,31 +164,33 @@ impl Provider {
     fn hello(&mut self, worker: usize, stop: &Stop) -> Result<Hello, DataError> {
         self.greeted[worker] = true;
         match self.workers[worker].hear(stop) {
-            Heard::Frame(Frame::Hello(json)) => serde_json::from_slice(&json)
+            Heard::Frame(ProviderFrame::Hello(json)) => serde_json::from_slice(&json)
                 .map_err(|error| self.broken(format!("its greeting: {error}"))),
             other => Err(self.failure(other, 0)),
         }
     }
 
-    fn adopt(&mut self, hello: &Hello, options: &Options) -> Result<(), DataError> {
+    fn adopt(&mut self, hello: Hello, options: &DataOptions) -> Result<(), DataError> {
         self.slots = hello
             .slots
             .iter()
             .map(|slot| self.slot(slot))
             .collect::<Result<_, _>>()?;
         self.plan.shuffle = hello.should_shuffle.unwrap_or(options.training);
-        self.plan.level = Level::new(hello.pool_size, hello.min_pool_size, self.plan.batch_size);
+        self.plan.level =
+            PoolLevel::new(hello.pool_size, hello.min_pool_size, self.plan.batch_size);
         self.plan.cache = hello.cache != 0;
         self.plan.can_over_batch_size = hello.can_over_batch_size;
+        self.dictionaries = hello.dictionaries;
         Ok(())
     }
 
     fn slot(&self, slot: &HelloSlot) -> Result<SlotType, DataError> {
         let kind = match slot.kind {
-            0 => Kind::Dense,
-            1 => Kind::Binary,
-            2 => Kind::Sparse,
-            3 => Kind::Ids,
+            0 => ElementKind::Dense,
+            1 => ElementKind::Binary,
+            2 => ElementKind::Sparse,
+            3 => ElementKind::Ids,
             other => {
                 return Err(
                     self.slots_error(format!("slot {} has the unknown type {other}", slot.name))
@@ -191,10 +228,10 @@ impl Provider {
         }
     }
 
-    /// The error behind anything but the frame that was expected.
+    /// The error for anything that is not the expected frame.
     fn failure(&self, heard: Heard, file: usize) -> DataError {
         match heard {
-            Heard::Frame(Frame::Refused(json)) => match serde_json::from_slice(&json) {
+            Heard::Frame(ProviderFrame::Refused(json)) => match serde_json::from_slice(&json) {
                 Ok(refusal) => self.refusal(refusal),
                 Err(error) => self.broken(format!("its failure: {error}")),
             },
@@ -237,7 +274,7 @@ impl Provider {
         }
     }
 
-    fn block_error(&self, error: BlockError, block: &Block) -> DataError {
+    fn block_error(&self, error: BlockError, block: &SampleBlock) -> DataError {
         match error {
             BlockError::Broken(reason) => self.broken(reason.to_owned()),
             BlockError::OutOfRange {
@@ -251,7 +288,7 @@ impl Provider {
                     .get(block.file as usize)
                     .cloned()
                     .unwrap_or_default(),
-                place: Place::Sample(block.first + sample as u64 + 1),
+                place: FilePosition::Sample(block.first + sample as u64 + 1),
                 slot: self.slots[slot].name.clone(),
                 value: i64::from(value),
                 limit: self.slots[slot].dim as u64,
@@ -260,12 +297,12 @@ impl Provider {
     }
 }
 
-impl Origin for Provider {
+impl SampleStream for Provider {
     fn slots(&self) -> &[SlotType] {
         &self.slots
     }
 
-    fn plan(&self) -> &Plan {
+    fn plan(&self) -> &OrderPlan {
         &self.plan
     }
 
@@ -277,7 +314,7 @@ impl Origin for Provider {
         if self.workers.is_empty() || !self.turns.is_over() {
             self.start_workers()?;
         }
-        // A source that is kept is the same whichever pass it was read in, so its random numbers are, too.
+        // A cached source is the same whichever pass it was read in, so its random numbers must be too.
         let pass = if self.plan.cache { 0 } else { pass };
         for (worker, groups) in shares(&groups, self.count).into_iter().enumerate() {
             let request = serde_json::json!({ "pass": pass, "groups": groups });
@@ -287,7 +324,7 @@ impl Origin for Provider {
         Ok(())
     }
 
-    fn next(&mut self, table: &mut Table, stop: &Stop) -> Result<Next, DataError> {
+    fn next(&mut self, table: &mut SampleTable, stop: &Stop) -> Result<Next, DataError> {
         let Some(turn) = self.turns.next() else {
             return Ok(Next::End);
         };
@@ -298,7 +335,7 @@ impl Origin for Provider {
             };
         }
         let block = match self.workers[turn.worker].hear(stop) {
-            Heard::Frame(Frame::Block(block)) => block,
+            Heard::Frame(ProviderFrame::Block(block)) => block,
             Heard::Stopped => return Ok(Next::Stopped),
             other => return Err(self.failure(other, turn.file as usize)),
         };
@@ -321,7 +358,7 @@ fn type_error(refusal: Refusal) -> DataError {
     match (&refusal.slot, refusal.value) {
         (Some(slot), Some(value)) => DataError::OutOfRange {
             file: refusal.file,
-            place: Place::Sample(refusal.sample),
+            place: FilePosition::Sample(refusal.sample),
             slot: slot.clone(),
             value,
             limit: refusal.limit,
@@ -339,7 +376,13 @@ fn type_error(refusal: Refusal) -> DataError {
     }
 }
 
-fn setup(config: &DataConfig, list: &FileList, inputs: &[Input], options: &Options) -> String {
+fn setup(
+    config: &DataConfig,
+    list: &FileList,
+    inputs: &[DataInput],
+    options: &DataOptions,
+    describe: bool,
+) -> String {
     let text = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
     serde_json::json!({
         "module": config.load_data_module(),
@@ -349,12 +392,13 @@ fn setup(config: &DataConfig, list: &FileList, inputs: &[Input], options: &Optio
         "is_train": options.training,
         "input_order": inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(),
         "config_directory": text(&options.config_directory),
+        "describe": describe,
         "seed": format!("{}/{}", options.seed, options.trainer),
     })
     .to_string()
 }
 
-/// The part of every group that each of `count` workers reads.
+/// For each of `count` workers, the files of every group that it reads.
 fn shares(groups: &[Vec<u32>], count: usize) -> Vec<Vec<Vec<u32>>> {
     let mut shares = vec![Vec::new(); count];
     let mut position = 0;
@@ -373,7 +417,7 @@ fn shares(groups: &[Vec<u32>], count: usize) -> Vec<Vec<Vec<u32>>> {
     shares
 }
 
-/// Whose turn it is to give a block.
+/// Decides which worker sends the next block.
 #[derive(Default)]
 struct Turns {
     /// Groups that have not begun, last first.
@@ -412,7 +456,7 @@ impl Turns {
         self.active.is_empty() && self.groups.is_empty()
     }
 
-    /// Who gives the next block; the same until [`Turns::taken`] is called.
+    /// The worker and file of the next block; unchanged until [`Turns::taken`] is called.
     fn next(&mut self) -> Option<Turn> {
         while self.active.is_empty() {
             self.active = self.groups.pop()?;
@@ -424,7 +468,7 @@ impl Turns {
         self.active.get(self.at).copied()
     }
 
-    /// The turn is over; `ended` says that its file has no more.
+    /// The turn is over; `ended` means that its file has no more samples.
     fn taken(&mut self, ended: bool) {
         if ended {
             self.active.remove(self.at);
@@ -448,7 +492,7 @@ mod tests {
         assert_eq!(shares(&groups, 1)[0], groups);
         let mut turns = Turns::new(groups, 2);
         let mut seen = Vec::new();
-        // File 2 ends at once, the others after two blocks.
+        // File 2 ends immediately, the others after two blocks.
         let mut left = [2, 2, 1, 2, 2];
         while let Some(turn) = turns.next() {
             seen.push((turn.file, turn.worker));

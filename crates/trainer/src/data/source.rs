@@ -1,7 +1,7 @@
-//! A data source as the trainer sees it: batches, made ahead of time by a thread of its own.
+//! A data source as the trainer sees it: batches, prepared ahead of time by its own thread.
 //!
 //! The thread owns the samples (pool or cache) and the order; a bounded channel holds the batches that are ready. A
-//! pass that is not read to its end is given up when the next one starts.
+//! pass that is not read to its end is abandoned when the next one starts.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -10,19 +10,21 @@ use nn::batch::Batch;
 
 use super::error::DataError;
 use super::order::{self, Pool};
-use super::origin::{Next, Origin};
-use super::random::Random;
+use super::origin::{Next, SampleStream};
+use super::random::DataRandom;
 use super::stop::Stop;
-use super::table::Table;
+use super::table::SampleTable;
 
 /// An opened data source.
-pub struct Source {
+pub struct DataSource {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
     pass: Option<Pass>,
+    /// Whether the pass has been read to its end.
+    ended: bool,
 }
 
-/// The pass under way.
+/// The current pass.
 struct Pass {
     messages: Receiver<Message>,
     stop: Stop,
@@ -41,35 +43,39 @@ enum Message {
     Failed(DataError),
 }
 
-/// What the order of a pass depends on, beside its number.
+/// What the order of a pass depends on, besides its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed {
     pub job: u64,
     pub trainer: u32,
 }
 
-impl Source {
-    pub(crate) fn new(origin: Box<dyn Origin>, seed: Seed) -> Self {
+impl DataSource {
+    pub(crate) fn new(origin: Box<dyn SampleStream>, seed: Seed) -> Result<Self, DataError> {
         let (commands, orders) = channel::<Command>();
-        let thread = std::thread::spawn(move || {
-            let mut reader = Reader::new(origin, seed);
-            while let Ok(command) = orders.recv() {
-                reader.run(&command);
-            }
-        });
-        Self {
+        let thread = std::thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn(move || {
+                let mut reader = Reader::new(origin, seed);
+                while let Ok(command) = orders.recv() {
+                    reader.run(&command);
+                }
+            });
+        Ok(Self {
             commands: Some(commands),
-            thread: Some(thread),
+            thread: Some(thread.map_err(DataError::NoThread)?),
             pass: None,
-        }
+            ended: false,
+        })
     }
 
-    /// Begins pass number `pass` (from 0) behind its first `skip_batches` batches.
+    /// Begins pass number `pass` (from 0) after its first `skip_batches` batches.
     ///
-    /// The batches are those of the pass whatever was read before: a process that starts here and one that came here
-    /// see the same.
+    /// The batches do not depend on what was read before: a process that starts here and one that read earlier passes
+    /// see the same ones.
     pub fn start_pass(&mut self, pass: u64, skip_batches: u64) {
         self.abandon();
+        self.ended = false;
         let (sender, messages) = sync_channel(PREFETCH);
         let stop = Stop::default();
         let command = Command {
@@ -85,8 +91,12 @@ impl Source {
         self.pass = Some(Pass { messages, stop });
     }
 
-    /// The next batch of the pass; nothing at its end.
+    /// The next batch of the pass; `None` at its end and on every later call: a process that plays several trainers
+    /// asks all of their sources until none has data.
     pub fn next_batch(&mut self) -> Result<Option<Batch>, DataError> {
+        if self.ended {
+            return Ok(None);
+        }
         let Some(pass) = &self.pass else {
             return Err(DataError::NoPass);
         };
@@ -94,6 +104,7 @@ impl Source {
             Ok(Message::Batch(batch)) => Ok(Some(batch)),
             Ok(Message::End) => {
                 self.pass = None;
+                self.ended = true;
                 Ok(None)
             }
             Ok(Message::Failed(error)) => {
@@ -114,7 +125,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for DataSource {
     fn drop(&mut self) {
         self.abandon();
         self.commands = None;
@@ -124,23 +135,24 @@ impl Drop for Source {
     }
 }
 
-/// Batches that are ready before they are asked for.
+/// Number of batches that are prepared in advance.
 const PREFETCH: usize = 4;
 
-/// The thread's side.
+/// State of the reading thread.
 struct Reader {
-    origin: Box<dyn Origin>,
+    origin: Box<dyn SampleStream>,
     seed: Seed,
-    table: Table,
-    /// Where each block of the pass ends in the table, if samples are kept: later passes enter the pool as the first.
+    table: SampleTable,
+    /// The row after each block of the pass, if samples are cached: in later passes they enter the pool block by block
+    /// as in the first.
     blocks: Vec<usize>,
-    /// Whether the table holds the whole pass, for good.
+    /// Whether the table holds the whole pass, so that no file is read again.
     complete: bool,
 }
 
 impl Reader {
-    fn new(origin: Box<dyn Origin>, seed: Seed) -> Self {
-        let table = Table::new(origin.slots());
+    fn new(origin: Box<dyn SampleStream>, seed: Seed) -> Self {
+        let table = SampleTable::new(origin.slots());
         Self {
             origin,
             seed,
@@ -150,20 +162,20 @@ impl Reader {
         }
     }
 
-    /// Makes the batches of one pass until nobody wants them.
+    /// Makes the batches of one pass until the receiver is dropped.
     fn run(&mut self, command: &Command) {
         let last = match self.batches(command) {
             Ok(Next::End) => Message::End,
             Ok(_) => return,
             Err(error) => Message::Failed(error),
         };
-        // The other side may have lost interest.
+        // The receiver may have been dropped.
         let _ = command.messages.send(last);
     }
 
     fn batches(&mut self, command: &Command) -> Result<Next, DataError> {
         let plan = *self.origin.plan();
-        let mut random = Random::new(self.seed.job, command.pass, self.seed.trainer);
+        let mut random = DataRandom::new(self.seed.job, command.pass, self.seed.trainer);
         let groups = order::files(&plan, &mut random, self.origin.files());
         let mut pool = Pool::new();
         if !self.complete {
@@ -196,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// Lets the next block of samples enter the pool.
+    /// Adds the next block of samples to the pool.
     fn arrive(
         &mut self,
         arrival: &mut Arrival,
@@ -245,11 +257,11 @@ impl Reader {
     }
 }
 
-/// How far the samples of a pass have come.
+/// How many samples of a pass have arrived.
 #[derive(Default)]
 struct Arrival {
-    /// Blocks that have arrived from memory.
+    /// Number of blocks that were taken from the cache.
     blocks: usize,
-    /// Whether there are no more.
+    /// Whether all samples of the pass have arrived.
     ended: bool,
 }

@@ -1,19 +1,19 @@
-//! A way to ask a reading thread to stop while it waits for somebody else.
+//! A way to ask a reading thread to stop while it waits for another thread or process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asked by the owner of a thread, looked at by the thread.
+/// Set by the owner of a thread, polled by the thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks for the end.
+    /// Asks the thread to stop.
     pub fn ask(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether the end was asked for.
+    /// Whether the thread was asked to stop.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
-//! Samples in memory: one column for each slot, ragged data behind offsets, no object for a sample.
+//! Samples in memory: one column per slot, ragged data with offsets, no object per sample.
 //!
-//! The same form serves as pool, as cache and as what batches are copied from, so a data set is held once.
-//! A column knows its nesting: the positions of a sample (a row each), grouped by sub-sequences if it has them; a
-//! row is an id, `dim` numbers, or a list of columns with or without values.
+//! The same form serves as pool, as cache and as the store from which batches are copied, so a data set is held once.
+//! A column knows its nesting: the positions of a sample (one row each), grouped by sub-sequences if it has them; a
+//! row is an id, `dim` values, or a list of columns with or without values.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use super::error::DataError;
 
 /// What one position of a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `dim` numbers.
+pub enum ElementKind {
+    /// `dim` values.
     Dense,
-    /// The positions that are 1.
+    /// The indices whose value is 1.
     Binary,
-    /// Positions and their values.
+    /// Indices and their values.
     Sparse,
     /// One id.
     Ids,
@@ -26,11 +26,11 @@ pub enum Kind {
 /// The type of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotType {
-    /// The data layer.
+    /// Name of the data layer.
     pub name: String,
-    /// What a position is.
-    pub kind: Kind,
-    /// 0: one position a sample; 1: a sequence; 2: a sequence of sub-sequences.
+    /// What one position holds.
+    pub kind: ElementKind,
+    /// 0: one position per sample; 1: a sequence; 2: a sequence of sub-sequences.
     pub level: u8,
     /// Width of a dense or sparse position, or the number of ids.
     pub dim: usize,
@@ -38,9 +38,9 @@ pub struct SlotType {
 
 /// Samples, column by column.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct SampleTable {
     columns: Vec<Column>,
-    /// What each sample counts in a batch; empty if each counts 1.
+    /// Weight of each sample in a batch; empty if each weighs 1.
     weights: Vec<u32>,
     samples: usize,
 }
@@ -49,17 +49,17 @@ pub struct Table {
 #[derive(Clone, Debug)]
 pub struct Column {
     pub(crate) slot: SlotType,
-    /// Where each sample's positions (level 1) or sub-sequences (level 2) start; one more than samples.
+    /// Offset of each sample's first position (level 1) or sub-sequence (level 2), and the end: one more than samples.
     pub(crate) samples: Vec<u64>,
-    /// Where each sub-sequence's positions start (level 2); one more than sub-sequences.
+    /// Offset of each sub-sequence's first position (level 2), and the end: one more than sub-sequences.
     pub(crate) subsequences: Vec<u64>,
-    /// Where each position's columns start (sparse kinds); one more than positions.
+    /// Offset of each position's first index (sparse kinds), and the end: one more than positions.
     pub(crate) rows: Vec<u64>,
     pub(crate) ids: Vec<u32>,
     pub(crate) values: Vec<f32>,
 }
 
-impl Table {
+impl SampleTable {
     /// An empty table.
     pub fn new(slots: &[SlotType]) -> Self {
         Self {
@@ -74,18 +74,18 @@ impl Table {
         self.samples
     }
 
-    /// The columns, to be filled by a reader; [`Table::grow`] tells when samples are complete.
+    /// The columns, to be filled by a reader; call [`SampleTable::grow`] when samples are complete.
     pub(crate) fn columns_mut(&mut self) -> &mut [Column] {
         &mut self.columns
     }
 
-    /// Counts samples that all columns have been given; `weights` is empty or one for each of them.
+    /// Counts samples that were appended to all columns; `weights` is empty or has one entry per sample.
     pub(crate) fn grow(&mut self, samples: usize, weights: impl Iterator<Item = u32>) {
         self.samples += samples;
         self.weights.extend(weights);
     }
 
-    /// Whether samples can still be numbered.
+    /// Checks that a 32-bit index can address all samples.
     pub(crate) fn check_size(&self) -> Result<(), DataError> {
         match u32::try_from(self.samples) {
             Ok(_) => Ok(()),
@@ -95,21 +95,21 @@ impl Table {
         }
     }
 
-    /// What a sample counts in a batch.
+    /// The weight of a sample in a batch.
     pub fn weight(&self, sample: u32) -> u64 {
         self.weights
             .get(sample as usize)
             .map_or(1, |weight| u64::from(*weight))
     }
 
-    /// Forgets all samples but keeps the memory.
+    /// Removes all samples but keeps the memory.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.weights.clear();
         self.samples = 0;
     }
 
-    /// Gives back the memory that growing left over.
+    /// Frees the unused capacity of the columns.
     pub fn shrink(&mut self) {
         for column in &mut self.columns {
             column.samples.shrink_to_fit();
@@ -187,17 +187,20 @@ impl Column {
     /// Elements of `ids` or `values` that belong to positions.
     fn elements_of(&self, rows: Range<usize>) -> Range<usize> {
         match self.slot.kind {
-            Kind::Ids => rows,
-            Kind::Dense => rows.start * self.slot.dim..rows.end * self.slot.dim,
-            Kind::Binary | Kind::Sparse => {
+            ElementKind::Ids => rows,
+            ElementKind::Dense => rows.start * self.slot.dim..rows.end * self.slot.dim,
+            ElementKind::Binary | ElementKind::Sparse => {
                 self.rows[rows.start] as usize..self.rows[rows.end] as usize
             }
         }
     }
 
-    /// The first id of the samples that is not below the dimension, with its sample.
-    pub(crate) fn id_out_of_range(&self, samples: Range<usize>) -> Option<(usize, u32)> {
-        if self.slot.kind == Kind::Dense || samples.is_empty() {
+    /// The first index of sparse rows that is not below the dimension: its sample, and the index.
+    ///
+    /// Ids are not compared with the dimension of their slot: v1 did not, and configurations declare labels of size 1.
+    /// The layer that uses an id knows how many there are.
+    pub(crate) fn index_out_of_range(&self, samples: Range<usize>) -> Option<(usize, u32)> {
+        if matches!(self.slot.kind, ElementKind::Dense | ElementKind::Ids) || samples.is_empty() {
             return None;
         }
         let elements = |sample: usize| self.elements_of(self.rows_of(sample as u32));
@@ -229,21 +232,21 @@ impl Column {
                     *sample as usize..*sample as usize + 1,
                 );
             }
-            if matches!(self.slot.kind, Kind::Binary | Kind::Sparse) {
+            if matches!(self.slot.kind, ElementKind::Binary | ElementKind::Sparse) {
                 extend(&mut out.rows, &self.rows, rows.clone());
             }
             let elements = self.elements_of(rows);
-            if self.slot.kind != Kind::Dense {
+            if self.slot.kind != ElementKind::Dense {
                 out.ids.extend_from_slice(&self.ids[elements.clone()]);
             }
-            if matches!(self.slot.kind, Kind::Dense | Kind::Sparse) {
+            if matches!(self.slot.kind, ElementKind::Dense | ElementKind::Sparse) {
                 out.values.extend_from_slice(&self.values[elements]);
             }
         }
         out
     }
 
-    /// What the given samples say in this slot.
+    /// This slot of the given samples, as part of a batch.
     fn slot(&self, samples: &[u32]) -> Result<Slot, DataError> {
         let ranges: Vec<Range<usize>> = samples.iter().map(|s| self.rows_of(*s)).collect();
         let elements: Vec<Range<usize>> = ranges
@@ -259,16 +262,16 @@ impl Column {
             });
         }
         let data = match self.slot.kind {
-            Kind::Ids => SlotData::Ids(copied(&self.ids, &elements, total)),
-            Kind::Dense => SlotData::Dense {
+            ElementKind::Ids => SlotData::Ids(copied(&self.ids, &elements, total)),
+            ElementKind::Dense => SlotData::Dense {
                 dim: self.slot.dim,
                 values: copied(&self.values, &elements, total),
             },
-            Kind::Binary => SlotData::Binary {
+            ElementKind::Binary => SlotData::Binary {
                 offsets: offsets(&self.rows, &ranges, rows),
                 columns: copied(&self.ids, &elements, total),
             },
-            Kind::Sparse => SlotData::Sparse {
+            ElementKind::Sparse => SlotData::Sparse {
                 offsets: offsets(&self.rows, &ranges, rows),
                 columns: copied(&self.ids, &elements, total),
                 values: copied(&self.values, &elements, total),
@@ -334,7 +337,7 @@ fn starts(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    fn slot(kind: Kind, level: u8, dim: usize) -> SlotType {
+    fn slot(kind: ElementKind, level: u8, dim: usize) -> SlotType {
         SlotType {
             name: "x".into(),
             kind,
@@ -344,8 +347,8 @@ mod tests {
     }
 
     /// Two samples: `[[1, 2], [3]]` and `[[4, 5, 6]]`, as nested ids.
-    fn nested() -> Table {
-        let mut table = Table::new(&[slot(Kind::Ids, 2, 10)]);
+    fn nested() -> SampleTable {
+        let mut table = SampleTable::new(&[slot(ElementKind::Ids, 2, 10)]);
         let column = &mut table.columns_mut()[0];
         column.samples.extend([2, 3]);
         column.subsequences.extend([2, 3, 6]);
@@ -379,7 +382,10 @@ mod tests {
 
     #[test]
     fn dense_and_sparse_rows() {
-        let mut table = Table::new(&[slot(Kind::Dense, 0, 2), slot(Kind::Sparse, 1, 9)]);
+        let mut table = SampleTable::new(&[
+            slot(ElementKind::Dense, 0, 2),
+            slot(ElementKind::Sparse, 1, 9),
+        ]);
         let [dense, sparse] = table.columns_mut() else {
             panic!("two columns")
         };

@@ -3,24 +3,25 @@
 mod bad_provider;
 mod native;
 mod provider;
+mod python2;
 
 use std::path::{Path, PathBuf};
 
 use config::DataConfig;
 use nn::batch::{Batch, SlotData};
 
-use super::{DataError, Input, Options, Source, open};
+use super::{DataError, DataInput, DataOptions, DataSource, open};
 
 /// A job directory with a provider module and data files.
 struct Job {
     directory: tempfile::TempDir,
     config: DataConfig,
-    inputs: Vec<Input>,
-    options: Options,
+    inputs: Vec<DataInput>,
+    options: DataOptions,
 }
 
 impl Job {
-    /// A job whose provider is `code` (behind the usual import) with the function `process`.
+    /// A job whose provider is `code` (after the usual import) with the function `process`.
     fn with_provider(code: &str, inputs: &[(&str, usize)]) -> Self {
         let job = Self::new("py2", inputs);
         let import = "from paddle.trainer.PyDataProvider2 import *\n";
@@ -31,7 +32,7 @@ impl Job {
     fn new(kind: &str, inputs: &[(&str, usize)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/python");
-        let options = Options {
+        let options = DataOptions {
             seed: 1,
             trainer: 0,
             training: true,
@@ -54,7 +55,7 @@ impl Job {
             },
             inputs: inputs
                 .iter()
-                .map(|(name, size)| Input {
+                .map(|(name, size)| DataInput {
                     name: (*name).to_owned(),
                     size: *size,
                 })
@@ -67,7 +68,7 @@ impl Job {
         std::fs::write(self.directory.path().join(name), text).unwrap();
     }
 
-    /// Files `0.txt`, `1.txt`, … with one number a line, counted through, and their list.
+    /// Files `0.txt`, `1.txt`, … with one number per line, counted across all files, and their list.
     fn numbers(&self, counts: &[usize]) {
         let mut next = 0;
         let mut list = String::new();
@@ -80,11 +81,11 @@ impl Job {
         self.write("train.list", &list);
     }
 
-    fn open(&self) -> Result<Source, DataError> {
+    fn open(&self) -> Result<DataSource, DataError> {
         open(&self.config, &self.inputs, &self.options)
     }
 
-    /// The message of the failure that opening or reading ends with, causes included.
+    /// The error with which opening or reading ends.
     fn failure(&self) -> DataError {
         let mut source = match self.open() {
             Ok(source) => source,
@@ -102,7 +103,7 @@ impl Job {
 }
 
 /// All batches of a pass.
-fn batches(source: &mut Source, pass: u64, skip: u64) -> Vec<Batch> {
+fn batches(source: &mut DataSource, pass: u64, skip: u64) -> Vec<Batch> {
     source.start_pass(pass, skip);
     let mut batches = Vec::new();
     while let Some(batch) = source.next_batch().unwrap() {

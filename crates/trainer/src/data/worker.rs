@@ -1,4 +1,4 @@
-//! One provider process: started, asked, listened to, and ended with its owner.
+//! One provider process: starts it, sends it requests, receives its frames, and kills it when dropped.
 //!
 //! A thread reads the frames of the process into a bounded channel; when that is full the pipe fills up and the
 //! process waits. Dropping a worker kills its process and joins the thread.
@@ -12,20 +12,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::error::DataError;
-use super::frame::{self, Frame};
+use super::frame::{self, ProviderFrame};
+use super::starter;
 use super::stop::Stop;
 
-/// Blocks that wait on our side; each is up to about a megabyte.
+/// Blocks that the channel holds; each is up to about a megabyte.
 const WAITING: usize = 8;
 
 /// How Python is started.
 #[derive(Clone, Debug)]
 pub struct Python {
-    /// The interpreter.
+    /// Path or name of the interpreter.
     pub program: PathBuf,
     /// The directory that holds our `paddle` package.
     pub package: PathBuf,
-    /// The process's `PYTHONPATH`; by default ours.
+    /// The process's `PYTHONPATH`; by default that of this process.
     pub search_path: Option<OsString>,
     /// The job's directory, in which the process runs.
     pub directory: PathBuf,
@@ -35,47 +36,51 @@ pub struct Python {
 pub(crate) struct Worker {
     child: Child,
     commands: Option<ChildStdin>,
-    frames: Option<Receiver<std::io::Result<Frame>>>,
+    frames: Option<Receiver<std::io::Result<ProviderFrame>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// What a worker said, or why it said nothing.
+/// What was received from a worker, or why nothing was.
 pub(crate) enum Heard {
-    /// A frame.
-    Frame(Frame),
-    /// The process has ended.
+    /// A valid frame.
+    Frame(ProviderFrame),
+    /// The process has ended; its exit code or signal, as text.
     Ended(String),
-    /// The process sent something else.
+    /// The process sent bytes that are not a frame; says what is wrong.
     Broken(String),
-    /// Our owner does not want to hear more.
+    /// The owner of this thread asked it to stop.
     Stopped,
 }
 
 impl Worker {
     /// Starts a process and sends it its first line.
     pub fn start(python: &Python, setup: &str) -> Result<Self, DataError> {
-        let mut child = command(python).spawn().map_err(|source| DataError::Start {
+        let failed = |source| DataError::Start {
             program: python.program.clone(),
             source,
-        })?;
+        };
+        let mut child = starter::start(command(python)).map_err(failed)?;
         let (sender, frames) = sync_channel(WAITING);
         let output = child.stdout.take();
-        let reader = std::thread::spawn(move || {
-            if let Some(output) = output {
-                listen(BufReader::with_capacity(1 << 16, output), &sender);
-            }
-        });
         let mut worker = Self {
             commands: child.stdin.take(),
             child,
             frames: Some(frames),
-            reader: Some(reader),
+            reader: None,
         };
+        let reader = std::thread::Builder::new()
+            .name("provider".to_owned())
+            .spawn(move || {
+                if let Some(output) = output {
+                    listen(BufReader::with_capacity(1 << 16, output), &sender);
+                }
+            });
+        worker.reader = Some(reader.map_err(failed)?);
         worker.ask(setup);
         Ok(worker)
     }
 
-    /// Sends a line; a process that is gone is noticed when it is listened to.
+    /// Sends a line; a process that has ended is noticed by the next [`Worker::hear`].
     pub fn ask(&mut self, line: &str) {
         let sent = self.commands.as_mut().map(|commands| {
             commands.write_all(format!("{line}\n").as_bytes())?;
@@ -104,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// The pipe is closed: the process has ended, or is given a second to.
+    /// The pipe is closed: the process has ended, or gets one second to end.
     fn ended(&mut self) -> Heard {
         for _ in 0..100 {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -121,12 +126,22 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.commands = None;
         self.frames = None;
-        let _ = self.child.kill();
+        kill_group(&mut self.child);
         let _ = self.child.wait();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
     }
+}
+
+/// Ends a process and what it has started, which is in its group.
+fn kill_group(child: &mut Child) {
+    // A child that has been reaped has no group any more, and its number may be another's.
+    if let (Ok(None), Ok(group)) = (child.try_wait(), libc::pid_t::try_from(child.id())) {
+        // SAFETY: kill takes plain numbers; the child is not reaped, so the group is its own.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    let _ = child.kill();
 }
 
 /// The environment is the user's; our package comes first on the search path all the same.
@@ -136,11 +151,13 @@ const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); \
 fn command(python: &Python) -> Command {
     let mut command = Command::new(&python.program);
     command
-        // -S: third-party packages are found when they are asked for, which takes most of the start away.
+        // -S: third-party packages are found when they are imported, which saves most of the startup time.
         .args(["-S", "-c", START])
         .arg(&python.package)
         .current_dir(&python.directory)
         .env("PYTHONHASHSEED", "0")
+        // A provider reads data; it has no business with the servers.
+        .env_remove(words::process::TOKEN_VARIABLE)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
@@ -155,7 +172,7 @@ fn command(python: &Python) -> Command {
     command
 }
 
-fn listen(mut output: impl std::io::Read, sender: &SyncSender<std::io::Result<Frame>>) {
+fn listen(mut output: impl std::io::Read, sender: &SyncSender<std::io::Result<ProviderFrame>>) {
     loop {
         match frame::read(&mut output) {
             Ok(Some(frame)) => {

@@ -1,20 +1,20 @@
-//! `--log_clipping` and `--log_error_clipping`: a line for each gradient that goes beyond its threshold.
+//! `--log_clipping` and `--log_error_clipping`: one line for each gradient that exceeds its threshold.
 //!
-//! Of parameters it is this process's gradient, before servers add those of other trainers to it.
+//! For parameters this is the gradient of this process, before servers add those of other trainers.
 
 use config::ModelConfig;
 use nn::{Gradient, Gradients, Network, ParameterIndex, ParameterSpec};
 
-use crate::log::Level;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::report::Reporter;
 use nn::number::general;
 
-/// Something whose gradient is cut to a threshold.
+/// A layer or parameter whose gradient is clipped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clipped {
     /// Name of the layer or parameter.
     pub name: String,
-    /// The greatest absolute value that is left.
+    /// The greatest absolute value that clipping allows.
     pub threshold: f64,
 }
 
@@ -26,19 +26,19 @@ impl Clipped {
     }
 }
 
-/// The layers of a model that ask for error clipping.
+/// The layers of a model that have error clipping.
 pub fn of_layers(model: &ModelConfig) -> Vec<Clipped> {
     let layers = model.layers.iter();
     Clipped::listed(layers.map(|l| (l.name.clone(), l.error_clipping_threshold())))
 }
 
-/// The parameters of a model that ask for gradient clipping.
+/// The parameters of a model that have gradient clipping.
 pub fn of_parameters(model: &ModelConfig) -> Vec<Clipped> {
     let parameters = model.parameters.iter();
     Clipped::listed(parameters.map(|p| (p.name.clone(), p.gradient_clipping_threshold())))
 }
 
-/// Greatest and mean absolute value of some numbers.
+/// Greatest and mean absolute value of a gradient.
 #[derive(Default)]
 struct Size {
     max: f64,
@@ -66,8 +66,8 @@ impl Size {
     }
 }
 
-/// Tells which layers' arriving gradients were cut in the batch that went backward last.
-pub fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Report) {
+/// Logs the layers whose output gradients were clipped in the last backward.
+pub fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Reporter) {
     for layer in clipped {
         let Some(view) = network.output(&layer.name) else {
             continue;
@@ -77,17 +77,17 @@ pub fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Re
             size.add(grad);
         }
         if let Some(text) = size.text(" layer", layer, "error") {
-            report.line(Level::Info, "Layer.cpp:362", &text);
+            report.line(Level::Info, Topic::ErrorClipping, &text);
         }
     }
 }
 
-/// Tells which parameters' gradients are about to be cut.
+/// Logs the parameters whose gradients are about to be clipped.
 pub fn report_parameters(
     clipped: &[Clipped],
     specs: &[ParameterSpec],
     gradients: &Gradients,
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) {
     for parameter in clipped {
         let Some(index) = specs.iter().position(|spec| spec.name == parameter.name) else {
@@ -98,7 +98,7 @@ pub fn report_parameters(
         let mut size = Size::default();
         size.add(values);
         if let Some(text) = size.text("parameter", parameter, "grad") {
-            report.line(Level::Info, "FirstOrderOptimizer.cpp:311", &text);
+            report.line(Level::Info, Topic::GradientClipping, &text);
         }
     }
 }

@@ -1,20 +1,17 @@
-//! `--show_layer_stat`: one line a layer and batch with the mean, spread and range of its output.
+//! `--show_layer_stat`: one line per layer and batch with the mean, spread and range of its output.
 
 use nn::{LayerView, Network};
 
-use crate::log::Level;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::report::Reporter;
 use nn::number::general;
 
-/// Where v1 printed these lines.
-const SOURCE: &str = "Layer.cpp:330";
-
-/// Tells about the outputs of the batch that went forward last, in execution order. Layers that output ids, and layers
-/// that are computed together with the one above them, have nothing to tell.
-pub fn report(network: &Network, report: &mut dyn Report) {
+/// Logs the outputs of the last forward, in execution order. Layers that output ids, and layers that are computed
+/// together with the one above them, are left out.
+pub fn report(network: &Network, report: &mut dyn Reporter) {
     for (name, view) in network.outputs() {
         for line in lines(name, &view) {
-            report.line(Level::Info, SOURCE, &line);
+            report.line(Level::Info, Topic::LayerStatistics, &line);
         }
     }
 }
@@ -43,7 +40,7 @@ fn lines(name: &str, view: &LayerView<'_>) -> Vec<String> {
     lines
 }
 
-/// What a layer's numbers add up to.
+/// Sums over the values of a layer's output.
 struct Sums {
     count: u64,
     sum: f64,

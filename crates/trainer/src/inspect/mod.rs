@@ -1,5 +1,5 @@
-//! What a run tells about the inside of its batches, when it is asked to: statistics of layers, gradients that are
-//! clipped, and what printer evaluators show.
+//! Reports details of each batch on request: statistics of layers, gradients that are clipped, and the output of
+//! printer evaluators.
 
 pub mod clipping;
 pub mod layers;
@@ -11,24 +11,24 @@ use config::ModelConfig;
 use nn::{Evaluators, Gradients, Network};
 
 use crate::error::TrainError;
-use crate::report::Report;
+use crate::report::Reporter;
 use crate::settings::Reporting;
 
 use clipping::Clipped;
 use printing::Printing;
 
-/// Looks into batches.
+/// Reports details of each batch that the options ask for.
 pub struct Inspector {
     layer_statistics: bool,
-    /// Layers whose arriving gradient is clipped, if that is to be told.
+    /// Layers with error clipping; empty unless `--log_error_clipping` is set.
     clipped_layers: Vec<Clipped>,
-    /// Parameters whose gradient is clipped, if that is to be told.
+    /// Parameters with gradient clipping; empty unless `--log_clipping` is set.
     clipped_parameters: Vec<Clipped>,
     printing: Printing,
 }
 
 impl Inspector {
-    /// Tells what `reporting` asks for; files that evaluators name are relative to `directory`.
+    /// An inspector for the options in `reporting`; files that evaluators name are relative to `directory`.
     pub fn new(model: &ModelConfig, reporting: Reporting, directory: &Path) -> Inspector {
         let asked = |told: bool, list: Vec<Clipped>| if told { list } else { Vec::new() };
         Inspector {
@@ -39,34 +39,34 @@ impl Inspector {
         }
     }
 
-    /// Gives evaluators the dictionaries that they print words of.
+    /// Loads the dictionaries whose words evaluators print.
     pub fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
         self.printing.load_dictionaries(evaluators)
     }
 
-    /// After forward.
-    pub fn forward(&self, network: &Network, report: &mut dyn Report) {
+    /// Call after forward: logs statistics of layers.
+    pub fn forward(&self, network: &Network, report: &mut dyn Reporter) {
         if self.layer_statistics {
             layers::report(network, report);
         }
     }
 
-    /// After backward.
-    pub fn backward(&self, network: &Network, report: &mut dyn Report) {
+    /// Call after backward: logs clipped layers.
+    pub fn backward(&self, network: &Network, report: &mut dyn Reporter) {
         clipping::report_layers(&self.clipped_layers, network, report);
     }
 
-    /// Before gradients are applied.
-    pub fn gradients(&self, network: &Network, gradients: &Gradients, report: &mut dyn Report) {
+    /// Call before gradients are applied: logs clipped parameters.
+    pub fn gradients(&self, network: &Network, gradients: &Gradients, report: &mut dyn Reporter) {
         let (clipped, specs) = (&self.clipped_parameters, network.parameters());
         clipping::report_parameters(clipped, specs, gradients, report);
     }
 
-    /// After evaluators have seen a batch.
+    /// Call after evaluators have seen a batch: shows the messages of printers.
     pub fn evaluated(
         &mut self,
         evaluators: &mut Evaluators,
-        report: &mut dyn Report,
+        report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
         self.printing.show(evaluators.take_messages(), report)
     }

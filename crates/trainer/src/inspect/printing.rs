@@ -1,7 +1,7 @@
-//! What printer evaluators show: lines of the log, and the result files that some of them name.
+//! Output of printer evaluators: log lines, and the result files that some of them name.
 //!
-//! A result file is emptied when the first thing is written to it, and grows from then on, as in v1. Dictionaries are
-//! files with one word a line.
+//! A result file is truncated at the first write and then appended to, as in v1. Dictionaries are files with one word
+//! per line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,13 +12,10 @@ use nn::Evaluators;
 use nn::evaluators::Message;
 
 use crate::error::TrainError;
-use crate::log::Level;
-use crate::report::Report;
+use crate::log::{Level, Topic};
+use crate::report::Reporter;
 
-/// Where v1 printed these lines.
-const SOURCE: &str = "Evaluator.cpp:995";
-
-/// Takes the messages of printers to their places.
+/// Sends the messages of printers to the log or to their files.
 pub struct Printing {
     directory: PathBuf,
     files: BTreeMap<String, File>,
@@ -33,7 +30,7 @@ impl Printing {
         }
     }
 
-    /// Gives evaluators the words of the dictionaries that they name.
+    /// Loads the dictionaries that evaluators name.
     pub fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
         for name in evaluators.dictionary_files() {
             let path = self.directory.join(&name);
@@ -47,15 +44,18 @@ impl Printing {
         Ok(())
     }
 
-    /// Logs or writes each message.
+    /// Logs each message, or writes it to its result file.
     pub fn show(
         &mut self,
         messages: Vec<Message>,
-        report: &mut dyn Report,
+        report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
         for message in messages {
             match &message.file {
-                None => report.line(Level::Info, SOURCE, message.text.trim_end_matches('\n')),
+                None => {
+                    let text = message.text.trim_end_matches('\n');
+                    report.line(Level::Info, Topic::Printer, text);
+                }
                 Some(name) => self.append(name, &message.text)?,
             }
         }

@@ -1,4 +1,4 @@
-//! The parts that jobs are put together from: network, data, evaluators.
+//! Builds the parts of a job: network, data, evaluators.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use config::{DataConfig, ModelConfig, TrainerConfig};
 use nn::{Evaluators, InputSpec, Network};
 
-use crate::data::{self, Source};
+use crate::data::{self, DataSource};
 use crate::error::TrainError;
 use crate::inspect::Inspector;
-use crate::settings::Settings;
+use crate::settings::TrainerSettings;
 use crate::testing::Tester;
 
-pub(super) fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
+pub(crate) fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
     let model = config.model_config.as_ref();
     model.ok_or(TrainError::Configuration("describes no network"))
 }
 
-pub(super) fn network(config: &TrainerConfig) -> Result<Network, TrainError> {
+pub(crate) fn network(config: &TrainerConfig) -> Result<Network, TrainError> {
     Ok(Network::new(model(config)?)?)
 }
 
-pub(super) fn inspector(
+pub(crate) fn inspector(
     config: &TrainerConfig,
-    settings: &Settings,
+    settings: &TrainerSettings,
 ) -> Result<Inspector, TrainError> {
     let directory = settings.data.directories.first();
     let directory = directory.map_or(Path::new(""), PathBuf::as_path);
@@ -34,11 +34,11 @@ pub(super) fn inspector(
     ))
 }
 
-pub(super) fn test_source(
+pub(crate) fn test_source(
     config: &TrainerConfig,
     inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<Option<Source>, TrainError> {
+    settings: &TrainerSettings,
+) -> Result<Option<DataSource>, TrainError> {
     let Some(data) = &config.test_data_config else {
         return Ok(None);
     };
@@ -46,11 +46,11 @@ pub(super) fn test_source(
 }
 
 /// The training data of each trainer that this process plays.
-pub(super) fn train_sources(
+pub(crate) fn train_sources(
     config: &TrainerConfig,
     inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<Vec<Source>, TrainError> {
+    settings: &TrainerSettings,
+) -> Result<Vec<DataSource>, TrainError> {
     let data = config
         .data_config
         .as_ref()
@@ -60,14 +60,16 @@ pub(super) fn train_sources(
         .collect()
 }
 
-/// Training and test data. Both are opened at the same time, because each waits for Python to start.
-pub(super) fn all_sources(
+/// Training and test data. Both are opened at the same time, because each may wait for Python to start.
+pub(crate) fn all_sources(
     config: &TrainerConfig,
     inputs: &[InputSpec],
-    settings: &Settings,
-) -> Result<(Vec<Source>, Option<Source>), TrainError> {
+    settings: &TrainerSettings,
+) -> Result<(Vec<DataSource>, Option<DataSource>), TrainError> {
     std::thread::scope(|scope| {
-        let test = scope.spawn(|| test_source(config, inputs, settings));
+        let test = std::thread::Builder::new()
+            .spawn_scoped(scope, || test_source(config, inputs, settings))
+            .map_err(data::DataError::NoThread)?;
         let train = train_sources(config, inputs, settings);
         let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((train?, test?))
@@ -78,16 +80,16 @@ fn open(
     data: &DataConfig,
     config: &TrainerConfig,
     inputs: &[InputSpec],
-    settings: &Settings,
+    settings: &TrainerSettings,
     (played, training): (usize, bool),
-) -> Result<Source, TrainError> {
-    let inputs = inputs.iter().map(|input| data::Input {
+) -> Result<DataSource, TrainError> {
+    let inputs = inputs.iter().map(|input| data::DataInput {
         name: input.name.clone(),
         size: input.size,
     });
     let inputs: Vec<_> = inputs.collect();
     let files = &settings.data;
-    let options = data::Options {
+    let options = data::DataOptions {
         seed: settings.seed,
         trainer: settings.trainer + played as u32,
         training,
@@ -104,7 +106,7 @@ fn open(
     Ok(data::open(data, &inputs, &options)?)
 }
 
-pub(super) fn evaluators(
+pub(crate) fn evaluators(
     config: &TrainerConfig,
     inspector: &Inspector,
 ) -> Result<Evaluators, TrainError> {
@@ -113,10 +115,10 @@ pub(super) fn evaluators(
     Ok(evaluators)
 }
 
-pub(super) fn tester(
+pub(crate) fn tester(
     config: &TrainerConfig,
-    settings: &Settings,
-    source: Source,
+    settings: &TrainerSettings,
+    source: DataSource,
     inspector: &Inspector,
 ) -> Result<Tester, TrainError> {
     let file = settings.passes.predict_file.clone();

@@ -1,4 +1,4 @@
-//! `--job=test`: measures saved models on the test data, or writes what they output.
+//! `--job=test`: measures saved models on the test data, or writes their outputs.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use super::save_dir;
 use crate::error::TrainError;
 use crate::gather::Gathering;
 use crate::inspect::Inspector;
-use crate::log::Level;
+use crate::log::{Level, Topic};
 use crate::models;
 use crate::predict;
-use crate::report::Report;
-use crate::settings::Settings;
-use crate::tested::Model;
+use crate::report::Reporter;
+use crate::settings::TrainerSettings;
+use crate::tested::TestedModel;
 use crate::testing::Tester;
 
 /// Tests every model that was asked for.
 pub(super) fn run(
     config: &TrainerConfig,
-    settings: &Settings,
-    report: &mut dyn Report,
+    settings: &TrainerSettings,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
     let source = test_source(config, network.inputs(), settings)?
@@ -58,8 +58,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The other trainers, if results are to be added up.
-fn gathering(settings: &Settings) -> Result<Option<Gathering>, TrainError> {
+/// A session with the other trainers, if results are summed over them (`--distribute_test`).
+fn gathering(settings: &TrainerSettings) -> Result<Option<Gathering>, TrainError> {
     let wanted = settings.passes.distribute_test && settings.passes.predict_output_dir.is_none();
     match (&settings.remote, wanted) {
         (Some(remote), true) => Ok(Some(Gathering::join(remote)?)),
@@ -67,11 +67,11 @@ fn gathering(settings: &Settings) -> Result<Option<Gathering>, TrainError> {
     }
 }
 
-/// v1 let trainer 0 say it.
-fn tell_all(settings: &Settings, tester: &Tester, report: &mut dyn Report) {
+/// Logs the result of all trainers together; only on trainer 0, as in v1.
+fn tell_all(settings: &TrainerSettings, tester: &Tester, report: &mut dyn Reporter) {
     if settings.trainer == 0 {
         let text = format!("distribute eval: {}", tester.evaluators.line());
-        report.line(Level::Info, "Tester.cpp:251", &text);
+        report.line(Level::Info, Topic::DistributedTest, &text);
     }
 }
 
@@ -79,46 +79,46 @@ fn load(
     directory: &Path,
     config: &TrainerConfig,
     network: &Network,
-    settings: &Settings,
-    report: &mut dyn Report,
-) -> Result<Model, TrainError> {
+    settings: &TrainerSettings,
+    report: &mut dyn Reporter,
+) -> Result<TestedModel, TrainError> {
     let text = format!("Loading parameters from {}", directory.display());
-    report.line(Level::Info, "ParamUtil.cpp:60", &text);
-    let (model, unlike) = Model::load(directory, config, network, settings)?;
+    report.line(Level::Info, Topic::Loading, &text);
+    let (model, unlike) = TestedModel::load(directory, config, network, settings)?;
     for table in unlike {
         let text = format!(
             "table {table} was saved with another learning method; decay that was due and averages are left out"
         );
-        report.line(Level::Warning, "ParamUtil.cpp:70", &text);
+        report.line(Level::Warning, Topic::LoadingIncomplete, &text);
     }
     Ok(model)
 }
 
 fn measure(
     network: &mut Network,
-    model: &mut Model,
+    model: &mut TestedModel,
     (tester, inspector): (&mut Tester, &mut Inspector),
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let meter = tester.run(network, model, inspector, report)?;
     let text = meter.test_line(&tester.evaluators.line());
-    report.line(Level::Info, "Tester.cpp:115", &text);
+    report.line(Level::Info, Topic::Test, &text);
     Ok(())
 }
 
 fn write_outputs(
     config: &TrainerConfig,
-    settings: &Settings,
+    settings: &TrainerSettings,
     network: &mut Network,
-    model: &mut Model,
+    model: &mut TestedModel,
     (tester, directory): (&mut Tester, &Path),
-    report: &mut dyn Report,
+    report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let description = config.model_config.as_ref();
     let outputs = description.map_or(&[][..], |m| &m.output_layer_names);
     let (source, trainer) = (&mut tester.source, settings.trainer);
     let written = predict::write(network, model, source, outputs, directory, trainer)?;
     let text = format!("wrote {}", written.display());
-    report.line(Level::Info, "Tester.cpp:200", &text);
+    report.line(Level::Info, Topic::Prediction, &text);
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! Updates here, meeting on the servers every few batches: v1's `num_batches_per_send_parameter`.
+//! Local updates with a synchronization on the servers every few batches: v1's `num_batches_per_send_parameter`.
 //!
 //! Every trainer runs the optimizer on values of its own; the servers hold the *center*. After `every` batches, and at
 //! the end of a pass, the trainers meet (`a` is `delta_add_rate` over the number of trainers):
 //!
 //! - `average`: each sends what its values moved since the last meeting; the center moves by `a` times the sum, and
-//!   all go on from it. With a rate of 1 that is the mean of the trainers' values.
+//!   all continue from it. With a rate of 1 that is the mean of the trainers' values.
 //! - `elastic_average`: each sends how far its values are from the center; the center moves by `a` times the sum, and
-//!   the trainer by `a` times its own distance, towards the center. All keep values of their own.
+//!   the trainer by `a` times its own distance, towards the center. Every trainer keeps its own values.
 //!
-//! The center is what is tested and saved. After a loss everybody goes on from the center at the last boundary;
+//! The center is what is tested and saved. After a loss every trainer continues from the center at the last boundary;
 //! the optimizers keep their state, except in a process that was replaced.
 
-use nn::{Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use nn::{Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use optim::{Method, Rule};
 use wire::client::Watch;
 use wire::{JobSpec, Session, TableId, View};
@@ -20,17 +20,17 @@ use super::local::LocalUpdater;
 use super::{Position, UpdateError, Updater};
 use crate::state_file::SavedState;
 
-/// How trainers meet.
+/// What trainers exchange when they meet, and from which values they continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meeting {
-    /// All go on from the center.
+    /// All trainers continue from the center.
     Average,
-    /// All are drawn towards the center.
+    /// Every trainer moves towards the center.
     Elastic,
 }
 
 impl Meeting {
-    /// What v1's `center_parameter_update_method` says.
+    /// Parses v1's `center_parameter_update_method`.
     pub fn named(name: &str) -> Option<Meeting> {
         match name {
             "average" => Some(Meeting::Average),
@@ -45,14 +45,14 @@ impl Meeting {
 pub struct Terms {
     /// Batches between two meetings.
     pub every: u64,
-    /// How.
+    /// What the trainers exchange.
     pub meeting: Meeting,
-    /// What a trainer's difference counts.
+    /// Factor on each trainer's difference: v1's `delta_add_rate` over the number of trainers.
     pub rate: f64,
 }
 
 impl Terms {
-    /// What the servers do with the differences.
+    /// The rule by which the servers apply the differences.
     pub fn rule(&self) -> Rule {
         Rule {
             method: Method::Add { rate: self.rate },
@@ -61,14 +61,14 @@ impl Terms {
     }
 }
 
-/// Updates here and meets others on the servers of a session.
+/// Updates locally and synchronizes with other trainers on the servers of a session.
 pub struct CenterUpdater {
     session: Session,
     local: LocalUpdater,
     terms: Terms,
-    /// The parameter of each table.
+    /// Index of the parameter of each table.
     parameters: Vec<usize>,
-    /// The center as this trainer saw it last, one a table.
+    /// The center as this trainer saw it last, one entry per table.
     center: Vec<Vec<f32>>,
     /// Batches, samples and cost since the last meeting.
     since: (u64, u64, f64),
@@ -76,9 +76,9 @@ pub struct CenterUpdater {
 }
 
 impl CenterUpdater {
-    /// Joins the job's servers; answers where this trainer begins.
+    /// Joins the job's servers; returns the position at which this trainer begins.
     pub fn connect(
-        config: wire::Config,
+        config: wire::SessionConfig,
         spec: JobSpec,
         specs: &[ParameterSpec],
         local: LocalUpdater,
@@ -103,7 +103,7 @@ impl CenterUpdater {
         Ok((updater, here(position, terms.every)))
     }
 
-    /// Answers from any thread whom this trainer waits for.
+    /// A handle that reports, from any thread, whom this trainer waits for.
     pub fn watch(&self) -> Watch {
         self.session.watch()
     }
@@ -169,15 +169,18 @@ fn difference(values: &[f32], center: &[f32]) -> Vec<f32> {
 
 fn own(parameters: &mut Parameters, index: usize) -> &mut [f32] {
     match &mut parameters.0[index] {
-        Values::Full(values) => values,
-        Values::Rows { .. } => unreachable!("trainers that meet hold their parameters in full"),
+        ParameterValues::Full(values) => values,
+        ParameterValues::Rows { .. } | ParameterValues::Shared(_) => {
+            unreachable!("trainers that meet hold their parameters in full")
+        }
     }
 }
 
-fn here(position: wire::Position, every: u64) -> Position {
+fn here(position: wire::ResumePoint, every: u64) -> Position {
     Position {
         pass: u32::try_from(position.pass).unwrap_or(u32::MAX),
         batch: position.batch * every,
+        passed: position.passed,
     }
 }
 
@@ -242,6 +245,16 @@ impl Updater for CenterUpdater {
             self.adopt(parameters);
         }
         Ok(())
+    }
+
+    fn agree(&mut self, said: bool) -> Result<bool, UpdateError> {
+        let done = self.session.agree(said);
+        self.check(done)
+    }
+
+    fn end_pass(&mut self) -> Result<(), UpdateError> {
+        let done = self.session.end_pass();
+        self.check(done).map(|_| ())
     }
 
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {

@@ -1,17 +1,18 @@
-//! Updates in this process: the servers' arithmetic without servers.
+//! Updates in this process: the same arithmetic as on servers.
 //!
-//! A dense parameter's state lies in blocks of [`BLOCK`] values, slot after slot inside a block, so that threads take
-//! blocks; updates are element-wise, so the number of threads does not show in the result. A parameter that is
-//! updated by row keeps, beside its values, the state of each row and the step that touched it last.
+//! The state of a dense parameter is stored in blocks of [`BLOCK`] values, one state vector after the other inside a
+//! block, so that threads can work on blocks; updates are element-wise, so the number of threads does not change the
+//! result. A parameter that is updated by row stores, next to its values, the state of each row and the step that last
+//! updated it.
 
-use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
-use optim::{Progress, Rows, Rule};
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
+use optim::{ParameterProgress, Rule, TouchedRows};
 use rayon::prelude::*;
 
 use super::{UpdateError, Updater};
 use crate::state_file::{ParameterState, SavedState};
 
-/// Values a block.
+/// Values per block.
 pub const BLOCK: usize = 16 * 1024;
 
 /// Updates parameters that this process holds in full.
@@ -25,7 +26,7 @@ pub struct LocalUpdater {
 struct Table {
     spec: ParameterSpec,
     rule: Rule,
-    progress: Progress,
+    progress: ParameterProgress,
     state: Vec<f32>,
     last: Vec<u32>,
 }
@@ -40,8 +41,8 @@ impl LocalUpdater {
         }
     }
 
-    /// Takes over saved state. Answers the names of parameters whose state does not fit and starts afresh, for
-    /// example because the learning method was changed.
+    /// Restores saved state. Returns the names of parameters whose state does not fit and starts from zero, for example
+    /// because the learning method was changed.
     pub fn restore(&mut self, saved: &SavedState<'_>, parameters: &mut Parameters) -> Vec<String> {
         let mut misfits = Vec::new();
         for (table, values) in self.tables.iter_mut().zip(&mut parameters.0) {
@@ -61,7 +62,7 @@ impl Table {
         Table {
             state: vec![0.0; rule.slots() * values],
             last: vec![0; if spec.by_row { spec.rows } else { 0 }],
-            progress: Progress::default(),
+            progress: ParameterProgress::default(),
             spec: spec.clone(),
             rule,
         }
@@ -103,9 +104,9 @@ impl Table {
         }
     }
 
-    /// The table as `optim` takes it.
-    fn rows<'a>(&'a mut self, values: &'a mut [f32]) -> (&'a Rule, Rows<'a>) {
-        let rows = Rows {
+    /// The table in the form that `optim` expects.
+    fn rows<'a>(&'a mut self, values: &'a mut [f32]) -> (&'a Rule, TouchedRows<'a>) {
+        let rows = TouchedRows {
             values,
             state: &mut self.state,
             last: &mut self.last,
@@ -120,9 +121,9 @@ impl Table {
         rule.catch_up_rows(&progress, rows, ids);
     }
 
-    fn saved<'a>(&'a self, values: &'a Values) -> ParameterState<'a> {
+    fn saved<'a>(&'a self, values: &'a ParameterValues) -> ParameterState<'a> {
         let values = match values {
-            Values::Full(values) if self.differs() => values.as_slice(),
+            ParameterValues::Full(values) if self.differs() => values.as_slice(),
             _ => &[],
         };
         ParameterState {
@@ -136,12 +137,12 @@ impl Table {
         }
     }
 
-    /// Whether what readers see differs from what training holds.
+    /// Whether the values to test and save differ from those that training uses.
     fn differs(&self) -> bool {
         !self.spec.is_static && (self.rule.average.is_some() || self.spec.by_row)
     }
 
-    /// The values that readers see. Rows are caught up on a copy, so that looking changes nothing.
+    /// The values to test and save. Rows are caught up on a copy, so that training is not affected.
     fn readable(&self, values: &[f32]) -> Vec<f32> {
         let mut out = values.to_vec();
         if self.spec.by_row {
@@ -175,7 +176,7 @@ impl Table {
     }
 }
 
-/// Calls `f` with each block of `values`, its state, and where it starts; on as many threads as there are.
+/// Calls `f` with each block of `values`, its state, and its offset; on all threads of the pool.
 fn for_each_block(
     slots: usize,
     values: &mut [f32],
@@ -194,10 +195,12 @@ fn for_each_block(
         .for_each(|((b, block), state)| f(block, state, b * BLOCK));
 }
 
-fn full(values: &mut Values) -> &mut [f32] {
+fn full(values: &mut ParameterValues) -> &mut [f32] {
     match values {
-        Values::Full(values) => values,
-        Values::Rows { .. } => unreachable!("a local run holds its parameters in full"),
+        ParameterValues::Full(values) => values,
+        ParameterValues::Rows { .. } | ParameterValues::Shared(_) => {
+            unreachable!("a local run holds its parameters in full")
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! What turns gradients into new values: in this process, or on parameter servers.
+//! Turns gradients into new values: in this process, or on parameter servers.
 //!
 //! The pass loop sees only this trait. Both kinds call the same rules of [`optim`], and sums over trainers are taken
-//! in trainer order, so a cluster and one process that plays its trainers give the same bytes.
+//! in trainer order, so a cluster and one process that plays its trainers yield the same bytes.
 
 pub mod center;
 pub mod local;
@@ -14,44 +14,46 @@ use nn::{Gradients, ParameterIndex, Parameters};
 
 use crate::state_file::SavedState;
 
-/// Where training stands.
+/// Where training is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// The pass, from 0.
     pub pass: u32,
-    /// Batches of the pass that are done.
+    /// Number of batches of the pass that are done.
     pub batch: u64,
+    /// Tests and saves that were due after them are done as well.
+    pub passed: bool,
 }
 
-/// Why an update could not be made.
+/// Why an update failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// Servers went back to a snapshot: training goes on from this position.
+    /// Servers rolled back to a snapshot: training continues at this position.
     #[error("the job went back to pass {} batch {}: {reason}", to.pass, to.batch)]
     RolledBack {
-        /// Where to go on.
+        /// Where training continues.
         to: Position,
-        /// What was lost.
+        /// The loss that caused it, as a sentence.
         reason: String,
     },
-    /// The servers cannot go on.
+    /// The servers cannot continue, or cannot be reached.
     #[error("train with parameter servers")]
     Remote(#[source] wire::Error),
 }
 
 /// Keeps parameters up to date.
 pub trait Updater {
-    /// A pass begins, or goes on after a roll-back.
+    /// A pass begins, or continues after a roll-back.
     fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError>;
 
-    /// Whether to be told the rows that a batch reads of this parameter, which is looked up by row but learns as a whole:
-    /// an updater that knows them need not bring the others.
+    /// Whether to pass the rows that a batch reads of this parameter, which is looked up by row but learns as a whole:
+    /// an updater that knows them need not fetch the others.
     fn wants_rows(&self, parameter: ParameterIndex) -> bool {
         let _ = parameter;
         false
     }
 
-    /// A batch of `samples` comes: brings the rows that it reads (`needed`: parameter, sorted ids) up to date.
+    /// A batch of `samples` samples begins: brings the rows that it reads (`needed`: parameter, sorted ids) up to date.
     fn prepare(
         &mut self,
         needed: &[(ParameterIndex, Vec<u32>)],
@@ -62,7 +64,7 @@ pub trait Updater {
     /// One parameter's gradient is complete while the others are still being computed.
     fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients);
 
-    /// The batch is done: applies its gradients, which `samples` samples made.
+    /// The batch is done: applies its gradients, which are sums over `samples` samples.
     fn finish_batch(
         &mut self,
         gradients: &Gradients,
@@ -71,10 +73,21 @@ pub trait Updater {
         parameters: &mut Parameters,
     ) -> Result<(), UpdateError>;
 
-    /// The pass is over for this trainer; returns when it is over for all, with fresh values.
+    /// This trainer has no more data in the pass; returns when no trainer has, with fresh values.
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError>;
 
-    /// Brings up to date what [`Updater::prepare`] leaves out.
+    /// The tests and saves at the end of the pass are done; returns when the next pass may begin. Until then a loss
+    /// brings all trainers back to the end of this pass.
+    fn end_pass(&mut self) -> Result<(), UpdateError> {
+        Ok(())
+    }
+
+    /// Tells all trainers at the same point what trainer 0 says; what the others say does not count.
+    fn agree(&mut self, said: bool) -> Result<bool, UpdateError> {
+        Ok(said)
+    }
+
+    /// Brings up to date what [`Updater::prepare`] left out.
     fn refresh(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         let _ = parameters;
         Ok(())
@@ -84,21 +97,21 @@ pub trait Updater {
     /// averaged, caught up, or complete where training holds only some rows.
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError>;
 
-    /// What training needs to go on exactly, to save beside the parameters, if it lives in this process.
+    /// The state that training needs to resume exactly, to save next to the parameters; `None` if the servers hold it.
     fn state<'a>(&'a self, parameters: &'a Parameters) -> Option<SavedState<'a>>;
 
-    /// Has the parameter servers, if there are any, write all that is needed to go on into `directory`.
+    /// Makes the parameter servers, if there are any, write everything that is needed to resume into `directory`.
     fn save_state(&mut self, directory: &Path) -> Result<(), UpdateError> {
         let _ = directory;
         Ok(())
     }
 
-    /// Has the parameter servers write the tables that no trainer holds into `directory`.
+    /// Makes the parameter servers write the tables that no trainer holds into `directory`.
     fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
         let _ = directory;
         Ok(())
     }
 
-    /// All passes are done; returns when they are for all trainers. A loss until then can still roll back.
+    /// All passes are done; returns when all trainers have finished. A loss before that can still roll back.
     fn finish(&mut self) -> Result<(), UpdateError>;
 }

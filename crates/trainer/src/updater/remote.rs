@@ -1,25 +1,27 @@
-//! Updates on parameter servers: gradients go out while backward still computes, values come back for the next batch.
+//! Updates on parameter servers: gradients are pushed while backward still computes, values come back for the next
+//! batch.
 //!
 //! Every parameter that learns is a table of the job. Dense ones are pushed and received in full; those that are
-//! updated by row travel by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
-//! [`Values::Rows`], and their gradients go back by row. Parameters that do not learn stay here.
+//! updated by row are transferred by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
+//! [`ParameterValues::Rows`], and their gradients are pushed by row. Parameters that do not learn stay in this process.
 //!
-//! Servers on the same host keep dense values in shared memory. Of a large one that is only looked up by row, the rows
-//! that a batch reads are copied from there, and the others when somebody asks ([`Updater::refresh`]).
+//! Of a large dense parameter that is only looked up by row, just the rows that a batch reads are fetched (copied, if the
+//! servers are on the same host and keep dense values in shared memory), and the others on request
+//! ([`Updater::refresh`]).
 
 use std::path::Path;
 use std::sync::Arc;
 
-use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, Parameters, Values};
+use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use optim::{Initial, Rule};
-use wire::client::{Rows, Watch};
+use wire::client::{RowRequest, Watch};
 use wire::spec::Origin;
 use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 
 use super::{Position, UpdateError, Updater};
 use crate::state_file::SavedState;
 
-/// A parameter with at least so many values in rows at least so wide is copied by row, if it can be.
+/// Only a parameter with at least this many values, in wide enough rows, is copied by row.
 const LARGE: usize = 1 << 18;
 const WIDE: usize = 16;
 
@@ -29,35 +31,35 @@ pub struct RemoteUpdater {
     specs: Vec<ParameterSpec>,
     /// The table of each parameter; `None` for those that do not learn.
     tables: Vec<Option<TableId>>,
-    /// What went wrong inside backward; told when the batch ends.
+    /// An error during backward; returned when the batch ends.
     pending: Option<wire::Error>,
     /// The values here are older than those of the servers.
     stale: bool,
     /// Rows that no batch has read since they changed are older than those of the servers.
     partial: bool,
     averaged: bool,
-    /// Tables by row stay on the servers: nobody holds one whole.
+    /// Tables by row stay on the servers: no trainer holds a whole one.
     rows_stay: bool,
 }
 
-/// How a job's tables are made.
+/// Everything that describes a job's tables.
 pub struct JobTables<'a> {
     /// The parameters, in the model's order.
     pub specs: &'a [ParameterSpec],
-    /// How each changes.
+    /// Update rule of each parameter.
     pub rules: &'a [Rule],
-    /// How each starts.
+    /// Initial values of each parameter.
     pub initials: &'a [Initial],
-    /// Values to start from instead, if a model was loaded; only trainer 0 brings them.
+    /// Values to start from instead, if a model was loaded; only trainer 0 sends them.
     pub loaded: Option<&'a Parameters>,
-    /// What the servers read themselves.
+    /// The model that the servers load themselves, if any.
     pub origin: Option<Origin>,
-    /// Passes that are done.
+    /// Number of passes that are done, and so the first to run.
     pub first_pass: u32,
 }
 
 impl JobTables<'_> {
-    /// The description that all trainers of the job give the servers.
+    /// The description that all trainers of the job send to the servers.
     pub fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
         let learning = (0..self.specs.len()).filter(|i| !self.specs[*i].is_static);
         JobSpec {
@@ -74,8 +76,8 @@ impl JobTables<'_> {
         let spec = &self.specs[index];
         let json = "rules and first values are plain data";
         let values = self.loaded.and_then(|p| match &p.0[index] {
-            Values::Full(values) => Some(Arc::from(values.as_slice())),
-            Values::Rows { .. } => None,
+            ParameterValues::Full(values) => Some(Arc::from(values.as_slice())),
+            ParameterValues::Rows { .. } | ParameterValues::Shared(_) => None,
         });
         TableSpec {
             name: spec.name.clone(),
@@ -90,9 +92,10 @@ impl JobTables<'_> {
 }
 
 impl RemoteUpdater {
-    /// Joins the job's servers; answers where this trainer begins, which is not the start after a restart.
+    /// Joins the job's servers; returns the position at which this trainer begins, which is not the start after a
+    /// restart.
     pub fn connect(
-        config: wire::Config,
+        config: wire::SessionConfig,
         spec: JobSpec,
         specs: &[ParameterSpec],
         averaged: bool,
@@ -106,7 +109,7 @@ impl RemoteUpdater {
                 TableId(next - 1)
             })
         };
-        let updater = RemoteUpdater {
+        let mut updater = RemoteUpdater {
             session,
             specs: specs.to_vec(),
             tables: specs.iter().map(&mut number).collect(),
@@ -116,10 +119,14 @@ impl RemoteUpdater {
             averaged,
             rows_stay,
         };
+        let by_row = updater.learning();
+        let by_row = by_row.filter(|(at, _)| large_and_looked_up(&updater.specs[*at]));
+        let by_row = by_row.map(|(_, table)| table).collect();
+        updater.session.fetch_by_row(by_row);
         Ok((updater, here(position)))
     }
 
-    /// Answers from any thread whom this trainer waits for.
+    /// A handle that reports, from any thread, whom this trainer waits for.
     pub fn watch(&self) -> Watch {
         self.session.watch()
     }
@@ -129,7 +136,7 @@ impl RemoteUpdater {
         tables.filter_map(|(i, table)| table.map(|t| (i, t)))
     }
 
-    /// Runs a call of the session that fills all dense parameters, but those of which `leave` says to leave them.
+    /// Runs a call of the session that fills all dense parameters, except those whose entry in `leave` is true.
     fn fill_dense(
         &mut self,
         parameters: &mut Parameters,
@@ -140,7 +147,8 @@ impl RemoteUpdater {
         let dense = dense.enumerate();
         let mut places: Vec<_> = dense
             .filter_map(|(at, ((values, table), spec))| match (values, table) {
-                (Values::Full(values), Some(table)) if !spec.by_row => match leave.get(at) {
+                (ParameterValues::Full(values), Some(table)) if !spec.by_row => match leave.get(at)
+                {
                     Some(true) => Some((*table, Default::default())),
                     _ => Some((*table, values.as_mut_slice())),
                 },
@@ -151,7 +159,7 @@ impl RemoteUpdater {
         self.settle(done)
     }
 
-    /// After any failure the session may stand elsewhere than the values here, whatever the call was for.
+    /// After any failure the session may be at another position than the values here, whatever the call was.
     fn settle<T>(&mut self, done: Result<T, wire::Error>) -> Result<T, UpdateError> {
         done.map_err(|error| {
             self.stale = true;
@@ -168,6 +176,28 @@ impl RemoteUpdater {
         Ok(())
     }
 
+    /// Fetches the rows that a batch looks up in dense parameters.
+    fn read_rows(
+        &mut self,
+        looked_up: &[&(ParameterIndex, Vec<u32>)],
+        parameters: &mut Parameters,
+    ) -> Result<(), UpdateError> {
+        let all = parameters.0.iter_mut().zip(&self.tables).enumerate();
+        let mut wanted: Vec<_> = all
+            .filter_map(|(at, (values, table))| {
+                let (_, ids) = looked_up.iter().find(|(index, _)| index.0 == at)?;
+                match (table, values) {
+                    (Some(table), ParameterValues::Full(values)) => {
+                        Some((*table, ids.as_slice(), values.as_mut_slice()))
+                    }
+                    _ => None,
+                }
+            })
+            .collect();
+        let done = self.session.read_rows(&mut wanted);
+        self.settle(done)
+    }
+
     fn view(&self) -> View {
         if self.averaged {
             View::Averaged
@@ -177,10 +207,16 @@ impl RemoteUpdater {
     }
 }
 
-fn here(position: wire::Position) -> Position {
+/// Whether it pays to fetch only the rows that a batch reads.
+fn large_and_looked_up(spec: &ParameterSpec) -> bool {
+    spec.looked_up && !spec.by_row && spec.cols >= WIDE && spec.size() >= LARGE
+}
+
+fn here(position: wire::ResumePoint) -> Position {
     Position {
         pass: u32::try_from(position.pass).unwrap_or(u32::MAX),
         batch: position.batch,
+        passed: position.passed,
     }
 }
 
@@ -206,14 +242,7 @@ impl Updater for RemoteUpdater {
     }
 
     fn wants_rows(&self, parameter: ParameterIndex) -> bool {
-        let spec = &self.specs[parameter.0];
-        let learns = self.tables[parameter.0].is_some();
-        learns
-            && spec.looked_up
-            && !spec.by_row
-            && spec.cols >= WIDE
-            && spec.size() >= LARGE
-            && self.session.shares_memory()
+        self.tables[parameter.0].is_some_and(|table| self.session.is_by_row(table))
     }
 
     fn prepare(
@@ -224,20 +253,14 @@ impl Updater for RemoteUpdater {
     ) -> Result<(), UpdateError> {
         let by_row = |(index, _): &&(ParameterIndex, _)| self.specs[index.0].by_row;
         let (needed, looked_up): (Vec<_>, Vec<_>) = needed.iter().partition(by_row);
-        for (index, ids) in looked_up {
-            if let (Some(table), Values::Full(values)) =
-                (self.tables[index.0], &mut parameters.0[index.0])
-            {
-                self.session.read_rows(table, ids, values);
-            }
-        }
+        self.read_rows(&looked_up, parameters)?;
         let mut fetched: Vec<Vec<f32>> = needed.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<_> = needed
             .iter()
             .zip(&mut fetched)
             .filter_map(|((index, ids), values)| {
                 let table = self.tables[index.0]?;
-                Some(Rows { table, ids, values })
+                Some(RowRequest { table, ids, values })
             })
             .collect();
         if !wanted.is_empty() {
@@ -247,7 +270,7 @@ impl Updater for RemoteUpdater {
         for ((index, ids), values) in needed.iter().zip(fetched) {
             if self.tables[index.0].is_some() {
                 let ids = ids.clone();
-                parameters.0[index.0] = Values::Rows { ids, values };
+                parameters.0[index.0] = ParameterValues::Rows { ids, values };
             }
         }
         self.session.start_batch(samples);
@@ -297,6 +320,16 @@ impl Updater for RemoteUpdater {
         self.fetch(parameters)
     }
 
+    fn agree(&mut self, said: bool) -> Result<bool, UpdateError> {
+        let done = self.session.agree(said);
+        self.settle(done)
+    }
+
+    fn end_pass(&mut self) -> Result<(), UpdateError> {
+        let done = self.session.end_pass();
+        self.settle(done).map(|_| ())
+    }
+
     fn refresh(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         if self.partial {
             self.fetch(parameters)?;
@@ -322,7 +355,7 @@ impl Updater for RemoteUpdater {
             let mut append = |_row: u64, values: &[f32]| all.extend_from_slice(values);
             let got = self.session.download(table, view, &mut append);
             self.settle(got)?;
-            copy.0[index] = Values::Full(all);
+            copy.0[index] = ParameterValues::Full(all);
         }
         Ok(Some(copy))
     }

@@ -1,4 +1,4 @@
-// Asks for what is new, keeps it, and has it drawn.
+// Polls for new data, stores it, and redraws.
 
 const view = {
   axis: 'samples', range: null, cursor: null, cursorOwner: null, smoothing: 0.6, log: false, showMarks: true, nodes: '',
@@ -41,7 +41,7 @@ async function ask(job, question) {
   return answer.json().catch(() => null);
 }
 
-// ---- what is known
+// ---- data
 
 function forget(job) {
   job.series = new Map();
@@ -67,7 +67,7 @@ function take(job, news) {
     const known = job.series.get(name);
     if (!known || whole) job.series.set(name, { key, ...points });
     else {
-      // Training may have gone back: what lies after the new points is no more.
+      // After a roll-back, drop the points that come after the new ones.
       const from = lowerBound(known.x, points.x[0]);
       for (const column of ['x', 't', 'v']) known[column] = known[column].slice(0, from).concat(points[column]);
     }
@@ -89,18 +89,19 @@ async function poll(job) {
 
 async function fetchDetail() {
   if (!view.range) return;
-  const [from, to] = view.range, wide = (to - from) / 2;
+  const [from, to] = view.range;
   await Promise.all(jobs.map(async job => {
     const dense = [...job.series.values()].some(series => series.x.length > 1200);
     if (!dense) return;
-    const answer = await ask(job, 'stretch?by=' + view.axis + '&nodes=' + view.nodes + '&from=' + Math.max(0, from - wide) + '&to=' + (to + wide));
+    const scale = view.axis === 'time' ? 1 : firstScale(job), wide = (to - from) / 2 / scale;
+    const answer = await ask(job, 'stretch?by=' + view.axis + '&nodes=' + view.nodes + '&from=' + Math.max(0, from / scale - wide) + '&to=' + (to / scale + wide));
     if (!answer || !view.range || view.range[0] !== from) return;
     job.detail = new Map(answer.series.map(({ key, points }) => [[key.metric, key.test, key.node].join('\u0000'), points]));
   }));
   redraw();
 }
 
-// ---- what is drawn
+// ---- drawing
 
 function curvesOf(metric) {
   const found = [];
@@ -113,9 +114,10 @@ function curvesOf(metric) {
       const { key } = series;
       if (key.metric !== metric || hidden.has(key.test ? 'test' : 'train')) continue;
       const points = job.detail && job.detail.get(name) || series;
+      const scale = scaleOf(job, key.node);
       const label = (several ? job.name + ' ' : '') + (key.test ? 'test' : 'train') + (nodes.size > 1 ? ' ' + key.node : '');
       found.push({
-        x: points.x, t: points.t, v: points.v, test: key.test, label,
+        x: scale === 1 ? points.x : points.x.map(x => x * scale), t: points.t, v: points.v, test: key.test, label,
         colour: several ? job.colour : colour(key.test ? 'c1' : 'c0'),
         dashed: several && key.test, thin: nodes.size > 1 && key.node !== first,
       });
@@ -124,8 +126,23 @@ function curvesOf(metric) {
   return found.sort((a, b) => (b.thin - a.thin) || (a.test - b.test));
 }
 
+// A trainer's points are at its own samples; jobs are drawn, and compared, by the samples of all their trainers.
+function scaleOf(job, node) {
+  const scales = job.head && job.head.scales || {};
+  return scales[node] || 1;
+}
+
+function firstScale(job) {
+  const nodes = Object.keys(job.head && job.head.scales || {}).map(Number);
+  return nodes.length ? scaleOf(job, Math.min(...nodes)) : 1;
+}
+
 function marksOf() {
-  return jobs.flatMap((job, index) => hidden.has('job' + index) ? [] : job.marks || []);
+  return jobs.flatMap((job, index) => {
+    if (hidden.has('job' + index)) return [];
+    const scale = firstScale(job);
+    return (job.marks || []).map(mark => scale === 1 ? mark : { ...mark, x: mark.x * scale });
+  });
 }
 
 function showCharts() {
@@ -133,7 +150,7 @@ function showCharts() {
   for (const job of jobs) for (const series of (job.series || new Map()).values()) metrics.add(series.key.metric);
   const wanted = [...metrics].sort((a, b) => (b === 'cost') - (a === 'cost') || a.localeCompare(b)).slice(0, 24);
   const box = document.getElementById('charts');
-  if (!wanted.length && !box.firstChild) box.append(make('p', { class: 'quiet' }, 'The curves begin with the first batch.'));
+  if (!wanted.length && !box.firstChild) box.append(make('p', { class: 'quiet' }, 'Curves appear after the first batch.'));
   for (const metric of wanted) {
     if (charts.has(metric)) continue;
     if (!charts.size) box.replaceChildren();
@@ -194,19 +211,21 @@ function showNodeChoice() {
 
 function showAll() {
   showHeads(jobs);
+  showComparison(jobs);
   showCharts();
   showNodes(jobs);
   showPasses(jobs);
   showEvents(jobs);
   parameters.update(jobs);
   showTables();
+  showHot(jobs);
   showNodeChoice();
   logs.update(jobs);
   showNetwork(jobs[0]);
   redraw();
 }
 
-// ---- life
+// ---- polling
 
 let failures = 0;
 async function turn() {
@@ -214,7 +233,7 @@ async function turn() {
   failures = answers.every(answer => answer) ? 0 : failures + 1;
   const trouble = document.getElementById('trouble');
   trouble.hidden = failures < 2;
-  if (failures >= 2) setText(trouble, 'The program that serves this page does not answer. If the job has ended, canoe dashboard and the job’s folder show it again.');
+  if (failures >= 2) setText(trouble, 'The program that serves this page does not respond. If the job has ended, run canoe dashboard with the job’s folder to see it again.');
   if (jobs.every(job => job.head)) showAll();
   if (failures === 0 && jobs.some(job => !isOver(job))) await logs.further();
 }

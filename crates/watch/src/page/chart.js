@@ -34,7 +34,7 @@ function lowerBound(values, wanted) {
 }
 
 class Chart {
-  // view: what all charts share: axis, range, cursor, smoothing, log; curves(): what to draw.
+  // view: what all charts have in common (axis, range, cursor, smoothing, log); curves(): what to draw.
   constructor(parent, title, view, curves, marks) {
     this.view = view;
     this.curves = curves;
@@ -124,7 +124,7 @@ class Chart {
     const [from, to] = this.xRange();
     const parts = this.curves().map(curve => this.part(curve, from, to)).filter(part => part);
     const [low, high] = this.yRange(parts);
-    this.frame = { left: 46, right: width - 10, top: this.marks().length && this.view.showMarks ? 16 : 6, bottom: height - 20 };
+    this.frame = { left: 46, right: width - 10, top: this.marks().length && this.view.showMarks ? 16 : 6, bottom: height - 34 };
     const f = this.frame;
     const useLog = this.view.log && low > 0;
     const [bottom, top] = useLog ? [Math.log(low), Math.log(high)] : [low, high];
@@ -134,7 +134,7 @@ class Chart {
     this.grid(g, from, to, low, high, X, Y, useLog);
     g.save();
     g.beginPath();
-    g.rect(f.left - 4, 0, f.right - f.left + 8, height - 17);
+    g.rect(f.left - 4, 0, f.right - f.left + 8, height - 31);
     g.clip();
     if (this.view.showMarks) this.drawMarks(g, from, to, X);
     for (const part of parts) this.line(g, part, X, Y);
@@ -144,7 +144,7 @@ class Chart {
     this.describe(parts);
   }
 
-  // The points of a curve that are seen, with one more on either side.
+  // The visible points of a curve, plus one on either side.
   part(curve, from, to) {
     const xs = this.axis(curve);
     if (!xs.length) return null;
@@ -195,6 +195,8 @@ class Chart {
       if (x > f.right - 8 && x < f.right + 1) g.textAlign = 'right'; else g.textAlign = 'center';
       g.fillText(time ? clock(value) : short(value), x, f.bottom + 6);
     }
+    g.textAlign = 'center';
+    g.fillText(time ? 'time since the start' : 'samples of all trainers', (f.left + f.right) / 2, f.bottom + 20);
     g.strokeStyle = colour('line');
     g.beginPath(); g.moveTo(f.left, f.bottom + 0.5); g.lineTo(f.right, f.bottom + 0.5); g.stroke();
   }
@@ -310,7 +312,7 @@ class Chart {
   }
 }
 
-// Without the outermost hundredths, so that a few wild batches do not flatten everything else.
+// Without the lowest and highest percent, so that a few outliers do not flatten the curve.
 function trimmedRange(values) {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   const cut = Math.floor(sorted.length / 100);

@@ -1,7 +1,7 @@
 'use strict';
 // Numbers, times and small pieces of the document. Text from a job becomes text nodes, never markup.
 
-// Characters that cannot be seen or that turn the direction of text are made visible.
+// Makes invisible characters, and those that change the direction of text, visible.
 function visible(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
 }

@@ -19,12 +19,18 @@ function showHeads(jobs) {
     const swatch = make('span', { class: 'swatch' });
     swatch.style.background = job.colour;
     const items = [make('span', { class: 'name' }, jobs.length > 1 ? swatch : null, job.name, make('span', { class: 'pill ' + head.state }, STATES[head.state] || head.state))];
-    if (head.pass !== null) items.push(fact(count(head.pass) + (head.passes ? ' of ' + count(head.passes) : ''), '', 'pass'));
+    if (head.result) items.push(make('span', { class: 'result' }, head.result));
+    if (head.pass !== null && head.state === 'finished') items.push(fact(count(head.pass), head.pass === 1 ? 'pass' : 'passes'));
+    else if (head.pass !== null) items.push(fact(count(head.pass) + (head.passes ? ' of ' + count(head.passes) : ''), '', 'pass'));
     if (head.batch !== null && head.state !== 'finished') items.push(fact(count(head.batch) + (head.batches ? ' of ' + count(head.batches) : ''), '', 'batch'));
     if (head.speed !== null) items.push(fact(short(head.speed), 'samples/s'));
-    if (head.left !== null) items.push(fact(span(head.left), 'left, until ' + timeOfDay(Date.now() / 1000 + head.left)));
+    if (head.test) items.push(lastTest(head));
+    const soon = head.left_unimproved;
+    if (soon !== null && soon !== undefined) items.push(fact(span(soon), 'left unless it improves', head.left !== null ? 'at most ' + span(head.left) + ',' : ''));
+    else if (head.left !== null) items.push(fact(span(head.left), 'left, until ' + timeOfDay(Date.now() / 1000 + head.left), head.patience ? 'at most' : ''));
+    if (head.samples) items.push(fact(short(head.samples), 'samples'));
     const end = head.ended !== null ? head.ended : Date.now() / 1000;
-    if (job.began) items.push(fact(span(end - job.began), head.ended !== null ? 'in all' : 'so far'));
+    if (job.began) items.push(fact(span(end - job.began), head.ended !== null ? 'in total' : 'so far'));
     items.push(fact(count(head.nodes), head.nodes === 1 ? 'node' : 'nodes'));
     if (head.parameters) items.push(fact(short(head.parameters), 'parameters'));
     if (head.config) items.push(make('span', { class: 'fact quiet' }, head.config));
@@ -34,7 +40,7 @@ function showHeads(jobs) {
     job.progress.style.width = 100 * done + '%';
     job.progress.style.background = jobs.length > 1 ? job.colour : '';
     bar.setAttribute('aria-valuenow', String(Math.round(100 * done)));
-    bar.setAttribute('aria-label', 'share of the job that is done');
+    bar.setAttribute('aria-label', 'progress of the job');
     job.box.replaceChildren(...items, bar);
   });
   const first = jobs[0];
@@ -43,9 +49,55 @@ function showHeads(jobs) {
   const title = share + names + ' · canoe';
   if (document.title !== title) document.title = title;
   if (first.head) setText(document.getElementById('foot'), 'canoe ' + (first.head.version || ''));
+  setText(document.getElementById('again'), jobs.every(isOver) ? '· canoe dashboard JOB_DIR shows this page again, canoe report JOB_DIR writes it to a file' : '');
+}
+
+function lastTest(head) {
+  const names = Object.keys(head.test.evaluators);
+  const name = head.best && names.includes(head.best.measure) ? head.best.measure : names[0];
+  const value = name ? head.test.evaluators[name] : head.test.cost;
+  return fact(measured(name || 'cost', value), '', 'last test ' + plain(name || 'cost'));
+}
+
+function plain(name) {
+  return name.includes('classification_error') ? 'error' : pretty(name);
+}
+
+// Error rates as percentages, as in the sentence about the best pass.
+function measured(name, value) {
+  return name.includes('classification_error') && value !== null ? (100 * value).toFixed(1) + ' %' : figure(value);
+}
+
+function showComparison(jobs) {
+  document.getElementById('comparison').hidden = jobs.length < 2;
+  if (jobs.length < 2) return;
+  const rows = jobs.map(job => {
+    const head = job.head, best = head.best;
+    const end = head.ended !== null ? head.ended : Date.now() / 1000;
+    const time = job.began ? end - job.began : null;
+    const swatch = make('span', { class: 'swatch' });
+    swatch.style.background = job.colour;
+    const name = make('td', {}, swatch, ' ' + job.name);
+    const state = make('td', {}, make('span', { class: 'pill ' + head.state }, STATES[head.state] || head.state));
+    const cells = [best ? plain(best.measure) + ' ' + measured(best.measure, best.value) : '–', best ? count(best.pass) : '–', figure(head.cost), head.pass === null ? '–' : count(head.pass), count(head.nodes), count(head.samples), span(time), time ? short(head.samples / time) : '–', head.config || '–'];
+    return make('tr', {}, name, state, ...cells.map((text, i) => make('td', { class: i > 0 && i < 8 ? 'n' : '' }, text)));
+  });
+  document.querySelector('#comparison-table tbody').replaceChildren(...rows);
+}
+
+function showHot(jobs) {
+  const rows = [];
+  for (const job of jobs) for (const node of job.nodes || []) for (const hot of node.server && node.server.hot || []) rows.push({ job, node, hot, times: hot.mean > 0 ? hot.touched / hot.mean : 0 });
+  rows.sort((a, b) => b.times - a.times);
+  document.getElementById('hot').hidden = !rows.length;
+  document.querySelector('#hot-table tbody').replaceChildren(...rows.slice(0, 12).map(({ job, node, hot, times }) => {
+    const cells = [[hot.table, ''], [(jobs.length > 1 ? job.name + ' ' : '') + node.id, ''], [String(hot.shard), 'n'], [count(hot.touched), 'n'], [times.toFixed(1) + ' ×', 'n']];
+    return make('tr', { class: times >= 3 ? 'awaited' : '' }, ...cells.map(([text, kind]) => make('td', { class: kind }, text)));
+  }));
 }
 
 function progressOf(head) {
+  if (head.stopped) return 1;
   if (!head.passes || head.pass === null) return 0;
   const inside = head.batches ? Math.min(1, (head.batch || 0) / head.batches) : 0;
   return Math.min(1, (head.pass - 1 + inside) / head.passes);
@@ -70,7 +122,7 @@ function showNodes(jobs) {
     tr.className = row.node.awaited ? 'awaited' : '';
     fillNode(tr, row, several);
   });
-  const text = awaited ? awaited === 1 ? 'the others wait for one node' : 'the others wait for ' + awaited + ' nodes' : all ? all + (all === 1 ? ' node' : ' nodes') : '';
+  const text = awaited ? awaited === 1 ? 'the other nodes wait for one node' : 'the other nodes wait for ' + awaited + ' nodes' : all ? all + (all === 1 ? ' node' : ' nodes') : '';
   setText(document.getElementById('nodes-summary'), text);
 }
 
@@ -128,7 +180,7 @@ function showPasses(jobs) {
       figure(test.cost), ...names.map(name => figure(test.evaluators[name])), count(pass.samples), span(pass.seconds), percent(pass.seconds ? Math.min(1, pass.waited / pass.seconds) : null)];
     return make('tr', {}, ...values.map((value, i) => make('td', { class: jobs.length > 1 && i === 0 ? '' : 'n' }, value)));
   });
-  if (!body.length) body.push(make('tr', {}, make('td', { class: 'dim', colSpan: columns.length }, 'no pass has ended yet')));
+  if (!body.length) body.push(make('tr', {}, make('td', { class: 'dim', colSpan: columns.length }, 'no finished pass yet')));
   table.tBodies[0].replaceChildren(...body);
 }
 
@@ -141,7 +193,7 @@ function showEvents(jobs) {
     make('time', {}, clock(mark.t)),
     make('span', { class: 'sign ' + mark.kind, title: mark.kind.replace('_', ' ') }, SIGNS[mark.kind] || '·'),
     make('span', { class: 'text' }, (jobs.length > 1 ? job.name + ': ' : '') + mark.text)));
-  if (!items.length) items.push(make('li', {}, make('span', { class: 'dim' }, 'nothing has happened yet')));
+  if (!items.length) items.push(make('li', {}, make('span', { class: 'dim' }, 'no events yet')));
   list.replaceChildren(...items);
 }
 
@@ -172,7 +224,7 @@ class Parameters {
     setText(document.getElementById('parameter-pass-value'), known ? String(pass) : '');
     const body = document.querySelector('#parameter-table tbody');
     if (!known) {
-      body.replaceChildren(make('tr', {}, make('td', { class: 'dim', colSpan: 9 }, 'statistics are taken at the end of a pass')));
+      body.replaceChildren(make('tr', {}, make('td', { class: 'dim', colSpan: 9 }, 'statistics are computed at the end of each pass')));
       return;
     }
     const wanted = job.index + '/' + job.incarnation + '/' + pass;
@@ -184,7 +236,7 @@ class Parameters {
     const rows = list.slice(0, 400).map(parameter => {
       const spark = make('canvas', { class: 'spark' }), bins = make('canvas', { class: 'histogram', role: 'img' });
       bins.setAttribute('aria-label', 'histogram from ' + figure(parameter.min) + ' to ' + figure(parameter.max));
-      bins.title = 'heights are square roots of counts';
+      bins.title = 'bar heights are square roots of the counts';
       spark.dataset.name = parameter.name;
       const row = make('tr', {}, make('td', { class: 'name-cell', title: parameter.name }, parameter.name), ...[count(parameter.count), figure(parameter.mean), figure(parameter.std)].map(text => make('td', { class: 'n' }, text)),
         make('td', {}, spark), ...[percent(parameter.zeros), figure(parameter.min), figure(parameter.max)].map(text => make('td', { class: 'n' }, text)), make('td', {}, bins));
@@ -296,7 +348,7 @@ class Logs {
     this.text.replaceChildren(...nodes);
     if (toEnd) this.text.scrollTop = this.text.scrollHeight;
     const what = wanted ? this.lines.length + ' lines contain “' + this.search.value + '”' : this.lines.length + ' lines';
-    setText(this.state, this.size ? what + (this.from ? '; more lie before' : '') + ' · ' + bytes(this.size) + ' in all' : 'this process has written no log here');
+    setText(this.state, this.size ? what + (this.from ? '; older lines exist' : '') + ' · ' + bytes(this.size) + ' in total' : 'this process has no log here');
     document.getElementById('log-older').disabled = !this.from;
   }
 }

@@ -1,10 +1,12 @@
-//! Settings of a session, its errors, and the position it gives.
+//! Settings of a session, its errors, and the position it returns.
 
 use crate::auth::Token;
 use crate::encoding::Encoding;
-use crate::ids::{Epoch, Step, TrainerId};
+use crate::ids::{Generation, Step, TrainerId};
 use crate::shard::Topology;
 use crate::tls::ClientTls;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a server listens.
@@ -25,45 +27,107 @@ impl ServerAddress {
 
 /// Settings of a session.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct SessionConfig {
     /// All servers, in the same order in every trainer.
     pub servers: Vec<ServerAddress>,
     /// Dense ports of each server.
     pub ports: u32,
     /// Sparse ports of each server, after the dense ones.
     pub sparse_ports: u32,
-    /// Who this is.
+    /// This process.
     pub trainer: TrainerId,
     /// How many trainers the job has.
     pub trainers: u32,
     /// The job's secret.
     pub token: Token,
-    /// Keys, when the job encrypts.
+    /// Certificates, when the job encrypts.
     pub tls: Option<ClientTls>,
-    /// How numbers travel; all but `F32` round.
+    /// How values are encoded on the wire; all encodings but `F32` round.
     pub encoding: Encoding,
     /// Use unix sockets to servers on the same host.
     pub local_sockets: bool,
-    /// How long things may take.
-    pub timing: Timing,
+    /// Time limits and intervals.
+    pub timing: SessionTiming,
+    /// Finds the newest addresses of servers; `None`: only their names do.
+    pub addresses: Option<AddressBook>,
+    /// Finds what was saved with a pass of this run; `None` if nothing is.
+    pub saves: Option<Saves>,
+    /// A job that had snapshots and lost them begins again instead of ending with a failure that says so. What is there
+    /// is kept under another name.
+    pub fresh: bool,
 }
 
-/// How long things may take.
+/// What was saved with a pass of this run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedPass {
+    /// Steps applied.
+    pub step: Step,
+    /// The pass that comes next.
+    pub pass: u64,
+    /// The directory with the servers' state, as servers see it.
+    pub directory: String,
+}
+
+/// Looks for the newest [`SavedPass`].
+#[derive(Clone)]
+pub struct Saves(Arc<dyn Fn() -> Option<SavedPass> + Send + Sync>);
+
+impl Saves {
+    /// From a function that looks.
+    pub fn new(look: impl Fn() -> Option<SavedPass> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    pub(super) fn newest(&self) -> Option<SavedPass> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Saves {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Saves")
+    }
+}
+
+/// Looks where a server is, by its host name. What it tells may be old, but not as old as what name servers remember.
+#[derive(Clone)]
+pub struct AddressBook(Arc<AddressLook>);
+
+type AddressLook = dyn Fn(&str) -> Option<IpAddr> + Send + Sync;
+
+impl AddressBook {
+    /// From a function that looks.
+    pub fn new(look: impl Fn(&str) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    pub(super) fn find(&self, host: &str) -> Option<IpAddr> {
+        (self.0)(host)
+    }
+}
+
+impl std::fmt::Debug for AddressBook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AddressBook")
+    }
+}
+
+/// Time limits and intervals of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct SessionTiming {
     /// Between two heartbeats.
     pub heartbeat: Duration,
-    /// A server that has not answered for so long is taken for dead.
+    /// A server that has not replied for so long counts as lost.
     pub silence: Duration,
     /// For one attempt to connect.
     pub dial: Duration,
-    /// Until all servers and trainers are there, at the start and after a loss.
+    /// Until all servers and trainers are connected, at the start and after a loss.
     pub join: Duration,
-    /// For any answer of a server while all are alive, for example while others compute a long batch.
+    /// For any reply of a server while all are alive, for example while others compute a long batch.
     pub stall: Duration,
 }
 
-impl Default for Timing {
+impl Default for SessionTiming {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(500),
@@ -75,58 +139,69 @@ impl Default for Timing {
     }
 }
 
-/// Where a trainer goes on.
+/// Where a trainer continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// The life of the job.
-    pub epoch: Epoch,
+pub struct ResumePoint {
+    /// The generation of the job.
+    pub epoch: Generation,
     /// Steps applied.
     pub step: Step,
     /// The pass, from 0.
     pub pass: u64,
-    /// Batches of this pass that this trainer has finished: it goes on with the batch of this number.
+    /// Batches of this pass that this trainer has finished: it continues with the batch of this number.
     pub batch: u64,
+    /// What was due after that batch is done; see [`crate::owed::passed`].
+    pub passed: bool,
 }
 
-/// Why a session's call did not do what it says.
+/// Why a call of a session did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A process was lost; the session has joined again. Pull the values, put the data at `position`, go on.
+    /// A process was lost; the session has joined again. Pull the values, set the data to `position`, continue.
     #[error("rolled back to pass {}, batch {}: {reason}", position.pass, position.batch)]
     RolledBack {
-        /// Where to go on.
-        position: Position,
-        /// What was lost.
+        /// Where to continue.
+        position: ResumePoint,
+        /// Which process or connection was lost.
         reason: String,
     },
-    /// The job cannot go on; another process said why.
+    /// The job cannot continue; another process reported the cause.
     #[error("the job has failed: {0}")]
     JobFailed(String),
-    /// All passes are done and all trainers have left: there is nothing to do any more.
-    #[error("the job has finished already")]
+    /// All passes are done and all trainers have left: nothing is left to do.
+    #[error("the job has already finished")]
     Finished,
     /// A server refuses this trainer or its request.
     #[error("server {server} refuses: {text}")]
     Refused {
-        /// The server.
+        /// The server's address.
         server: String,
-        /// Its words.
+        /// The server's sentence.
         text: String,
     },
-    /// Somebody did not come in time.
+    /// A server refuses this trainer for a reason that no further attempt can change: another token, certificate,
+    /// version, model, or number of processes. A restart does not help.
+    #[error("server {server} refuses this trainer: {text}")]
+    Rejected {
+        /// The server's address.
+        server: String,
+        /// What is wrong, and what to do.
+        text: String,
+    },
+    /// A server or trainer did not connect or reply in time.
     #[error("gave up after {seconds} s: {waits_for}")]
     TimedOut {
-        /// How long it was waited.
+        /// The time limit that expired.
         seconds: u64,
-        /// For whom.
+        /// The processes that were waited for.
         waits_for: String,
     },
-    /// The caller's mistake.
+    /// A mistake of the caller.
     #[error("{0}")]
     Usage(String),
 }
 
-impl Config {
+impl SessionConfig {
     /// How many servers and ports there are.
     pub fn topology(&self) -> Topology {
         Topology {
@@ -139,7 +214,7 @@ impl Config {
     pub(super) fn check(&self) -> Result<(), Error> {
         let usage = |text: String| Err(Error::Usage(text));
         if self.servers.is_empty() {
-            return usage("no parameter server is named; give --pservers=HOST,...".to_owned());
+            return usage("no parameter server is given; use --pservers=HOST,...".to_owned());
         }
         if self.ports == 0 {
             return usage("--ports_num must be at least 1".to_owned());
@@ -156,7 +231,7 @@ impl Config {
                 return usage(format!("ports of server {} run past 65535", server.text()));
             }
             if self.servers[..at].contains(server) {
-                return usage(format!("server {} is named twice", server.text()));
+                return usage(format!("server {} is listed twice", server.text()));
             }
         }
         Ok(())

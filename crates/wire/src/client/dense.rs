@@ -1,28 +1,28 @@
-//! Pushes and pulls of dense tables. A table's blocks for one service travel in one frame, in block order.
+//! Pushes and pulls of dense tables. A table's blocks for one service are sent in one frame, in block order.
 
 use super::config::Error;
 use super::{Fault, Session};
-use crate::frame::Kind;
+use crate::channel::GATHERED;
+use crate::data::{Carrier, Reply, Request, View};
 use crate::gaps;
 use crate::ids::TableId;
-use crate::message::{Hot, View};
 use crate::shard::{Block, Topology, block_len, blocks_of};
 use crate::spec::JobSpec;
 
-/// Tables with fewer values are sent whole.
+/// Tables with fewer values are sent whole, without a search for gaps.
 const WORTH_A_LOOK: u64 = 1 << 16;
-/// How many pushes of a table that had no gaps go out before it is looked at again.
+/// After a push of a table that had no gaps, the number of pushes before it is searched for gaps again.
 const PATIENCE: u32 = 15;
 
-/// Which blocks of which dense table lie on which service.
+/// Which service holds which blocks of which dense table.
 #[derive(Debug)]
 pub(super) struct DenseMap {
     services: u32,
-    /// Pushes of each table that are not looked at for gaps.
+    /// For each table, the number of further pushes that are not searched for gaps.
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
     blocks: Vec<Vec<Vec<Block>>>,
-    /// `homes[table][block]`: its service, and where it begins among the blocks of that service.
+    /// `homes[table][block]`: its service, and its offset among the blocks of that service.
     homes: Vec<Vec<(u32, usize)>>,
 }
 
@@ -43,7 +43,7 @@ impl DenseMap {
         }
     }
 
-    /// Whether to look for gaps in this push.
+    /// Whether to search this push for gaps.
     fn look(&mut self, table: TableId) -> bool {
         let patience = &mut self.patience[table.index()];
         let tired = *patience == 0;
@@ -71,8 +71,8 @@ impl DenseMap {
         masks
     }
 
-    /// The block of a table that holds a value: its service, and where the value is among its blocks; also how many
-    /// values the block has from there on. `len` is the table's.
+    /// The block of a table that holds value `at`: its service, the offset of the value among the blocks of that
+    /// service, and how many values the block has from there on. `len` is the table's length.
     pub(super) fn home(&self, table: TableId, len: u64, at: usize) -> (u32, usize, usize) {
         let block = block_len(len);
         let (service, start) = self.homes[table.index()][at / block];
@@ -87,7 +87,7 @@ impl DenseMap {
     }
 }
 
-/// Where the blocks of a table lie, by their number.
+/// Service and offset of each block of a table, by the block's index.
 fn homes(services: &[Vec<Block>]) -> Vec<(u32, usize)> {
     let mut homes = vec![(0, 0); services.iter().map(Vec::len).sum()];
     for (service, blocks) in services.iter().enumerate() {
@@ -100,17 +100,17 @@ fn homes(services: &[Vec<Block>]) -> Vec<(u32, usize)> {
     homes
 }
 
-/// What is known of a gradient before it is sent.
+/// What is known about a gradient before it is sent.
 enum Gaps {
-    /// It goes out whole.
+    /// It is sent whole.
     None,
-    /// It is to be looked at.
+    /// It is to be searched for gaps.
     Unknown,
     /// Only these parts of its blocks may differ from zero, for each service.
     Known(Vec<Vec<u64>>),
 }
 
-/// Takes the gaps out of the blocks of a gradient; false if there are too few to be worth it.
+/// Removes the gaps from the blocks of a gradient; false if there are too few to be worth it.
 fn pack<'a>(
     blocks: impl Iterator<Item = &'a [f32]> + Clone,
     masks: &mut Vec<u64>,
@@ -118,7 +118,7 @@ fn pack<'a>(
 ) -> bool {
     masks.clear();
     packed.clear();
-    // Frequent words may come first, so the beginning says little about the whole.
+    // Frequent words may come first, so the beginning is not representative.
     let half = blocks.clone().map(<[f32]>::len).sum::<usize>() / 2;
     for block in blocks {
         let mask = gaps::mask(block);
@@ -132,8 +132,8 @@ fn pack<'a>(
 }
 
 impl Session {
-    /// Pushes the gradient of a dense table for the current batch; it is on its way when this returns. `rows`, if they
-    /// are known, are those that may differ from zero.
+    /// Pushes the gradient of a dense table for the current batch. It is sent at once, or, if it is small, together with
+    /// others of the batch. `rows`, if they are known, are those that may differ from zero.
     pub fn push_dense(
         &mut self,
         table: TableId,
@@ -164,7 +164,10 @@ impl Session {
         let looked = matches!(gaps, Gaps::Unknown);
         let first = self.dialer.config.trainer.0 * self.topology.ports;
         for turn in 0..self.dense.services {
-            // Trainers begin at different servers, so that not all knock at the same one.
+            if turn == 1 || self.dense.services == 1 {
+                words::failpoint::reach("pushing");
+            }
+            // Trainers begin at different servers, so that not all load the same one first.
             let service = (first + turn) % self.dense.services;
             if !self.dense.blocks(table, service).is_empty() {
                 self.push_part(table, service, gradient, &mut gaps)?;
@@ -176,7 +179,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is known of the gaps of a gradient.
+    /// What is known about the gaps of a gradient.
     fn gaps(&mut self, table: TableId, rows: Option<&[u32]>) -> Gaps {
         let spec = &self.spec.tables[table.index()];
         let (len, cols) = (spec.len(), spec.cols as usize);
@@ -226,34 +229,38 @@ impl Session {
         if !packed && matches!(gaps, Gaps::Unknown) {
             *gaps = Gaps::None;
         }
-        let mut hot = Hot {
+        // The outbox is free again once the values that follow from the last batch have arrived.
+        let places = self.places[line].as_ref().filter(|_| !self.values_due);
+        let message = self.encode(Request::PushDense {
             table,
             samples: self.samples,
-            ..self.hot()
-        };
-        // The memory is free again once the values that follow from the last batch are here.
-        let places = self.places[line].as_ref().filter(|_| !self.values_due);
+            blocks: if packed { blocks.len() as u32 } else { 0 },
+            carrier: match places {
+                Some(_) => Carrier::Memory,
+                None => Carrier::Payload,
+            },
+        });
         let line = &mut self.lines[line];
-        if !packed {
-            if let Some(places) = places {
-                places.lay(table, runs);
-                return Ok(line.send_bytes(Kind::PushPlaced, &hot, &[])?);
-            }
-            return Ok(line.send_values(Kind::PushDense, encoding, &hot, &[], runs)?);
+        let (before, values): (&[u8], Vec<&[f32]>) = match packed {
+            true => (bytemuck::cast_slice(&masks), vec![&self.scratch]),
+            false => (&[], runs.collect()),
+        };
+        let Some(places) = places else {
+            return Ok(line.send_values(&message, encoding, before, values.into_iter())?);
+        };
+        let bytes: usize = values.iter().map(|run| size_of_val(*run)).sum();
+        places.lay(table, values.into_iter());
+        line.send_bytes(&message, &[before])?;
+        if bytes >= GATHERED {
+            // The service can begin while this trainer computes.
+            line.flush()?;
         }
-        hot.count = blocks.len() as u32;
-        let (masks, packed) = (bytemuck::cast_slice(&masks), &self.scratch);
-        let packed = std::iter::once(packed.as_slice());
-        if let Some(places) = places {
-            places.lay(table, packed);
-            return Ok(line.send_bytes(Kind::PushPlaced, &hot, &[masks])?);
-        }
-        Ok(line.send_values(Kind::PushDense, encoding, &hot, masks, packed)?)
+        Ok(())
     }
 
     /// Receives the values that follow from the batch just finished: all dense tables, ascending. Waits for the
-    /// other trainers. With [shared memory](Session::shares_memory) an empty place leaves a table's values where they
-    /// lie, for [`Session::read_rows`].
+    /// other trainers. An empty slice leaves the values of a table [by row](Session::fetch_by_row) where they are, for
+    /// [`Session::read_rows`].
     pub fn wait_values(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Error> {
         let done = self.try_wait_values(into);
         self.settle(done)
@@ -288,35 +295,44 @@ impl Session {
         view: View,
     ) -> Result<(), Fault> {
         self.check_targets(into)?;
-        let hot = Hot {
-            value: view.number(),
-            ..self.hot()
-        };
+        let message = self.encode(Request::PullDense { view, except: 0 });
         let encoding = self.dialer.config.encoding;
         for service in 0..self.dense.services {
             let line = self.dense_line(service);
-            self.lines[line].ask(Kind::PullDense, encoding, &hot, &[])?;
+            self.lines[line].ask(&message, encoding, &[])?;
         }
+        self.flush()?;
         self.receive_dense(into)
     }
 
     fn receive_dense(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Fault> {
+        words::failpoint::reach("pulling");
         let first = self.dialer.config.trainer.0 * self.topology.ports;
         for turn in 0..self.dense.services {
             let service = (first + turn) % self.dense.services;
             let at = self.dense_line(service);
             for (table, values) in into.iter_mut() {
                 let blocks = self.dense.blocks(*table, service);
-                if blocks.is_empty() {
+                let left_out = values.is_empty() && self.places[at].is_none();
+                if blocks.is_empty() || left_out {
                     continue;
                 }
                 let line = &mut self.lines[at];
-                let (head, hot) = line.expect_values()?;
+                let (head, reply) = line.expect_reply()?;
                 let peer = line.peer();
                 let unfit = || Fault::Lost(format!("{peer} sent values of another table"));
-                if head.kind == Kind::ValuesPlaced {
+                let carrier = match reply.message {
+                    Reply::Values {
+                        table: got,
+                        carrier,
+                        ..
+                    } if got == *table => carrier,
+                    Reply::Values { .. } => return Err(unfit()),
+                    _ => return Err(line.unexpected(&head, "values").into()),
+                };
+                if carrier == Carrier::Memory {
                     let places = self.places[at].as_ref();
-                    let places = places.filter(|_| hot.table == *table && head.payload == 0);
+                    let places = places.filter(|_| head.payload == 0);
                     let places = places.ok_or_else(unfit)?;
                     if !values.is_empty() {
                         places.fetch(*table, blocks, values);
@@ -324,7 +340,7 @@ impl Session {
                     continue;
                 }
                 let count: usize = blocks.iter().map(|block| block.len).sum();
-                if hot.table != *table || head.payload != (count * head.encoding.bytes()) as u64 {
+                if head.payload != (count * head.encoding.bytes()) as u64 {
                     return Err(unfit());
                 }
                 line.read_blocks(head.encoding, values, blocks)?;
@@ -341,9 +357,9 @@ impl Session {
             .enumerate()
             .filter(|(_, spec)| !spec.sparse);
         let wanted = dense.map(|(at, spec)| (TableId(at as u32), spec.len()));
-        let left = |len: usize| len == 0 && self.shares_memory();
         let fits = |(given, (table, len)): (&(TableId, &mut [f32]), (TableId, u64))| {
-            given.0 == table && (given.1.len() as u64 == len || left(given.1.len()))
+            let left = given.1.is_empty() && (self.by_row.contains(&table) || self.shares_memory());
+            given.0 == table && (given.1.len() as u64 == len || left)
         };
         if wanted.clone().count() == into.len() && into.iter().zip(wanted).all(fits) {
             return Ok(());

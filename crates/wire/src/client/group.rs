@@ -1,25 +1,26 @@
 //! Sorts the row ids of a request by service and shard, so that a server goes through its shards once.
 
+use crate::data::Ticket;
 use crate::shard::{SHARDS, row_shard, service_of};
 
-/// The ids of one request of one table in the order in which they travel.
+/// The ids of one request of one table in the order in which they are sent.
 #[derive(Debug, Default)]
-pub(super) struct Group {
-    /// The ids as the caller gave them.
+pub(super) struct OrderedIds {
+    /// The ids in the caller's order.
     asked: Vec<u32>,
     /// The ids by service, then shard, then ascending.
     pub(super) ids: Vec<u32>,
-    /// `places[i]`: where `ids[i]` stands in the caller's list.
+    /// `places[i]`: the index of `ids[i]` in the caller's list.
     pub(super) places: Vec<u32>,
     /// `ids[bounds[k]..bounds[k + 1]]` go to service k.
     pub(super) bounds: Vec<usize>,
-    /// A number from each service for the rows of the last pull; 0: none.
-    pub(super) tickets: Vec<u64>,
+    /// A ticket from each service for the rows of the last pull.
+    pub(super) tickets: Vec<Option<Ticket>>,
     shards: Vec<u16>,
 }
 
-impl Group {
-    /// Takes a strictly ascending list of ids below `rows`. True if it is the list that is already here.
+impl OrderedIds {
+    /// Accepts a strictly ascending list of ids below `rows`. Returns true if it is the same list as before.
     pub(super) fn set(
         &mut self,
         table_hash: u64,
@@ -44,7 +45,7 @@ impl Group {
         self.asked.extend_from_slice(ids);
         self.sort(table_hash, services);
         self.tickets.clear();
-        self.tickets.resize(services as usize, 0);
+        self.tickets.resize(services as usize, None);
         Ok(false)
     }
 
@@ -82,9 +83,9 @@ impl Group {
         }
     }
 
-    /// Forgets what the servers know of the rows (a new epoch).
+    /// Forgets the tickets (a new generation).
     pub(super) fn forget(&mut self) {
-        self.tickets.fill(0);
+        self.tickets.fill(None);
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
         #[test]
         fn every_id_goes_to_its_service_in_shard_order(set in prop::collection::btree_set(0_u32..5000, 0..400), services in 1_u32..9) {
             let ids: Vec<u32> = set.into_iter().collect();
-            let mut group = Group::default();
+            let mut group = OrderedIds::default();
             prop_assert_eq!(group.set(5, &ids, 5000, services), Ok(false));
             prop_assert_eq!(group.set(5, &ids, 5000, services), Ok(true));
             for k in 0..services as usize {
@@ -115,7 +116,10 @@ mod tests {
     #[test]
     fn repeated_descending_and_foreign_ids_are_refused() {
         for ids in [vec![1, 1], vec![2, 1], vec![10]] {
-            assert!(Group::default().set(5, &ids, 10, 2).is_err(), "{ids:?}");
+            assert!(
+                OrderedIds::default().set(5, &ids, 10, 2).is_err(),
+                "{ids:?}"
+            );
         }
     }
 }

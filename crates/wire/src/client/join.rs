@@ -1,28 +1,31 @@
-//! Entering an epoch. All trainers connect to all servers and wait; when every server sees every trainer,
-//! trainer 0 decides where the job goes on and opens the next epoch on every server; then all enter.
+//! Joining a generation. All trainers connect to all servers and wait. When every server sees every trainer,
+//! trainer 0 decides where the job continues and opens the next generation on every server; then all join it.
 
-use super::config::{Error, Position};
-use super::group::Group;
+use super::config::{Error, ResumePoint, Saves};
+use super::group::OrderedIds;
 use super::link::Dialer;
-use super::pulse::Pulses;
+use super::pulse::{Pulses, WatchedConnection};
 use super::{Fault, Session};
 use crate::channel::Channel;
-use crate::frame::Kind;
-use crate::ids::{Epoch, TableId};
-use crate::message::{Command, Hot, Role, Start};
-use crate::recovery::{Boundary, Report, Verdict, judge};
+use crate::data::{Encoded, Request, Stamped};
+use crate::frame::FrameKind;
+use crate::ids::{Generation, Step, TableId};
+use crate::lines::LineWatch;
+use crate::message::{Command, ConnectionRole, GenerationStart};
+use crate::owed::passed;
+use crate::recovery::{AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, judge};
 use crate::spec::TableSpec;
 use std::time::{Duration, Instant};
 
-/// Rows that are sent at once when trainer 0 brings the values of a sparse table.
+/// Rows per frame when trainer 0 sends the values of a sparse table.
 const INITIAL_ROWS: u64 = 65_536;
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Session {
-    /// Joins the next epoch, however often it takes until the time for joining is over.
-    pub(super) fn join(&mut self, reason: &str) -> Result<Position, Error> {
+    /// Joins the next generation, with as many attempts as it takes until the time for joining is over.
+    pub(super) fn join(&mut self, reason: &str) -> Result<ResumePoint, Error> {
         let begun = Instant::now();
         let limit = self.dialer.config.timing.join;
         let mut pause = Duration::from_millis(10);
@@ -48,7 +51,7 @@ impl Session {
         }
     }
 
-    fn try_join(&mut self, deadline: Instant, last: &mut String) -> Result<Position, Fault> {
+    fn try_join(&mut self, deadline: Instant, last: &mut String) -> Result<ResumePoint, Fault> {
         self.lines.clear();
         self.places.clear();
         self.trays.clear();
@@ -60,9 +63,13 @@ impl Session {
         self.pulses.set_waits_for(last.clone());
         let mut channels = Vec::new();
         for server in 0..self.topology.servers {
-            channels.push(self.dialer.connect(server, 0, Role::Pulse, self.epoch)?);
+            channels.push(
+                self.dialer
+                    .connect(server, 0, ConnectionRole::Pulse, self.epoch)?,
+            );
         }
         self.pulses = Pulses::start(&self.dialer, channels, status);
+        words::failpoint::reach("joining");
         let (epoch, boundary) = self.wait_for_epoch(deadline, last)?;
         self.enter(epoch)?;
         self.epoch = epoch;
@@ -73,11 +80,12 @@ impl Session {
         self.pulses.set_waits_for(String::new());
         let me = self.dialer.config.trainer.index();
         let batch = boundary.batches.get(me).copied().unwrap_or(0);
-        Ok(Position {
+        Ok(ResumePoint {
             epoch,
             step: boundary.step,
             pass: boundary.pass,
             batch,
+            passed: passed(self.spec.mode, &boundary.batches, me),
         })
     }
 
@@ -85,10 +93,10 @@ impl Session {
         &mut self,
         deadline: Instant,
         last: &mut String,
-    ) -> Result<(Epoch, Boundary), Fault> {
+    ) -> Result<(Generation, Boundary), Fault> {
         let coordinator = self.dialer.config.trainer.0 == 0;
         let mut seen = 0;
-        let mut opened = Epoch(0);
+        let mut opened = Generation(0);
         loop {
             if let Some(reason) = self.pulses.failed() {
                 return Err(Fault::Final(Error::JobFailed(reason)));
@@ -98,17 +106,35 @@ impl Session {
             }
             let reports = self.pulses.reports();
             let names = |server: usize| self.dialer.server_name(server as u32);
-            match judge(&reports, self.epoch, self.dialer.config.trainers, names) {
-                Verdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
-                // Reports from before the opening are no reason to open again.
-                Verdict::Open(..) if reports.iter().any(|report| report.epoch < opened) => {}
-                Verdict::Open(epoch, start) if coordinator => {
-                    self.open(epoch, start)?;
+            let config = &self.dialer.config;
+            // Only the coordinator decides, and only when all are here.
+            let saves = config.saves.as_ref().filter(|_| coordinator);
+            let here = |report: &ServerReport| report.missing.is_empty();
+            let saved = saves.filter(|_| reports.iter().all(here));
+            let saved = saved.and_then(Saves::newest);
+            let known = CoordinatorKnowledge {
+                fresh: config.fresh,
+                saved: saved.as_ref().map(|saved| (saved.step, saved.pass)),
+            };
+            match judge(&reports, (self.epoch, known), config.trainers, names) {
+                AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
+                // Reports from before the opening are no reason to open it again.
+                AdmissionVerdict::Open(..)
+                    if reports.iter().any(|report| report.epoch < opened) => {}
+                AdmissionVerdict::Open(epoch, start) if coordinator => {
+                    let directory = saved.map(|saved| saved.directory);
+                    self.open(epoch, start, directory.as_deref())?;
                     opened = epoch;
                 }
-                Verdict::Open(..) => *last = "waiting for trainer 0 to open the job".to_owned(),
-                Verdict::Wait(text) => *last = text,
-                Verdict::Over => return Err(Fault::Final(Error::Finished)),
+                AdmissionVerdict::Open(..) => {
+                    *last = "waiting for trainer 0 to open the job".to_owned()
+                }
+                AdmissionVerdict::Lost(text) if coordinator => {
+                    self.fail(&text);
+                    return Err(Fault::Final(Error::JobFailed(text)));
+                }
+                AdmissionVerdict::Lost(text) | AdmissionVerdict::Wait(text) => *last = text,
+                AdmissionVerdict::Over => return Err(Fault::Final(Error::Finished)),
             }
             if Instant::now() >= deadline {
                 return Err(Fault::Lost(last.clone()));
@@ -118,21 +144,37 @@ impl Session {
         }
     }
 
-    /// Trainer 0 opens an epoch on all servers at once.
-    fn open(&self, epoch: Epoch, start: Start) -> Result<(), Fault> {
+    /// Trainer 0 opens a generation on all servers in parallel.
+    fn open(
+        &self,
+        epoch: Generation,
+        start: GenerationStart,
+        saved: Option<&str>,
+    ) -> Result<(), Fault> {
         std::thread::scope(|scope| {
-            let servers: Vec<_> = (0..self.topology.servers)
-                .map(|server| scope.spawn(move || self.open_one(server, epoch, start)))
-                .collect();
+            let mut servers = Vec::new();
+            for server in 0..self.topology.servers {
+                let thread = std::thread::Builder::new()
+                    .name(format!("open {server}"))
+                    .spawn_scoped(scope, move || self.open_one(server, epoch, start, saved));
+                let failed = |cause| Fault::Lost(format!("no thread can be started: {cause}"));
+                servers.push(thread.map_err(failed)?);
+            }
             servers
                 .into_iter()
                 .try_for_each(|thread| thread.join().expect("opening does not panic"))
         })
     }
 
-    fn open_one(&self, server: u32, epoch: Epoch, start: Start) -> Result<(), Fault> {
+    fn open_one(
+        &self,
+        server: u32,
+        epoch: Generation,
+        start: GenerationStart,
+        saved: Option<&str>,
+    ) -> Result<(), Fault> {
         let given = |spec: &TableSpec| spec.values.is_some();
-        let initial: Vec<TableId> = if start == Start::Fresh {
+        let initial: Vec<TableId> = if start == GenerationStart::Fresh {
             let tables = self.spec.tables.iter().enumerate();
             tables
                 .filter(|(_, spec)| given(spec))
@@ -141,7 +183,9 @@ impl Session {
         } else {
             Vec::new()
         };
-        let (mut channel, _) = self.dialer.connect(server, 0, Role::Command, Epoch(0))?;
+        let (mut channel, _) =
+            self.dialer
+                .connect(server, 0, ConnectionRole::Command, Generation(0))?;
         let timeout = Some(self.dialer.config.timing.stall);
         channel
             .stream()
@@ -149,18 +193,19 @@ impl Session {
             .map_err(|cause| Fault::Lost(cause.to_string()))?;
         let spec = Box::new(self.spec.clone());
         channel.send(
-            Kind::Command,
+            FrameKind::Command,
             &Command::Open {
                 epoch,
                 spec,
                 start,
                 initial: initial.clone(),
+                saved: saved.map(str::to_owned),
             },
         )?;
         for table in initial {
             self.send_initial(&mut channel, server, table)?;
         }
-        let _: Report = channel.expect(Kind::Report)?;
+        let _: ServerReport = channel.expect(FrameKind::Report)?;
         Ok(())
     }
 
@@ -182,17 +227,13 @@ impl Session {
             let runs = blocks
                 .iter()
                 .map(|block| &values[block.start..block.start + block.len]);
-            let hot = Hot {
-                table,
-                count: port,
-                ..Hot::default()
-            };
-            channel.send_values(Kind::Initial, crate::Encoding::F32, &hot, &[], runs)?;
+            let message = initial(table, 0, port);
+            channel.send_values(&message, crate::Encoding::F32, &[], runs)?;
         }
         Ok(())
     }
 
-    /// Sends a server its rows of a sparse table, for each port in frames of some rows; a frame without rows ends it.
+    /// Sends a server its rows of a sparse table, in several frames per port; a frame without rows is the last.
     fn send_initial_rows(
         &self,
         channel: &mut Channel,
@@ -203,12 +244,8 @@ impl Session {
         let spec = &self.spec.tables[table.index()];
         let services = self.topology.sparse_services();
         let cols = spec.cols as usize;
-        let mut group = Group::default();
+        let mut group = OrderedIds::default();
         let mut rows = Vec::new();
-        let hot = Hot {
-            table,
-            ..Hot::default()
-        };
         for first in (0..spec.rows).step_by(INITIAL_ROWS as usize) {
             let ids: Vec<u32> = (first..spec.rows.min(first + INITIAL_ROWS))
                 .map(|id| id as u32)
@@ -230,43 +267,56 @@ impl Session {
                     let at = *id as usize * cols;
                     rows.extend_from_slice(&values[at..at + cols]);
                 }
-                let hot = Hot {
-                    count: ids.len() as u32,
-                    value: u64::from(port),
-                    ..hot
-                };
+                let message = initial(table, ids.len() as u32, port);
                 let before = bytemuck::cast_slice(ids);
                 let runs = std::iter::once(rows.as_slice());
-                channel.send_values(Kind::Initial, crate::Encoding::F32, &hot, before, runs)?;
+                channel.send_values(&message, crate::Encoding::F32, before, runs)?;
             }
         }
-        Ok(channel.send_bytes(Kind::Initial, &hot, &[])?)
+        Ok(channel.send_bytes(&initial(table, 0, 0), &[])?)
     }
 
-    /// Makes the data connections of an epoch.
-    fn enter(&mut self, epoch: Epoch) -> Result<(), Fault> {
-        let mut stoppers = Vec::new();
+    /// Opens the data connections of a generation.
+    fn enter(&mut self, epoch: Generation) -> Result<(), Fault> {
+        let mut lines = Vec::new();
         for server in 0..self.topology.servers {
             for port in 0..self.topology.ports_of_server() {
-                let (mut channel, _) = self.dialer.connect(server, port, Role::Data, epoch)?;
+                let (mut channel, _) =
+                    self.dialer
+                        .connect(server, port, ConnectionRole::Data, epoch)?;
                 let stall = Some(self.dialer.config.timing.stall);
                 let stopper = channel
                     .stream()
                     .set_read_timeout(stall)
                     .and_then(|()| channel.stream().stopper());
-                stoppers.push(stopper.map_err(|cause| Fault::Lost(cause.to_string()))?);
+                lines.push(WatchedConnection {
+                    stopper: stopper.map_err(|cause| Fault::Lost(cause.to_string()))?,
+                    meter: channel.stream().meter().clone(),
+                    watch: LineWatch::default(),
+                });
+                channel.gather();
                 let places = self.places(&mut channel, self.lines.len(), epoch)?;
                 self.places.push(places);
                 self.trays.push(self.trays(&channel));
                 self.lines.push(channel);
             }
         }
-        self.pulses.enter(epoch, stoppers);
+        self.pulses.enter(epoch, lines);
         Ok(())
     }
 }
 
-/// A pause of half to all of `pause`, so that many trainers do not knock at the same moment.
+/// The head of initial values. They come before the generation's first step, on a connection of no generation.
+fn initial(table: TableId, rows: u32, port: u32) -> Encoded {
+    let request = Stamped {
+        generation: Generation(0),
+        step: Step(0),
+        message: Request::Initial { table, rows, port },
+    };
+    request.encode()
+}
+
+/// A pause of half to all of `pause`, so that many trainers do not connect at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let share = (crate::auth::instance() % 1024) as u32;
     pause / 2 + pause / 2048 * share

@@ -13,21 +13,24 @@
 //!         finish_batch(cost)
 //!         wait_values(values)                   // the next batch's values
 //!     finish_pass(); pull_dense(values)
+//!     trainer 0: test, save
+//!     end_pass()
 //! }
 //! close()
 //! ```
 //!
 //! Every call may return [`Error::RolledBack`]: a process was lost, the session has already joined the new
-//! epoch, and the trainer starts again at `'again` with the position in the error. All other errors are final.
+//! generation, and the trainer starts again at `'again` with the position in the error. All other errors are final.
 //!
 //! - `config`: settings, errors, position.
-//! - `link`: one connection: dial, greet, retry.
-//! - `pulse`: heartbeat threads, one a server; they notice losses.
-//! - `join`: entering an epoch; trainer 0 opens it.
-//! - `dense`, `sparse`, `group`: pushes and pulls. `places`, `trays`: memory shared with servers on the same host.
+//! - `link`: one connection: dial, handshake, retry.
+//! - `pulse`: heartbeats, one thread for all servers; it detects losses.
+//! - `join`: joining a generation; trainer 0 opens it.
+//! - `dense`, `dense_rows`, `sparse`, `group`: pushes and pulls. `places`, `trays`: memory shared with servers on the same host.
 
 mod config;
 mod dense;
+mod dense_rows;
 mod group;
 mod join;
 mod link;
@@ -36,25 +39,28 @@ mod pulse;
 mod sparse;
 mod trays;
 
-pub use config::{Config, Error, Position, ServerAddress, Timing};
+pub use config::{
+    AddressBook, Error, ResumePoint, SavedPass, Saves, ServerAddress, SessionConfig, SessionTiming,
+};
 
 use crate::channel::{Channel, ChannelError};
-use crate::frame::Kind;
-use crate::ids::{Epoch, Step, TableId};
-use crate::message::{Code, Command, Hot, Saved};
-use crate::recovery::Phase;
+use crate::data::{Encoded, Reply, Request, Stamped};
+use crate::frame::FrameError;
+use crate::ids::{Generation, Step, TableId};
+use crate::message::{Code, Command, Saved};
 use crate::shard::Topology;
 use crate::spec::{JobSpec, Mode};
-use crate::status::Status;
+use crate::tls;
 use dense::DenseMap;
-use group::Group;
+use group::OrderedIds;
 use link::Dialer;
-use places::Places;
+use places::ServiceMemory;
 use pulse::Pulses;
 pub use pulse::Watch;
-pub use sparse::Rows;
+pub use sparse::RowRequest;
 use std::sync::Arc;
-use trays::Trays;
+use trays::RowBuffers;
+use words::status::Phase;
 
 /// A trainer's connection to all servers of its job.
 #[derive(Debug)]
@@ -63,17 +69,19 @@ pub struct Session {
     spec: JobSpec,
     topology: Topology,
     pulses: Pulses,
-    /// One a port of a server: `lines[server * ports_of_server + port]`.
+    /// One per port of each server: `lines[server * ports_of_server + port]`.
     lines: Vec<Channel>,
-    /// Shared memory beside each line, where there is any.
-    places: Vec<Option<Places>>,
-    /// The same for rows.
-    trays: Vec<Option<Trays>>,
-    /// Gradients of the current batch lie in trays.
+    /// Shared memory for each line, where there is any.
+    places: Vec<Option<ServiceMemory>>,
+    /// The row buffers of each line, where there are any.
+    trays: Vec<Option<RowBuffers>>,
+    /// Gradients of the current batch are in row buffers.
     trays_full: bool,
+    /// Dense tables of which only rows are fetched while training.
+    by_row: Vec<TableId>,
     dense: DenseMap,
-    groups: Vec<Group>,
-    epoch: Epoch,
+    groups: Vec<OrderedIds>,
+    epoch: Generation,
     step: Step,
     pass: u64,
     reductions: u64,
@@ -82,12 +90,12 @@ pub struct Session {
     scratch: Vec<f32>,
 }
 
-/// What went wrong inside a call, before it is decided whether the job can go on.
+/// What went wrong inside a call, before it is decided whether the job can continue.
 #[derive(Debug)]
 enum Fault {
-    /// The connection or the epoch is gone: join again.
+    /// The connection or the generation has ended: join again.
     Lost(String),
-    /// Nothing will help.
+    /// Retrying does not help.
     Final(Error),
 }
 
@@ -97,15 +105,27 @@ impl From<ChannelError> for Fault {
             ChannelError::Refused { peer, refusal } => match refusal.code {
                 Code::InUse | Code::Interrupted => Self::Lost(refusal.text),
                 Code::Failed => Self::Final(Error::JobFailed(refusal.text)),
-                Code::Denied | Code::Mismatch | Code::Invalid | Code::Unable => {
-                    Self::Final(Error::Refused {
-                        server: peer,
-                        text: refusal.text,
-                    })
-                }
+                Code::Denied | Code::Mismatch => Self::Final(Error::Rejected {
+                    server: peer,
+                    text: refusal.text,
+                }),
+                Code::Invalid | Code::Unable => Self::Final(Error::Refused {
+                    server: peer,
+                    text: refusal.text,
+                }),
             },
-            ChannelError::Frame { .. } => Self::Lost(error_chain(&cause)),
-            ChannelError::Io { .. } | ChannelError::Closed { .. } => {
+            ChannelError::Frame {
+                peer,
+                source: source @ FrameError::Version { .. },
+            } => Self::Final(Error::Rejected {
+                server: peer,
+                text: source.to_string(),
+            }),
+            ChannelError::Io { peer, source } => match tls::hopeless(&source) {
+                Some(text) => Self::Final(Error::Rejected { server: peer, text }),
+                None => Self::Lost(error_chain(&ChannelError::Io { peer, source })),
+            },
+            ChannelError::Frame { .. } | ChannelError::Closed { .. } => {
                 Self::Lost(error_chain(&cause))
             }
         }
@@ -124,14 +144,14 @@ fn error_chain(cause: &dyn std::error::Error) -> String {
 }
 
 impl Session {
-    /// Joins the job: waits until all servers and trainers are there, and the tables exist. Trainer 0 opens the
-    /// job; the position says where this trainer's data begin (not at 0 after a restart).
-    pub fn connect(config: Config, spec: JobSpec) -> Result<(Self, Position), Error> {
+    /// Joins the job: waits until all servers and trainers are connected and the tables exist. Trainer 0 opens the
+    /// job. The position says where this trainer's data begin (not at 0 after a restart).
+    pub fn connect(config: SessionConfig, spec: JobSpec) -> Result<(Self, ResumePoint), Error> {
         config.check()?;
         spec.check().map_err(Error::Usage)?;
         let topology = config.topology();
         let dense = DenseMap::new(&spec, &topology);
-        let groups = spec.tables.iter().map(|_| Group::default()).collect();
+        let groups = spec.tables.iter().map(|_| OrderedIds::default()).collect();
         let dialer = Arc::new(Dialer::new(config, &spec));
         let mut session = Self {
             pulses: Pulses::none(&dialer),
@@ -142,9 +162,10 @@ impl Session {
             places: Vec::new(),
             trays: Vec::new(),
             trays_full: false,
+            by_row: Vec::new(),
             dense,
             groups,
-            epoch: Epoch(0),
+            epoch: Generation(0),
             step: Step(0),
             pass: 0,
             reductions: 0,
@@ -156,101 +177,121 @@ impl Session {
         Ok((session, position))
     }
 
-    /// The job as it was given.
+    /// The job's tables and settings, as passed to [`Session::connect`].
     pub fn spec(&self) -> &JobSpec {
         &self.spec
     }
 
-    /// Steps applied so far, as this trainer knows.
+    /// Steps applied so far, as far as this trainer knows.
     pub fn step(&self) -> Step {
         self.step
     }
 
-    /// Begins a batch of that many samples. Every push until [`Session::finish_batch`] belongs to it.
+    /// Begins a batch of this many samples. Every push until [`Session::finish_batch`] belongs to it.
     pub fn start_batch(&mut self, samples: u64) {
         self.samples = samples;
     }
 
     /// Ends the batch: all its gradients have been pushed. `cost` is the sum over its samples. The values that
-    /// follow from it are asked for at once and arrive with [`Session::wait_values`], which must come next.
+    /// follow from it are requested immediately and arrive with [`Session::wait_values`], which must be called next.
     pub fn finish_batch(&mut self, cost: f64) -> Result<(), Error> {
         let done = self.try_finish_batch(cost);
         self.settle(done)
     }
 
     fn try_finish_batch(&mut self, cost: f64) -> Result<(), Fault> {
-        let finish = Hot {
+        let finish = self.encode(Request::FinishBatch {
             samples: self.samples,
-            value: cost.to_bits(),
-            ticket: self.order(),
-            ..self.hot()
-        };
+            cost,
+            order: self.order(),
+        });
         self.step.0 += 1;
-        let pull = self.hot();
         let encoding = self.dialer.config.encoding;
         for at in 0..self.lines.len() {
-            self.lines[at].send_bytes(Kind::FinishBatch, &finish, &[])?;
+            self.lines[at].send_bytes(&finish, &[])?;
             if self.has_dense(at) {
-                self.lines[at].ask(Kind::PullDense, encoding, &pull, &[])?;
+                let (pull, except) = self.dense_pull(at);
+                self.lines[at].ask(&pull, encoding, bytemuck::cast_slice(&except))?;
             }
+            self.lines[at].flush()?;
         }
         self.values_due = true;
         Ok(())
     }
 
-    /// The step of a snapshot that the end of this batch orders; 0 for none.
-    fn order(&self) -> u64 {
-        let Some(newest) = self.pulses.order() else {
-            return 0;
-        };
-        match self.spec.mode {
-            // No service can be further than this batch, because it waits for it.
+    /// The step of a snapshot that the end of this batch orders.
+    fn order(&self) -> Option<Step> {
+        let newest = self.pulses.order()?;
+        Some(Step(match self.spec.mode {
+            // No service can be ahead of this batch, because all wait for it.
             Mode::Sync => self.step.0 + 1,
             // As far ahead as the fastest trainer may be.
             Mode::Async { staleness } => self.step.max(newest).0 + 1 + u64::from(staleness),
-        }
+        }))
     }
 
-    /// This trainer has no more data in this pass. Returns when nobody has; the others' batches go on without it.
-    /// Returns the number of the pass that begins.
-    pub fn finish_pass(&mut self) -> Result<u64, Error> {
-        let done = self.try_finish_pass();
-        self.settle(done)
+    /// This trainer has no more data in this pass. Returns when no trainer has; the others' batches continue without
+    /// it. The pass has not ended yet: after a loss from here on, all trainers return to this point, without data.
+    pub fn finish_pass(&mut self) -> Result<(), Error> {
+        let done = self.turn_pass(Request::FinishPass { pass: self.pass });
+        self.settle(done).map(|_| ())
     }
 
-    fn try_finish_pass(&mut self) -> Result<u64, Fault> {
-        let hot = Hot {
-            value: self.pass,
-            ..self.hot()
-        };
-        for line in &mut self.lines {
-            line.send_bytes(Kind::FinishPass, &hot, &[])?;
-        }
-        for line in &mut self.lines {
-            let (_, answer) = line.expect_hot(Kind::PassEnded)?;
-            self.pass = answer.value;
-            self.step = answer.step;
-        }
+    /// This trainer has finished its work at the end of the pass: for trainer 0, the model is durable. Returns the
+    /// number of the next pass, when trainer 0 has called it.
+    pub fn end_pass(&mut self) -> Result<u64, Error> {
+        let done = self.turn_pass(Request::EndPass { pass: self.pass });
+        self.pass = self.settle(done)?;
         Ok(self.pass)
     }
 
-    /// Sums `numbers` over all trainers, in their order; all trainers must call it at the same point with the same
-    /// length. For evaluators of a distributed test.
+    /// Sends a request to all services, then waits for all replies, which have their step and a pass.
+    fn turn_pass(&mut self, request: Request) -> Result<u64, Fault> {
+        let message = self.encode(request);
+        for line in &mut self.lines {
+            line.send_bytes(&message, &[])?;
+            line.flush()?;
+        }
+        let mut next = self.pass;
+        for line in &mut self.lines {
+            let (head, reply) = line.expect_reply()?;
+            next = match (request, reply.message) {
+                (Request::FinishPass { .. }, Reply::PassOver { pass })
+                | (Request::EndPass { .. }, Reply::PassEnded { pass }) => pass,
+                _ => return Err(line.unexpected(&head, "the end of a pass").into()),
+            };
+            self.step = reply.step;
+        }
+        Ok(next)
+    }
+
+    /// Sums `numbers` over all trainers, in the order of their ids; all trainers must call it at the same point with
+    /// the same length. For evaluators of a distributed test.
     pub fn reduce(&mut self, numbers: &mut [f64]) -> Result<(), Error> {
         let done = self.try_reduce(numbers);
         self.settle(done)
     }
 
+    /// Returns what trainer 0 says here; all trainers must call it at the same point.
+    pub fn agree(&mut self, said: bool) -> Result<bool, Error> {
+        let says = said && self.dialer.config.trainer.0 == 0;
+        let mut sum = [f64::from(u8::from(says))];
+        self.reduce(&mut sum)?;
+        Ok(sum[0] > 0.0)
+    }
+
     fn try_reduce(&mut self, numbers: &mut [f64]) -> Result<(), Fault> {
         self.reductions += 1;
-        let hot = Hot {
-            value: self.reductions,
+        let message = self.encode(Request::Reduce {
+            round: self.reductions,
             count: numbers.len() as u32,
-            ..self.hot()
-        };
+        });
         let line = &mut self.lines[0];
-        line.send_bytes(Kind::Reduce, &hot, &[bytemuck::cast_slice(numbers)])?;
-        let (head, _) = line.expect_hot(Kind::Reduced)?;
+        line.send_bytes(&message, &[bytemuck::cast_slice(numbers)])?;
+        let (head, reply) = line.expect_reply()?;
+        if !matches!(reply.message, Reply::Reduced { .. }) {
+            return Err(line.unexpected(&head, "a sum").into());
+        }
         if head.payload != size_of_val(numbers) as u64 {
             return Err(Fault::Lost("a sum of another length came back".to_owned()));
         }
@@ -259,7 +300,7 @@ impl Session {
     }
 
     /// Has every server write its part of the sparse tables into `directory` (`pserver.0000`, …). The directory
-    /// must exist where the servers run. Trainer 0 calls it while nobody pushes.
+    /// must exist where the servers run. Trainer 0 calls it while no trainer pushes.
     pub fn save_on_servers(&mut self, directory: &str) -> Result<(), Error> {
         let command = Command::Save {
             directory: directory.to_owned(),
@@ -269,23 +310,13 @@ impl Session {
         self.settle(done)
     }
 
-    /// Has every server write all that is needed to go on from here into `directory`, for
-    /// [`crate::spec::Origin::State`]. The directory must exist where the servers run. Trainer 0 calls it while nobody
-    /// pushes.
+    /// Has every server write everything that is needed to continue from here into `directory`, for
+    /// [`crate::spec::Origin::State`]. The directory must exist where the servers run. Trainer 0 calls it while no
+    /// trainer pushes.
     pub fn save_state_on_servers(&mut self, directory: &str) -> Result<(), Error> {
         let command = Command::Save {
             directory: directory.to_owned(),
             what: Saved::State,
-        };
-        let done = self.command_all(&command);
-        self.settle(done)
-    }
-
-    /// Has every server replace its sparse tables by what [`Session::save_on_servers`] wrote, on whatever number
-    /// of servers.
-    pub fn load_on_servers(&mut self, directory: &str) -> Result<(), Error> {
-        let command = Command::Load {
-            directory: directory.to_owned(),
         };
         let done = self.command_all(&command);
         self.settle(done)
@@ -296,11 +327,6 @@ impl Session {
             self.dialer.command(server, self.epoch, command)?;
         }
         Ok(())
-    }
-
-    /// What the heartbeats tell the servers about this trainer from now on.
-    pub fn report(&self, status: Status) {
-        self.pulses.set_status(status);
     }
 
     /// Whom the servers (or this trainer) wait for, as a sentence; empty while nothing waits. For displays; may be
@@ -314,7 +340,7 @@ impl Session {
         self.pulses.watch()
     }
 
-    /// The end: waits until all trainers are done, then lets the servers go. Until then a loss can still roll
+    /// Leaves the job: waits until all trainers are done, then the servers end. Until then a loss can still roll
     /// this trainer back.
     pub fn close(&mut self) -> Result<(), Error> {
         let done = self.try_close();
@@ -326,10 +352,11 @@ impl Session {
     }
 
     fn try_close(&mut self) -> Result<(), Fault> {
+        words::failpoint::reach("finishing");
         for server in 0..self.topology.servers {
             match self.dialer.command(server, self.epoch, &Command::Leave) {
                 Ok(report) if report.phase == Phase::Finished => {}
-                // Once the first server has heard from all, the job has ended; the others may be gone.
+                // Once the first server has replied to all trainers, the job has ended; the others may be gone.
                 Ok(_) | Err(Fault::Lost(_)) if server > 0 => {}
                 Ok(report) => return Err(Fault::Lost(report.reason)),
                 Err(fault) => return Err(fault),
@@ -338,25 +365,32 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the job everywhere with a failure that every process names.
+    /// Ends the whole job with a failure that every process reports.
     pub fn fail(&mut self, reason: &str) {
         let command = Command::Fail {
             reason: reason.to_owned(),
         };
         for server in 0..self.topology.servers {
-            // The job ends anyway; a server that cannot be told notices the missing heartbeats.
+            // The job ends anyway; a server that cannot be reached notices the missing heartbeats.
             let _ = self.dialer.command(server, self.epoch, &command);
         }
         self.pulses.stop();
         self.lines.clear();
     }
 
-    fn hot(&self) -> Hot {
-        Hot {
-            epoch: self.epoch,
+    /// A request of this generation and step, as it is sent.
+    fn encode(&self, message: Request) -> Encoded {
+        let request = Stamped {
+            generation: self.epoch,
             step: self.step,
-            ..Hot::default()
-        }
+            message,
+        };
+        request.encode()
+    }
+
+    /// Sends what waits on all lines, before this trainer waits for a reply on one of them.
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.lines.iter_mut().try_for_each(|line| Ok(line.flush()?))
     }
 
     fn has_dense(&self, line: usize) -> bool {
@@ -395,7 +429,7 @@ impl Session {
         })
     }
 
-    /// Turns a loss into a roll-back: joins again and says where to go on.
+    /// Turns a loss into a roll-back: joins again and returns where to continue.
     fn settle<T>(&mut self, result: Result<T, Fault>) -> Result<T, Error> {
         match result {
             Ok(value) => Ok(value),

@@ -1,48 +1,48 @@
-//! Shared memory with a server on the same host: where this trainer finds values and lays gradients down.
+//! Shared memory with a server on the same host: from it this trainer reads values, and to it it writes gradients.
 
 use super::dense::DenseMap;
 use super::{Fault, Session};
 use crate::channel::Channel;
+use crate::data::{Encoded, Reply, Request, Stamped};
 use crate::encoding::Encoding;
-use crate::frame::Kind;
-use crate::ids::{Epoch, TableId};
-use crate::message::Hot;
-use crate::shared::{Access, Region, layout};
+use crate::ids::{Generation, Step, TableId};
+use crate::shared::{RegionAccess, SharedRegion, layout};
 use crate::spec::Mode;
 use std::os::fd::OwnedFd;
 
 /// The shared memory of one service.
 #[derive(Debug)]
-pub(super) struct Places {
-    values: Region,
-    outbox: Region,
-    /// Where each table begins, in both.
+pub(super) struct ServiceMemory {
+    values: SharedRegion,
+    outbox: SharedRegion,
+    /// Offset of each table, the same in both.
     starts: Vec<usize>,
 }
 
-impl Places {
-    /// Asks a service for shared memory. `None` if it has none to give.
+impl ServiceMemory {
+    /// Requests shared memory from a service. `None` if it offers none.
     pub(super) fn ask(
         channel: &mut Channel,
-        epoch: Epoch,
+        epoch: Generation,
         lens: impl Iterator<Item = usize>,
     ) -> Result<Option<Self>, Fault> {
-        let hot = Hot {
-            epoch,
-            ..Hot::default()
+        let request = Stamped {
+            generation: epoch,
+            step: Step(0),
+            message: Request::Share,
         };
-        let Some([values, outbox]) = ask(channel, Kind::Share, &hot)? else {
+        let Some([values, outbox]) = ask(channel, &request.encode())? else {
             return Ok(None);
         };
         let (starts, len) = layout(lens);
         Ok(Some(Self {
-            values: Region::open(values, len, Access::Read).map_err(lost)?,
-            outbox: Region::open(outbox, len, Access::Write).map_err(lost)?,
+            values: SharedRegion::open(values, len, RegionAccess::Read).map_err(lost)?,
+            outbox: SharedRegion::open(outbox, len, RegionAccess::Write).map_err(lost)?,
             starts,
         }))
     }
 
-    /// Lays numbers of a table down, one run after another.
+    /// Writes values of a table to the outbox, one run after another.
     pub(super) fn lay<'a>(&self, table: TableId, runs: impl Iterator<Item = &'a [f32]>) {
         let mut at = self.starts[table.index()];
         for run in runs {
@@ -51,12 +51,12 @@ impl Places {
         }
     }
 
-    /// Copies values of a table from place `start` among its blocks.
-    fn copy(&self, table: TableId, start: usize, out: &mut [f32]) {
+    /// Copies values of a table, from offset `start` among its blocks.
+    pub(super) fn copy(&self, table: TableId, start: usize, out: &mut [f32]) {
         self.values.read(self.starts[table.index()] + start, out);
     }
 
-    /// Copies the values of a table's blocks to where they belong.
+    /// Copies the values of a table's blocks to their positions in the table.
     pub(super) fn fetch(&self, table: TableId, blocks: &[crate::shard::Block], values: &mut [f32]) {
         let mut at = self.starts[table.index()];
         for block in blocks {
@@ -67,19 +67,20 @@ impl Places {
     }
 }
 
-/// Asks a service for shared memory, which comes as so many descriptors. `None` if it has none to give.
+/// Requests shared memory from a service, which is received as `COUNT` descriptors. `None` if it offers none.
 pub(super) fn ask<const COUNT: usize>(
     channel: &mut Channel,
-    kind: Kind,
-    hot: &Hot,
+    request: &Encoded,
 ) -> Result<Option<[OwnedFd; COUNT]>, Fault> {
-    channel.send_bytes(kind, hot, &[])?;
-    let (_, answer) = channel.expect_hot(Kind::Shared)?;
-    if answer.count == 0 {
+    channel.send_bytes(request, &[])?;
+    let (head, reply, memory) = channel.expect_descriptors()?;
+    let Reply::Shared { descriptors } = reply.message else {
+        return Err(channel.unexpected(&head, "shared memory").into());
+    };
+    if descriptors == 0 {
         return Ok(None);
     }
-    let descriptors = channel.stream().receive_descriptors().map_err(lost)?;
-    let memory = <[_; COUNT]>::try_from(descriptors);
+    let memory = <[_; COUNT]>::try_from(memory);
     memory
         .map(Some)
         .map_err(|_| Fault::Lost("a server sent no shared memory".to_owned()))
@@ -90,34 +91,15 @@ pub(super) fn lost(cause: std::io::Error) -> Fault {
 }
 
 impl Session {
-    /// Whether the values of all dense tables lie in memory that this process can read.
+    /// Whether the values of all dense tables are in memory that this process can read.
     pub fn shares_memory(&self) -> bool {
         let mut lines = self.places.iter().enumerate();
         lines.all(|(line, places)| places.is_some() || !self.has_dense(line))
     }
 
-    /// Copies rows of a dense table from shared memory to their places in `values`, which is the whole table. Comes after
-    /// [`Session::wait_values`] and before the first push that follows; does nothing without shared memory.
-    pub fn read_rows(&self, table: TableId, ids: &[u32], values: &mut [f32]) {
-        let spec = &self.spec.tables[table.index()];
-        let cols = spec.cols as usize;
-        // A row that the table does not have is told by the layer that looks it up.
-        for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
-            let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
-            while at < end {
-                let (service, start, left) = self.dense.home(table, spec.len(), at);
-                let run = &mut values[at..end.min(at + left)];
-                if let Some(places) = &self.places[self.dense_line(service)] {
-                    places.copy(table, start, run);
-                }
-                at += run.len();
-            }
-        }
-    }
-
-    /// Whether memory can take the place of payloads: both ends are on one host, and the job's rules allow it. In
-    /// synchronous training nobody changes values while another reads them, and a pull is answered when the push before
-    /// it has been applied.
+    /// Whether memory can replace payloads: both ends are on one host, and the job's rules allow it. In
+    /// synchronous training no process changes values while another reads them, and the reply to a pull is sent after
+    /// the push before it has been applied.
     pub(super) fn may_share(&self, channel: &Channel) -> bool {
         channel.stream().is_local()
             && self.spec.mode == Mode::Sync
@@ -129,13 +111,13 @@ impl Session {
         &self,
         channel: &mut Channel,
         line: usize,
-        epoch: Epoch,
-    ) -> Result<Option<Places>, Fault> {
+        epoch: Generation,
+    ) -> Result<Option<ServiceMemory>, Fault> {
         if !self.has_dense(line) || !self.may_share(channel) {
             return Ok(None);
         }
         let service = self.dense_service(line);
-        Places::ask(channel, epoch, lens(&self.dense, &self.spec, service))
+        ServiceMemory::ask(channel, epoch, lens(&self.dense, &self.spec, service))
     }
 }
 

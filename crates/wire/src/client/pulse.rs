@@ -1,35 +1,57 @@
-//! Heartbeats: a thread for each server. They notice that a server is silent, has ended the epoch or has failed,
-//! and then cut the data connections, so that a call that waits on one ends at once.
+//! Heartbeats: one thread for all servers. It detects that a server is silent, has ended the generation or has failed,
+//! and then cuts the data connections, so that a call that waits on one ends immediately.
 
 use super::link::Dialer;
-use crate::channel::{Channel, ChannelError};
-use crate::frame::Kind;
-use crate::ids::{Epoch, Step};
+use crate::bell::Bell;
+use crate::channel::Channel;
+use crate::frame::FrameKind;
+use crate::ids::{Generation, Step};
+use crate::lines::LineWatch;
 use crate::message::Heartbeat;
 use crate::order::{self, Orders};
-use crate::recovery::{Phase, Report, stable};
-use crate::status::Status;
-use crate::stream::Stopper;
+use crate::recovery::{ServerReport, dead, stable};
+use crate::status::PeerStatus;
+use crate::stream::{ByteMeter, Stopper};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use words::status::Phase;
 
-/// Between two heartbeats of a trainer that waits to be let in.
+/// Between two heartbeats of a trainer that waits to be admitted, with up to [`CROWD`] trainers.
 const EAGER: Duration = Duration::from_millis(5);
+/// With more trainers, each sends less often, so that a server does not hear more of them.
+const CROWD: u32 = 8;
 
-/// What the pulse threads and the session share.
+/// Between two heartbeats while a snapshot is wanted or was just completed.
+const HURRIED: Duration = Duration::from_millis(20);
+
+fn eager(trainers: u32, heartbeat: Duration) -> Duration {
+    (EAGER * trainers.max(CROWD) / CROWD).min(heartbeat)
+}
+
+/// What the pulse thread and the session share.
 #[derive(Debug)]
 struct State {
-    at: Epoch,
-    reports: Vec<Report>,
+    at: Generation,
+    reports: Vec<ServerReport>,
     versions: u64,
     broken: Option<String>,
     failed: Option<String>,
-    status: Status,
-    stoppers: Vec<Stopper>,
+    status: PeerStatus,
+    /// The data connections, those of each server one after another.
+    lines: Vec<WatchedConnection>,
     waits_for: String,
     stopping: bool,
     orders: Orders,
+}
+
+/// A data connection, as the pulse thread sees it.
+#[derive(Debug)]
+pub(super) struct WatchedConnection {
+    pub(super) stopper: Stopper,
+    pub(super) meter: Arc<ByteMeter>,
+    pub(super) watch: LineWatch,
 }
 
 #[derive(Debug)]
@@ -38,22 +60,28 @@ struct Shared {
     changed: Condvar,
     dialer: Arc<Dialer>,
     begun: Instant,
+    /// Wakes the thread.
+    bell: Option<Bell>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn ring(&self) {
+        self.bell.iter().for_each(Bell::ring);
+    }
 }
 
-/// The heartbeat threads of a session.
+/// The heartbeats of a session.
 #[derive(Debug)]
 pub(super) struct Pulses {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
-/// Lets other threads look at a session.
+/// Lets other threads observe a session.
 #[derive(Debug, Clone)]
 pub struct Watch(Arc<Shared>);
 
@@ -72,7 +100,7 @@ impl Watch {
     }
 
     /// The newest status of every server, in the order of the list.
-    pub fn servers(&self) -> Vec<Status> {
+    pub fn servers(&self) -> Vec<PeerStatus> {
         self.0
             .lock()
             .reports
@@ -85,25 +113,30 @@ impl Watch {
 impl Pulses {
     /// No threads yet.
     pub(super) fn none(dialer: &Arc<Dialer>) -> Self {
-        Self::start(dialer, Vec::new(), Status::default())
+        Self::start(dialer, Vec::new(), PeerStatus::default())
     }
 
-    /// Takes over greeted pulse connections, one a server.
+    /// Takes over pulse connections after their handshake, one per server.
     pub(super) fn start(
         dialer: &Arc<Dialer>,
-        channels: Vec<(Channel, Report)>,
-        status: Status,
+        channels: Vec<(Channel, ServerReport)>,
+        status: PeerStatus,
     ) -> Self {
         let (channels, reports): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
+        let (bell, failed) = match Bell::new() {
+            _ if channels.is_empty() => (None, None),
+            Ok(bell) => (Some(bell), None),
+            Err(cause) => (None, Some(cause)),
+        };
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                at: Epoch(0),
+                at: Generation(0),
                 reports,
                 versions: 0,
                 broken: None,
                 failed: None,
                 status,
-                stoppers: Vec::new(),
+                lines: Vec::new(),
                 waits_for: String::new(),
                 stopping: false,
                 orders: Orders::default(),
@@ -111,27 +144,36 @@ impl Pulses {
             changed: Condvar::new(),
             dialer: dialer.clone(),
             begun: Instant::now(),
+            bell,
         });
-        let threads = channels
-            .into_iter()
-            .enumerate()
-            .map(|(server, channel)| {
-                let shared = shared.clone();
-                std::thread::spawn(move || beat(&shared, server, channel))
-            })
-            .collect();
-        Self { shared, threads }
+        let own = shared.clone();
+        let spawn = || {
+            std::thread::Builder::new()
+                .name("pulse".to_owned())
+                .spawn(move || beat(&own, channels))
+        };
+        let spawned = match failed {
+            Some(cause) => Err(cause),
+            None => shared.bell.as_ref().map(|_| spawn()).transpose(),
+        };
+        let thread = spawned.unwrap_or_else(|cause| {
+            // Joining is tried again: the system may have room for a thread then.
+            let text = format!("no thread for heartbeats can be started: {cause}");
+            fault(&mut shared.lock(), &shared, text);
+            None
+        });
+        Self { shared, thread }
     }
 
     pub(super) fn watch(&self) -> Watch {
         Watch(self.shared.clone())
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> PeerStatus {
         self.shared.lock().status.clone()
     }
 
-    pub(super) fn set_status(&self, status: Status) {
+    pub(super) fn set_status(&self, status: PeerStatus) {
         self.shared.lock().status = status;
     }
 
@@ -139,22 +181,22 @@ impl Pulses {
         self.shared.lock().waits_for = text;
     }
 
-    /// What the threads found wrong.
+    /// The loss that was detected.
     pub(super) fn reason(&self) -> Option<String> {
         self.shared.lock().broken.clone()
     }
 
-    /// The failure of the job, if a server told one.
+    /// The failure of the job, if a server reported one.
     pub(super) fn failed(&self) -> Option<String> {
         self.shared.lock().failed.clone()
     }
 
     /// The newest reports.
-    pub(super) fn reports(&self) -> Vec<Report> {
+    pub(super) fn reports(&self) -> Vec<ServerReport> {
         self.shared.lock().reports.clone()
     }
 
-    /// If this trainer is to order a snapshot with the batch that it ends now: the newest step of any server.
+    /// If this trainer has to order a snapshot with the batch that it ends now: the newest step of any server.
     pub(super) fn order(&self) -> Option<Step> {
         let mut state = self.shared.lock();
         let wish = order::wish(&state.reports);
@@ -165,7 +207,7 @@ impl Pulses {
         due.then(|| Step(newest.unwrap_or(0)))
     }
 
-    /// Waits until a report came since the last call or the time is over.
+    /// Waits until a report has arrived since the last call or the time is over.
     pub(super) fn wait_news(&self, seen: &mut u64, limit: Duration) {
         let state = self.shared.lock();
         let (state, _) = self
@@ -176,25 +218,25 @@ impl Pulses {
         *seen = state.versions;
     }
 
-    /// From now on the trainer runs in `epoch`, over connections that these handles can cut.
-    pub(super) fn enter(&self, epoch: Epoch, stoppers: Vec<Stopper>) {
+    /// From now on the trainer runs in generation `epoch`, over these connections.
+    pub(super) fn enter(&self, epoch: Generation, lines: Vec<WatchedConnection>) {
         let mut state = self.shared.lock();
         state.at = epoch;
-        state.stoppers = stoppers;
+        state.lines = lines;
         self.shared.changed.notify_all();
+        self.shared.ring();
         if state.broken.is_some() {
-            state.stoppers.iter().for_each(Stopper::stop);
+            state.lines.iter().for_each(|line| line.stopper.stop());
         }
     }
 
-    /// Ends the threads; the servers see the connections close.
+    /// Ends the thread; the servers see the connections close.
     pub(super) fn stop(&mut self) {
         self.shared.lock().stopping = true;
         self.shared.changed.notify_all();
-        for thread in self.threads.drain(..) {
-            // A pulse thread has no result to lose.
-            let _ = thread.join();
-        }
+        self.shared.ring();
+        // It has no result to lose.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -204,58 +246,134 @@ impl Drop for Pulses {
     }
 }
 
-fn beat(shared: &Shared, server: usize, mut channel: Channel) {
-    let timing = shared.dialer.config.timing;
+/// The heartbeats to one server.
+struct Pulse {
+    server: usize,
+    channel: Channel,
+    /// When the last one was sent or, if it has been answered, when its report arrived.
+    since: Instant,
+    /// A report is due.
+    asked: bool,
+    /// The generation in the last heartbeat.
+    at: Option<Generation>,
+    /// The newest common snapshot in the last heartbeat.
+    told: Option<Step>,
+}
+
+impl Pulse {
+    /// How long until something is due: the next heartbeat, or, at the latest, the report to the last one.
+    fn rest(&self, at: Generation, period: Duration, silence: Duration) -> Duration {
+        let limit = match (self.asked, self.at == Some(at)) {
+            (true, _) => silence,
+            (false, true) => period,
+            (false, false) => Duration::ZERO,
+        };
+        limit.saturating_sub(self.since.elapsed())
+    }
+
+    /// Sends a heartbeat, or gives a silent server up.
+    fn act(&mut self, message: &Heartbeat) -> Result<(), String> {
+        if self.asked {
+            return Err("it is silent".to_owned());
+        }
+        let sent = self.channel.send(FrameKind::Heartbeat, message);
+        sent.map_err(|cause| super::error_chain(&cause))?;
+        (self.asked, self.at, self.since) = (true, Some(message.at), Instant::now());
+        self.told = message.stable;
+        Ok(())
+    }
+
+    /// Receives a report.
+    fn hear(&mut self) -> Result<ServerReport, String> {
+        let report = self.channel.expect(FrameKind::Report);
+        (self.asked, self.since) = (false, Instant::now());
+        report.map_err(|cause| super::error_chain(&cause))
+    }
+}
+
+/// Sends heartbeats to all servers and notes their reports, until the session stops.
+fn beat(shared: &Shared, channels: Vec<Channel>) {
+    let Some(bell) = &shared.bell else {
+        return;
+    };
+    let config = &shared.dialer.config;
+    let timing = config.timing;
+    let lose = |server: usize, text: &str| {
+        let name = shared.dialer.server_name(server as u32);
+        let text = format!("server {name} is lost ({text})");
+        fault(&mut shared.lock(), shared, text);
+    };
+    let pulse = |(server, channel)| Pulse {
+        server,
+        channel,
+        since: Instant::now(),
+        asked: false,
+        at: None,
+        told: None,
+    };
+    let mut pulses: Vec<Pulse> = channels.into_iter().enumerate().map(pulse).collect();
     loop {
-        let message = {
+        let (message, is_wanted) = {
             let state = shared.lock();
             if state.stopping {
                 return;
             }
-            Heartbeat {
+            let message = Heartbeat {
                 at: state.at,
-                stable: newest_stable(&state),
+                stable: stable(&state.reports),
+                dead: dead(&state.reports),
                 status: state.status.clone(),
-            }
+            };
+            (message, order::wish(&state.reports).is_some())
         };
-        match exchange(&mut channel, &message) {
-            Ok(report) => note(shared, server, report),
-            Err(cause) => {
-                let name = shared.dialer.server_name(server as u32);
-                let text = super::error_chain(&cause);
-                fault(
-                    &mut shared.lock(),
-                    shared,
-                    format!("server {name} is lost ({text})"),
-                );
-                return;
+        let period = |pulse: &Pulse| match message.at {
+            // A trainer that waits to be admitted sends more often, to start quickly.
+            Generation(0) => eager(config.trainers, timing.heartbeat),
+            // A server that is about to end waits for a snapshot, or does not know yet that all servers have it.
+            _ if is_wanted || pulse.told != message.stable => HURRIED.min(timing.heartbeat),
+            _ => timing.heartbeat,
+        };
+        pulses.retain_mut(|pulse| {
+            let due = pulse
+                .rest(message.at, period(pulse), timing.silence)
+                .is_zero();
+            let done = if due { pulse.act(&message) } else { Ok(()) };
+            done.map_err(|text| lose(pulse.server, &text)).is_ok()
+        });
+        let rests = pulses.iter();
+        let rests = rests.map(|pulse| pulse.rest(message.at, period(pulse), timing.silence));
+        let rest = rests.min().unwrap_or(timing.heartbeat);
+        let sockets = pulses.iter().map(|pulse| pulse.channel.stream().as_fd());
+        let mut ready = bell.wait(sockets, rest).into_iter();
+        pulses.retain_mut(|pulse| {
+            if !ready.next().unwrap_or(false) {
+                return true;
             }
-        }
-        pause(shared, timing.heartbeat);
+            let heard = pulse
+                .hear()
+                .map(|report| note(shared, pulse.server, report));
+            heard.map_err(|text| lose(pulse.server, &text)).is_ok()
+        });
     }
 }
 
-fn newest_stable(state: &State) -> Option<Step> {
-    stable(&state.reports)
-}
-
-fn exchange(channel: &mut Channel, message: &Heartbeat) -> Result<Report, ChannelError> {
-    channel.send(Kind::Heartbeat, message)?;
-    channel.expect(Kind::Report)
-}
-
-fn note(shared: &Shared, server: usize, report: Report) {
+fn note(shared: &Shared, server: usize, report: ServerReport) {
     let mut state = shared.lock();
     if report.phase == Phase::Failed {
         state.failed = Some(report.reason.clone());
         fault(&mut state, shared, report.reason.clone());
-    } else if state.at != Epoch(0) && !running(&report, state.at) && report.phase != Phase::Finished
+    } else if state.at != Generation(0)
+        && !running(&report, state.at)
+        && report.phase != Phase::Finished
     {
         let reason = if report.reason.is_empty() {
-            "the epoch has ended".to_owned()
+            "the generation has ended".to_owned()
         } else {
             report.reason.clone()
         };
+        fault(&mut state, shared, reason);
+    }
+    if let Some(reason) = swallowed(&mut state, shared, server, &report) {
         fault(&mut state, shared, reason);
     }
     state.reports[server] = report;
@@ -263,7 +381,36 @@ fn note(shared: &Shared, server: usize, report: Report) {
     shared.changed.notify_all();
 }
 
-fn running(report: &Report, epoch: Epoch) -> bool {
+/// If a data connection to the server no longer carries what is sent over it: which, as a sentence.
+fn swallowed(
+    state: &mut State,
+    shared: &Shared,
+    server: usize,
+    report: &ServerReport,
+) -> Option<String> {
+    let config = &shared.dialer.config;
+    let ports = config.topology().ports_of_server() as usize;
+    let now = shared.begun.elapsed().as_millis() as u64;
+    // It has to be known before the silence of a lost process would be.
+    let limit = config.timing.silence.as_millis() as u64 * 3 / 5;
+    let own = state.lines.get_mut(server * ports..(server + 1) * ports)?;
+    for (port, (line, other)) in own.iter_mut().zip(&report.lines).enumerate() {
+        let lost = line.watch.look(line.meter.traffic(), *other, now, limit);
+        if let Some((bytes, quiet)) = lost {
+            let address = &config.servers[server];
+            return Some(format!(
+                "the data connection to server {}:{} has swallowed {bytes} bytes and carried nothing for {:.1} s, although \
+                 the server's heartbeats pass; look for a firewall or proxy that drops its packets",
+                address.host,
+                usize::from(address.port) + port,
+                quiet as f64 / 1000.0
+            ));
+        }
+    }
+    None
+}
+
+fn running(report: &ServerReport, epoch: Generation) -> bool {
     report.phase == Phase::Running && report.epoch == epoch
 }
 
@@ -271,28 +418,6 @@ fn fault(state: &mut State, shared: &Shared, reason: String) {
     if state.broken.is_none() {
         state.broken = Some(reason);
     }
-    state.stoppers.iter().for_each(Stopper::stop);
+    state.lines.iter().for_each(|line| line.stopper.stop());
     shared.changed.notify_all();
-}
-
-/// Sleeps until the next heartbeat is due. A trainer that waits to be let in asks often, for quick starts.
-fn pause(shared: &Shared, heartbeat: Duration) {
-    let begun = Instant::now();
-    let mut state = shared.lock();
-    let at = state.at;
-    loop {
-        let period = if state.at == Epoch(0) {
-            EAGER.min(heartbeat)
-        } else {
-            heartbeat
-        };
-        let spent = begun.elapsed();
-        if state.stopping || state.at != at || spent >= period {
-            return;
-        }
-        (state, _) = shared
-            .changed
-            .wait_timeout(state, period - spent)
-            .unwrap_or_else(PoisonError::into_inner);
-    }
 }

@@ -2,23 +2,22 @@
 
 use super::config::Error;
 use super::{Fault, Session};
-use crate::channel::Channel;
-use crate::frame::Kind;
+use crate::channel::{Channel, GATHERED};
+use crate::data::{Carrier, Reply, Request, Ticket, View};
 use crate::ids::TableId;
-use crate::message::{Hot, View};
 use crate::prefetch;
-use crate::shared::Region;
+use crate::shared::SharedRegion;
 
-/// Rows that are fetched at once by [`Session::download`].
+/// Rows per request of [`Session::download`].
 const DOWNLOADED: u64 = 65_536;
 
-/// Numbers that are moved at once between a row list and a socket, so that they stay in the cache.
+/// Values that are moved in one go between a row list and a socket, so that they stay in the cache.
 const PIECE: usize = 49_152;
 
 /// A request for rows of one table.
 #[derive(Debug)]
-pub struct Rows<'a> {
-    /// The table.
+pub struct RowRequest<'a> {
+    /// A sparse table.
     pub table: TableId,
     /// Strictly ascending row ids.
     pub ids: &'a [u32],
@@ -27,14 +26,14 @@ pub struct Rows<'a> {
 }
 
 impl Session {
-    /// Fetches the rows of the next batch, for all its sparse tables at once. Rows that nobody has touched get
-    /// their initial values. Comes after [`Session::wait_values`].
-    pub fn pull_rows(&mut self, wanted: &mut [Rows<'_>]) -> Result<(), Error> {
+    /// Fetches the rows of the next batch, for all its sparse tables together. Rows that were never used get
+    /// their initial values. Call it after [`Session::wait_values`].
+    pub fn pull_rows(&mut self, wanted: &mut [RowRequest<'_>]) -> Result<(), Error> {
         let done = self.try_pull_rows(wanted, View::Training);
         self.settle(done)
     }
 
-    fn try_pull_rows(&mut self, wanted: &mut [Rows<'_>], view: View) -> Result<(), Fault> {
+    fn try_pull_rows(&mut self, wanted: &mut [RowRequest<'_>], view: View) -> Result<(), Fault> {
         if self.values_due {
             let text = "the values of the finished batch must be received before rows are pulled"
                 .to_owned();
@@ -53,18 +52,14 @@ impl Session {
         for rows in wanted.iter() {
             self.ask_rows(rows, view)?;
         }
+        self.flush()?;
         for rows in wanted.iter_mut() {
             self.receive_rows(rows)?;
         }
         Ok(())
     }
 
-    fn ask_rows(&mut self, rows: &Rows<'_>, view: View) -> Result<(), Fault> {
-        let hot = Hot {
-            table: rows.table,
-            value: view.number(),
-            ..self.hot()
-        };
+    fn ask_rows(&mut self, rows: &RowRequest<'_>, view: View) -> Result<(), Fault> {
         let encoding = self.dialer.config.encoding;
         for service in 0..self.topology.sparse_services() {
             let group = &self.groups[rows.table.index()];
@@ -74,16 +69,17 @@ impl Session {
             }
             let line = self.sparse_line(service);
             let ids = &self.groups[rows.table.index()].ids[part];
-            let hot = Hot {
-                count: ids.len() as u32,
-                ..hot
-            };
-            self.lines[line].ask(Kind::PullRows, encoding, &hot, bytemuck::cast_slice(ids))?;
+            let message = self.encode(Request::PullRows {
+                table: rows.table,
+                rows: ids.len() as u32,
+                view,
+            });
+            self.lines[line].ask(&message, encoding, bytemuck::cast_slice(ids))?;
         }
         Ok(())
     }
 
-    fn receive_rows(&mut self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+    fn receive_rows(&mut self, rows: &mut RowRequest<'_>) -> Result<(), Fault> {
         let cols = self.spec.tables[rows.table.index()].cols as usize;
         rows.values.resize(rows.ids.len() * cols, 0.0);
         for service in 0..self.topology.sparse_services() {
@@ -139,11 +135,6 @@ impl Session {
         }
         self.group(table, ids)?;
         let encoding = self.dialer.config.encoding;
-        let hot = Hot {
-            table,
-            samples: self.samples,
-            ..self.hot()
-        };
         for service in 0..self.topology.sparse_services() {
             let line = self.sparse_line(service);
             let group = &self.groups[table.index()];
@@ -153,38 +144,46 @@ impl Session {
             }
             let ticket = group.tickets[service as usize];
             let ids = &group.ids[part.clone()];
-            let hot = Hot {
-                count: ids.len() as u32,
-                ticket,
-                ..hot
+            let before: &[u8] = match ticket {
+                None => bytemuck::cast_slice(ids),
+                Some(_) => &[],
             };
-            let before: &[u8] = if ticket == 0 {
-                bytemuck::cast_slice(ids)
-            } else {
-                &[]
-            };
-            // The answer to the pull that gave the ticket means that the tray's last gradients have been applied.
-            let trays = self.trays[line].as_ref().filter(|_| ticket != 0);
+            // The reply to the pull that returned the ticket means that the row buffer's last gradients have been
+            // applied.
+            let trays = self.trays[line].as_ref().filter(|_| ticket.is_some());
             let tray = trays.and_then(|trays| trays.holding(table.index(), ids.len() * cols));
+            let message = self.encode(Request::PushRows {
+                table,
+                rows: ids.len() as u32,
+                samples: self.samples,
+                ticket,
+                carrier: match tray {
+                    Some(_) => Carrier::Memory,
+                    None => Carrier::Payload,
+                },
+            });
             let line = &mut self.lines[line];
             if let Some(tray) = tray {
                 lay(gradients, &group.places[part], cols, tray);
                 self.trays_full = true;
-                line.send_bytes(Kind::PushRowsPlaced, &hot, &[])?;
+                line.send_bytes(&message, &[])?;
+                if size_of_val(ids) * cols >= GATHERED {
+                    line.flush()?;
+                }
                 continue;
             }
-            line.begin_values(Kind::PushRows, encoding, &hot, before, ids.len() * cols)?;
+            line.begin_values(&message, encoding, before, ids.len() * cols)?;
             for places in group.places[part].chunks((PIECE / cols).max(1)) {
                 gather(gradients, places, cols, &mut self.scratch);
                 line.more(encoding, &self.scratch)?;
             }
         }
-        // A ticket is good for one push.
+        // A ticket is valid for one push.
         self.groups[table.index()].forget();
         Ok(())
     }
 
-    /// Fetches a whole sparse table, a piece at a time: `each(first row, values)`. Creates nothing on the servers.
+    /// Fetches a whole sparse table, piece by piece: `each(first row, values)`. Creates no rows on the servers.
     pub fn download(
         &mut self,
         table: TableId,
@@ -203,7 +202,7 @@ impl Session {
             let ids: Vec<u32> = (first..rows.min(first + DOWNLOADED))
                 .map(|id| id as u32)
                 .collect();
-            let mut wanted = [Rows {
+            let mut wanted = [RowRequest {
                 table,
                 ids: &ids,
                 values: &mut values,
@@ -239,18 +238,26 @@ fn receive_part(
     line: &mut Channel,
     table: TableId,
     target: Target<'_>,
-    tray: Option<&Region>,
+    tray: Option<&SharedRegion>,
     scratch: &mut Vec<f32>,
-) -> Result<u64, Fault> {
+) -> Result<Option<Ticket>, Fault> {
     let cols = target.cols;
-    let (head, hot) = line.expect_values()?;
-    let tray = tray.filter(|_| head.kind == Kind::ValuesPlaced);
+    let (head, reply) = line.expect_reply()?;
+    let Reply::Values {
+        table: got,
+        ticket,
+        carrier,
+    } = reply.message
+    else {
+        return Err(line.unexpected(&head, "values").into());
+    };
+    let tray = tray.filter(|_| carrier == Carrier::Memory);
     let wanted = if tray.is_some() {
         0
     } else {
         target.places.len() * cols * head.encoding.bytes()
     };
-    if hot.table != table || head.payload != wanted as u64 {
+    if got != table || head.payload != wanted as u64 {
         return Err(Fault::Lost(format!(
             "{} sent values of other rows",
             line.peer()
@@ -258,20 +265,20 @@ fn receive_part(
     }
     if let Some(tray) = tray {
         pick_up(tray, target.places, cols, target.values);
-        return Ok(hot.ticket);
+        return Ok(ticket);
     }
     for places in target.places.chunks((PIECE / cols).max(1)) {
         scratch.resize(places.len() * cols, 0.0);
         line.read_values(head.encoding, scratch)?;
         scatter(scratch, places, cols, target.values);
     }
-    Ok(hot.ticket)
+    Ok(ticket)
 }
 
-/// Rows ahead that are asked of the memory: their places are scattered over more than a cache holds.
+/// Rows that are prefetched ahead: they are scattered over more memory than a cache holds.
 const AHEAD: usize = 12;
 
-/// Asks for the row a little behind the first of `places`.
+/// Prefetches the row [`AHEAD`] positions after the first of `places`.
 #[inline(always)]
 fn ask_ahead(numbers: &[f32], places: &[u32], cols: usize) {
     if let Some(place) = places.get(AHEAD) {
@@ -288,8 +295,8 @@ fn scatter(from: &[f32], places: &[u32], cols: usize, to: &mut [f32]) {
     }
 }
 
-/// Copies rows out of a tray to their places.
-fn pick_up(tray: &Region, places: &[u32], cols: usize, to: &mut [f32]) {
+/// Copies rows out of a row buffer to their positions.
+fn pick_up(tray: &SharedRegion, places: &[u32], cols: usize, to: &mut [f32]) {
     for (i, place) in places.iter().enumerate() {
         ask_ahead(to, &places[i..], cols);
         let at = *place as usize * cols;
@@ -297,8 +304,8 @@ fn pick_up(tray: &Region, places: &[u32], cols: usize, to: &mut [f32]) {
     }
 }
 
-/// Copies rows from their places into a tray.
-fn lay(from: &[f32], places: &[u32], cols: usize, tray: &Region) {
+/// Copies rows from their positions into a row buffer.
+fn lay(from: &[f32], places: &[u32], cols: usize, tray: &SharedRegion) {
     for (i, place) in places.iter().enumerate() {
         ask_ahead(from, &places[i..], cols);
         let at = *place as usize * cols;

@@ -1,34 +1,33 @@
-//! Rows between processes of one host: a tray is memory that a service shares with this trainer, for one table. Pulled
-//! rows lie in it when the server says so, and gradients when this trainer does; they take turns.
+//! Row buffers: memory that a service on the same host shares with this trainer, one per table. The server announces
+//! pulled rows in it, this trainer announces gradients; they take turns.
 
 use super::places::{ask, lost};
 use super::{Fault, Session};
 use crate::channel::Channel;
-use crate::frame::Kind;
+use crate::data::Request;
 use crate::ids::TableId;
-use crate::message::Hot;
-use crate::shared::{Access, Region};
+use crate::shared::{RegionAccess, SharedRegion};
 
-/// The trays of one line, by table.
+/// The row buffers of one line, by table.
 #[derive(Debug)]
-pub(super) struct Trays(Vec<Option<Region>>);
+pub(super) struct RowBuffers(Vec<Option<SharedRegion>>);
 
-impl Trays {
-    /// The tray of a table, if it has room for so many numbers.
-    pub(super) fn holding(&self, table: usize, numbers: usize) -> Option<&Region> {
+impl RowBuffers {
+    /// The row buffer of a table, if it has room for so many values.
+    pub(super) fn holding(&self, table: usize, numbers: usize) -> Option<&SharedRegion> {
         self.0[table].as_ref().filter(|tray| tray.len() >= numbers)
     }
 }
 
 impl Session {
-    /// Trays for a new line, none of them there yet; `None` if there can be none.
-    pub(super) fn trays(&self, channel: &Channel) -> Option<Trays> {
+    /// Row buffers for a new line, none of them allocated yet; `None` if there can be none.
+    pub(super) fn trays(&self, channel: &Channel) -> Option<RowBuffers> {
         let possible = self.may_share(channel);
-        possible.then(|| Trays(self.spec.tables.iter().map(|_| None).collect()))
+        possible.then(|| RowBuffers(self.spec.tables.iter().map(|_| None).collect()))
     }
 
-    /// Makes sure that every service has a tray for what is grouped for a table. Nothing else may be awaited of the
-    /// lines meanwhile.
+    /// Makes sure that every service has a row buffer for the rows that are grouped for a table. No other reply may be
+    /// outstanding on the lines meanwhile.
     pub(super) fn provide_trays(&mut self, table: usize) -> Result<(), Fault> {
         for service in 0..self.topology.sparse_services() {
             let bounds = &self.groups[table].bounds;
@@ -50,16 +49,16 @@ impl Session {
         }
         // Batches differ a little in size.
         let wanted = (rows as u64 + rows as u64 / 4).min(spec.rows) as u32;
-        let hot = Hot {
+        let message = self.encode(Request::ShareRows {
             table: TableId(table as u32),
-            count: wanted,
-            ..self.hot()
-        };
-        let Some([tray]) = ask(&mut self.lines[line], Kind::ShareRows, &hot)? else {
+            rows: wanted,
+        });
+        let Some([tray]) = ask(&mut self.lines[line], &message)? else {
             self.trays[line] = None;
             return Ok(());
         };
-        let tray = Region::open(tray, wanted as usize * cols, Access::Write).map_err(lost)?;
+        let tray =
+            SharedRegion::open(tray, wanted as usize * cols, RegionAccess::Write).map_err(lost)?;
         if let Some(trays) = &mut self.trays[line] {
             trays.0[table] = Some(tray);
         }

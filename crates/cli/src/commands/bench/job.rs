@@ -1,9 +1,9 @@
-//! Question: what does a whole job on two nodes cost, servers and data included, and what does the second node give?
+//! Question: what does a whole job on two nodes cost, servers and data included, and what does the second node gain?
 //!
 //! Method: the quick_start demo, written to a temporary directory and split in two. Each figure is the difference of two
 //! runs of the real program that differ in their number of passes, so that start, first reading of the data and saving
-//! are not in it. CPU time is that of all processes of the run. Nothing is tested, one model is saved in both runs.
-//! With every figure go the medians of several such pairs.
+//! are excluded. CPU time is that of all processes of the run. Nothing is tested; one model is saved in both runs.
+//! Every figure is the median of several such pairs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,41 +11,43 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use pserver::bench::Transport;
+use pserver::bench::keys::BenchKeys;
 
 /// Which network of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Model {
+pub enum BenchModel {
     /// Logistic regression over words.
     Lr,
     /// A convolution over embedded words.
     Cnn,
 }
 
-impl Model {
+impl BenchModel {
     fn config(self) -> &'static str {
         match self {
-            Model::Lr => "trainer_config.lr.py",
-            Model::Cnn => "trainer_config.cnn.py",
+            BenchModel::Lr => "trainer_config.lr.py",
+            BenchModel::Cnn => "trainer_config.cnn.py",
         }
     }
 
     /// Passes of the short run and of the long one, and training samples.
     fn size(self) -> (u32, u32, u32) {
         match self {
-            Model::Lr => (2, 22, 20_000),
-            Model::Cnn => (1, 5, 8_000),
+            BenchModel::Lr => (2, 22, 20_000),
+            BenchModel::Cnn => (1, 5, 8_000),
         }
     }
 }
 
-/// What a run used.
+/// Resources that a run used.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
     seconds: f64,
     cpu: f64,
 }
 
-/// What a pair of runs gives.
+/// The result of a pair of runs.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     per_second: f64,
@@ -53,15 +55,22 @@ struct Rate {
 }
 
 /// Measures a model on two nodes and in one process, each with one thread.
-pub fn run(model: Model, repeats: u32) -> anyhow::Result<serde_json::Value> {
-    let folder = tempfile::tempdir().context("make a directory for the job")?;
+pub fn run(
+    model: BenchModel,
+    repeats: u32,
+    transport: Transport,
+) -> anyhow::Result<serde_json::Value> {
+    let folder = tempfile::tempdir().context("create a directory for the job")?;
     let job = folder.path().join("job");
     let (_, _, samples) = model.size();
     let program = std::env::current_exe().context("find this program")?;
+    let network = network(transport, folder.path())?;
     let bench = Bench {
         program,
         job,
         model,
+        transport,
+        network,
     };
     let samples = format!("--train-samples={samples}");
     bench.canoe(
@@ -76,7 +85,8 @@ pub fn run(model: Model, repeats: u32) -> anyhow::Result<serde_json::Value> {
     let (nodes, alone) = (median(&nodes), median(&alone));
     Ok(serde_json::json!({
         "bench": "ps job",
-        "model": if model == Model::Lr { "lr" } else { "cnn" },
+        "model": if model == BenchModel::Lr { "lr" } else { "cnn" },
+        "transport": transport.name(),
         "nodes": 2,
         "servers": 2,
         "trainers": 2,
@@ -92,7 +102,30 @@ pub fn run(model: Model, repeats: u32) -> anyhow::Result<serde_json::Value> {
 struct Bench {
     program: PathBuf,
     job: PathBuf,
-    model: Model,
+    model: BenchModel,
+    transport: Transport,
+    /// Options of `canoe run` for the connections between nodes.
+    network: Vec<String>,
+}
+
+/// The options of `canoe run` for a transport; keys are written to the folder.
+fn network(transport: Transport, folder: &Path) -> anyhow::Result<Vec<String>> {
+    if transport != Transport::Tls {
+        return Ok(Vec::new());
+    }
+    let keys = BenchKeys::new()?;
+    let files = [
+        ("tls-ca", keys.authority),
+        ("tls-cert", keys.identity.certificates),
+        ("tls-key", keys.identity.key),
+    ];
+    let mut options = Vec::new();
+    for (name, pem) in files {
+        let path = folder.join(format!("{name}.pem"));
+        std::fs::write(&path, pem).with_context(|| format!("write {}", path.display()))?;
+        options.push(format!("--{name}={}", path.display()));
+    }
+    Ok(options)
 }
 
 impl Bench {
@@ -110,8 +143,13 @@ impl Bench {
         let passes = format!("--passes={passes}");
         let job = self.job.display().to_string();
         let mut args = vec!["run", &job, "--nodes=2", "--config", self.model.config()];
-        args.extend([passes.as_str(), "--"]);
+        args.extend(self.network.iter().map(String::as_str));
+        // A run of its own each time: otherwise it would continue after the passes of the one before.
+        args.extend([passes.as_str(), "--fresh", "--"]);
         args.extend(QUIET);
+        if self.transport == Transport::Tcp {
+            args.push("--local_sockets=false");
+        }
         self.canoe(&self.job, &args)
     }
 

@@ -1,74 +1,123 @@
-//! `canoe bench ps`: rounds of dense pushes and pulls beside a plain stream in the same run, of sparse ones, and whole
-//! jobs.
+//! `canoe bench ps`: rounds of dense pushes and pulls compared with a plain stream in the same run, of sparse ones, and
+//! whole jobs.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use pserver::bench::Transport;
 use pserver::bench::dense::Dense;
 use pserver::bench::flat::{Flat, spread};
+use pserver::bench::snapshot::Snapshots;
 use pserver::bench::sparse::Sparse;
+use pserver::bench::wide::Wide;
+use std::path::{Path, PathBuf};
 
-use super::job::{self, Model};
-use crate::exit::Exit;
-use crate::table::{Align, Table};
+use super::job::{self, BenchModel};
+use super::scale::{self, ScaleArgs};
 
 /// Arguments of `canoe bench ps`.
 #[derive(Debug, Args)]
 pub struct PsBench {
     #[command(subcommand)]
     workload: Workload,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people.
-    Table,
-    /// One object.
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// W3: every trainer pushes and pulls a model of 25 million numbers.
+    /// W3: every trainer pushes and pulls a dense model of 25 million values.
     Dense {
-        /// Rounds that are counted.
+        /// Number of measured rounds.
         #[arg(long)]
         rounds: Option<u32>,
-        /// Over TCP, as between hosts, instead of the unix sockets of one host.
-        #[arg(long)]
-        tcp: bool,
+        #[command(flatten)]
+        over: Over,
     },
-    /// W4: 100,000 rows of 16 numbers pulled and pushed a step, AdaGrad on the server.
+    /// W4: 100,000 rows of 16 values pulled and pushed per step, AdaGrad on the server.
     Sparse {
         /// Rows of the table.
         #[arg(long, value_parser = row_count())]
         rows: Option<u64>,
-        /// Steps that are counted.
+        /// Number of measured steps.
         #[arg(long)]
         steps: Option<u32>,
+        #[command(flatten)]
+        over: Over,
     },
-    /// W4's steps on tables of several sizes in turns: what an id costs must not grow with the table.
+    /// W4's steps, alternating between tables of several sizes: the cost per id must not grow with the table.
     Flat {
         /// Rows of each table.
         #[arg(long, value_delimiter = ',', value_parser = row_count())]
         rows: Option<Vec<u64>>,
-        /// Turns of every table that are counted.
+        /// Number of measured turns per table.
         #[arg(long)]
         rounds: Option<u32>,
     },
-    /// One client, 10,000 rows of 16 numbers: how long a pull and a push take.
-    Latency,
-    /// The quick_start demo on 2 nodes, each a server and a trainer with one thread, beside one process.
+    /// W4's steps with and without snapshots: the longest pause of a step, and what they cost on average.
+    Snapshot {
+        /// Rows of the table.
+        #[arg(long, default_value_t = 10_000_000, value_parser = row_count())]
+        rows: u64,
+        /// Number of measured steps, each time.
+        #[arg(long, default_value_t = 200)]
+        steps: u32,
+        /// Steps between two snapshots.
+        #[arg(long, default_value_t = 100)]
+        every: u64,
+        /// A folder on the disk to be measured; nothing is left in it.
+        #[arg(long, default_value = "/tmp")]
+        dir: PathBuf,
+    },
+    /// One client, 10,000 rows of 16 values: latency of a pull and a push.
+    Latency {
+        #[command(flatten)]
+        over: Over,
+    },
+    /// A small model, many trainers and servers: CPU time, threads and memory of a pair of trainer and server.
+    Wide {
+        /// Trainers; they compute nothing.
+        #[arg(long, default_value_t = 32)]
+        trainers: u32,
+        /// Servers.
+        #[arg(long, default_value_t = 8)]
+        servers: u32,
+        /// Number of measured steps.
+        #[arg(long, default_value_t = 50)]
+        steps: u32,
+        #[command(flatten)]
+        over: Over,
+    },
+    /// The time of a step on 10 to 1,000 nodes, simulated from measured costs.
+    Scale(ScaleArgs),
+    /// The quick_start demo on 2 nodes, each with a server and a single-threaded trainer, compared with one process.
     Job {
         /// Which network.
-        #[arg(long, value_enum, default_value_t = Model::Lr)]
-        model: Model,
-        /// Pairs of runs whose median counts.
+        #[arg(long, value_enum, default_value_t = BenchModel::Lr)]
+        model: BenchModel,
+        /// Number of pairs of runs; the median is reported.
         #[arg(long, default_value_t = 3)]
         repeats: u32,
+        #[command(flatten)]
+        over: Over,
     },
+}
+
+/// What the connections use, instead of the unix sockets and the shared memory of one host.
+#[derive(Debug, Clone, Copy, Args)]
+struct Over {
+    /// Over TCP, as between hosts.
+    #[arg(long, conflicts_with = "tls")]
+    tcp: bool,
+    /// Over TLS, as between hosts of a cluster; the keys are made for the measurement.
+    #[arg(long)]
+    tls: bool,
+}
+
+impl Over {
+    fn transport(self) -> Transport {
+        match self {
+            Self { tls: true, .. } => Transport::Tls,
+            Self { tcp: true, .. } => Transport::Tcp,
+            _ => Transport::Unix,
+        }
+    }
 }
 
 /// Row ids have 32 bits, and 100,000 distinct ones must be found by drawing.
@@ -77,14 +126,15 @@ fn row_count() -> clap::builder::RangedU64ValueParser {
 }
 
 /// Runs the measurement.
-pub fn run(bench: &PsBench) -> anyhow::Result<Exit> {
+pub fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
     let result = match &bench.workload {
-        Workload::Dense { rounds, tcp } => dense(*rounds, *tcp)?,
-        Workload::Sparse { rows, steps } => {
+        Workload::Dense { rounds, over } => dense(*rounds, over.transport())?,
+        Workload::Sparse { rows, steps, over } => {
             let standard = Sparse::default();
             sparse(&Sparse {
                 rows: rows.unwrap_or(standard.rows),
                 steps: steps.unwrap_or(standard.steps),
+                transport: over.transport(),
                 ..standard
             })?
         }
@@ -96,48 +146,41 @@ pub fn run(bench: &PsBench) -> anyhow::Result<Exit> {
                 ..standard
             })?
         }
-        Workload::Latency => sparse(&Sparse::latency())?,
-        Workload::Job { model, repeats } => job::run(*model, *repeats)?,
+        Workload::Snapshot {
+            rows,
+            steps,
+            every,
+            dir,
+        } => snapshot(*rows, *steps, *every, dir)?,
+        Workload::Latency { over } => sparse(&Sparse {
+            transport: over.transport(),
+            ..Sparse::latency()
+        })?,
+        Workload::Wide {
+            trainers,
+            servers,
+            steps,
+            over,
+        } => wide(&Wide {
+            trainers: *trainers,
+            servers: *servers,
+            steps: *steps,
+            transport: over.transport(),
+        })?,
+        Workload::Scale(scale) => scale::run(scale),
+        Workload::Job {
+            model,
+            repeats,
+            over,
+        } => job::run(*model, *repeats, over.transport())?,
     };
-    match bench.output {
-        Output::Json => println!("{result}"),
-        Output::Table => print!("{}", table(&result)),
-    }
-    Ok(Exit::Success)
+    Ok(result)
 }
 
-/// The figures of a result, one a line.
-fn table(result: &serde_json::Value) -> Table {
-    let mut table = Table::new(&[("figure", Align::Left), ("value", Align::Right)]);
-    for (name, value) in result.as_object().into_iter().flatten() {
-        table.row([name.replace('_', " "), text(value)]);
-    }
-    table
-}
-
-fn text(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Number(number) if number.is_f64() => {
-            let number = number.as_f64().unwrap_or(f64::NAN);
-            if number.abs() < 1000.0 {
-                format!("{number:.3}")
-            } else {
-                format!("{number:.0}")
-            }
-        }
-        serde_json::Value::Array(values) => {
-            let texts: Vec<String> = values.iter().map(text).collect();
-            texts.join(", ")
-        }
-        other => other.to_string(),
-    }
-}
-
-fn dense(rounds: Option<u32>, tcp: bool) -> anyhow::Result<serde_json::Value> {
+fn dense(rounds: Option<u32>, transport: Transport) -> anyhow::Result<serde_json::Value> {
     let standard = Dense::default();
     let dense = Dense {
-        transport: if tcp { Transport::Tcp } else { Transport::Unix },
+        transport,
         rounds: rounds.unwrap_or(standard.rounds),
         ..standard
     };
@@ -145,13 +188,16 @@ fn dense(rounds: Option<u32>, tcp: bool) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::json!({
         "bench": "ps dense",
         "values": dense.values,
-        "transport": if tcp { "tcp" } else { "unix" },
+        "transport": transport.name(),
         "gb_per_s": result.bytes_per_second / 1e9,
         "gb_per_cpu_s": result.bytes_per_cpu_second / 1e9,
         "median_round_s": result.median_round,
         "plain_stream_gb_per_s": result.stream.per_second / 1e9,
         "plain_stream_gb_per_cpu_s": result.stream.per_cpu_second / 1e9,
+        "plain_stream_of_model_gb_per_s": result.memory_stream.per_second / 1e9,
+        "plain_stream_of_model_gb_per_cpu_s": result.memory_stream.per_cpu_second / 1e9,
         "ratio_to_stream": result.ratio(),
+        "mean_ratio_to_stream": result.mean_ratio(),
         "ratio_to_stream_by_cpu": result.cpu_ratio(),
     }))
 }
@@ -161,6 +207,7 @@ fn sparse(sparse: &Sparse) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::json!({
         "bench": "ps sparse",
         "rows": sparse.rows,
+        "transport": sparse.transport.name(),
         "ids_a_step": sparse.ids,
         "ids_per_s": result.ids_per_second,
         "ids_per_cpu_s": result.ids_per_cpu_second,
@@ -169,6 +216,48 @@ fn sparse(sparse: &Sparse) -> anyhow::Result<serde_json::Value> {
         "bytes_a_row": result.bytes_per_row,
         "values_and_state_a_row": result.ideal_bytes_per_row,
         "peak_rss_mb": super::peak_memory(),
+    }))
+}
+
+fn wide(wide: &Wide) -> anyhow::Result<serde_json::Value> {
+    let result = wide.run()?;
+    Ok(serde_json::json!({
+        "bench": "ps wide",
+        "trainers": wide.trainers,
+        "servers": wide.servers,
+        "transport": wide.transport.name(),
+        "cpu_us_per_pair_and_step": 1e6 * result.cpu_per_pair,
+        "step_ms": 1e3 * result.step,
+        "join_s": result.joined,
+        "threads": result.threads,
+        "memory_mb": result.memory as f64 / 1e6,
+    }))
+}
+
+fn snapshot(rows: u64, steps: u32, every: u64, dir: &Path) -> anyhow::Result<serde_json::Value> {
+    let folder = tempfile::Builder::new()
+        .prefix("canoe-bench-")
+        .tempdir_in(dir)?;
+    let bench = Snapshots {
+        rows,
+        cols: 16,
+        ids: 100_000,
+        steps,
+        every,
+        directory: folder.path().to_owned(),
+    };
+    let result = bench.run()?;
+    Ok(serde_json::json!({
+        "bench": "ps snapshot",
+        "rows": rows,
+        "steps_between_snapshots": every,
+        "snapshots": result.written,
+        "mb_in_memory": result.bytes as f64 / 1e6,
+        "mean_step_ms": 1e3 * result.plain,
+        "mean_step_with_snapshots_ms": 1e3 * result.with,
+        "share_of_time": result.share(),
+        "longest_step_ms": 1e3 * result.longest_plain,
+        "longest_step_with_snapshots_ms": 1e3 * result.longest_with,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Question: how many samples does a training process do per CPU-second, data included?
+//! Question: how many samples does a training process handle per CPU-second, data included?
 //!
 //! Method: run a configuration for some passes in this process. The first pass, in which samples are read and decoded,
 //! warms up; the clock and the CPU time run from its end to the end of the last pass. Nothing is saved or tested.
@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use trainer::job::{self, Job};
-use trainer::log::{Level, Log};
-use trainer::report::{Event, Report};
-use trainer::settings::{DataSettings, Missing, Passes, Reporting, Settings};
+use trainer::job::{self, TrainerTask};
+use trainer::log::{Level, Log, Topic};
+use trainer::report::{Reporter, TrainerEvent};
+use trainer::settings::{DataSettings, Passes, Reporting, TrainerSettings};
 
 use super::{cpu_seconds, peak_memory};
-use crate::exit::Exit;
 
 /// Arguments of `canoe bench train`.
 #[derive(Debug, Args)]
@@ -32,7 +31,7 @@ pub struct TrainBench {
 }
 
 /// Runs the measurement.
-pub fn run(bench: &TrainBench) -> anyhow::Result<Exit> {
+pub fn run(bench: &TrainBench) -> anyhow::Result<serde_json::Value> {
     let mut config = config::evaluate(&config::EvaluateOptions {
         args: bench.config_args.clone(),
         ..config::EvaluateOptions::new(&bench.config)
@@ -41,36 +40,21 @@ pub fn run(bench: &TrainBench) -> anyhow::Result<Exit> {
     let unsaved = tempfile::tempdir()?;
     let settings = settings(bench, unsaved.path().to_owned())?;
     let mut clock = Clock::default();
-    job::run(&Job::Train, &config, &settings, &mut clock)?;
-    println!("{}", clock.result(bench));
-    Ok(Exit::Success)
+    job::run(&TrainerTask::Train, &config, &settings, &mut clock)?;
+    Ok(clock.result(bench))
 }
 
-fn settings(bench: &TrainBench, save_dir: PathBuf) -> anyhow::Result<Settings> {
-    Ok(Settings {
+fn settings(bench: &TrainBench, save_dir: PathBuf) -> anyhow::Result<TrainerSettings> {
+    Ok(TrainerSettings {
         seed: 1,
         threads: bench.threads,
         trainer: 0,
         version: crate::VERSION.to_owned(),
         config_file: bench.config.clone(),
+        config_args: bench.config_args.clone(),
         passes: Passes {
-            count: bench.passes,
-            start: 0,
-            init_model_path: None,
-            missing: Missing::Fail,
             save_dir: Some(save_dir),
-            saving_period: u32::MAX,
-            saving_period_by_batches: 0,
-            save_only_one: false,
-            test_period: 0,
-            average_test_period: 0,
-            test_pass: None,
-            test_wait: false,
-            model_list: None,
-            predict_output_dir: None,
-            predict_file: None,
-            distribute_test: false,
-            feed_data: false,
+            ..Passes::unsaved(bench.passes)
         },
         reporting: Reporting {
             log_period: 0,
@@ -121,16 +105,16 @@ impl Clock {
 }
 
 impl Log for Clock {
-    fn line(&mut self, level: Level, _source: &str, text: &str) {
+    fn line(&mut self, level: Level, _topic: Topic, text: &str) {
         if level != Level::Info {
             eprintln!("{text}");
         }
     }
 }
 
-impl Report for Clock {
-    fn event(&mut self, event: &Event) {
-        if let Event::PassFinished(progress) = event {
+impl Reporter for Clock {
+    fn event(&mut self, event: &TrainerEvent) {
+        if let TrainerEvent::PassFinished(progress) = event {
             self.last_cost = progress.cost;
             match self.started {
                 Some(_) => self.samples += progress.samples,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::form::Form;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Arguments of `canoe cluster`.
@@ -18,27 +19,27 @@ pub struct ClusterArgs {
 pub(super) enum ClusterCommand {
     /// Write cluster.yaml, with every option explained in it.
     Init(Box<InitArgs>),
-    /// Check cluster.yaml, and the account, before anything costs money.
+    /// Check cluster.yaml and the account before anything costs money.
     Validate {
-        /// Ask no account.
+        /// Do not contact AWS.
         #[arg(long)]
         offline: bool,
-        #[arg(long, value_enum, default_value = "text")]
-        output: Output,
+        #[command(flatten)]
+        form: Form,
     },
-    /// Print the least IAM policy that you need for this cluster.
+    /// Print the least-privilege IAM policy for this cluster.
     Policy {
-        /// Account number; asked from AWS when absent.
+        /// Account number (default: the account of your credentials).
         #[arg(long)]
         account: Option<String>,
         /// Write the documents to files in the folder, and show how to attach them.
         #[arg(long)]
         write: bool,
     },
-    /// Estimate the cost an hour, part by part.
+    /// Estimate the cost per hour, item by item.
     Cost {
-        #[arg(long, value_enum, default_value = "text")]
-        output: Output,
+        #[command(flatten)]
+        form: Form,
     },
     /// Print the JSON schema of cluster.yaml.
     Schema,
@@ -47,7 +48,7 @@ pub(super) enum ClusterCommand {
         #[command(subcommand)]
         what: RenderCommand,
     },
-    /// Make the cluster, or bring it up to date.
+    /// Create the cluster, or update it.
     Up {
         /// Do not ask.
         #[arg(long)]
@@ -61,17 +62,17 @@ pub(super) enum ClusterCommand {
         /// Path of kubectl.
         #[arg(long, default_value = "kubectl")]
         kubectl: String,
-        /// Seconds between two looks at AWS.
+        /// Seconds between two polls of AWS.
         #[arg(long, default_value_t = 5.0)]
         poll: f64,
     },
-    /// Show what is there and what it costs.
+    /// Show what exists and what it costs.
     Status {
         /// Compare every resource with its template (takes a while).
         #[arg(long)]
         drift: bool,
-        #[arg(long, value_enum, default_value = "text")]
-        output: Output,
+        #[command(flatten)]
+        form: Form,
         /// Path of kubectl.
         #[arg(long, default_value = "kubectl")]
         kubectl: String,
@@ -83,38 +84,27 @@ pub(super) enum ClusterCommand {
         merge: bool,
     },
     /// Change the number of workers.
-    Scale {
-        /// How many there should be.
-        #[arg(long)]
-        workers: u32,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-        /// Seconds between two looks at AWS.
-        #[arg(long, default_value_t = 5.0)]
-        poll: f64,
-    },
-    /// Show the steps to another Kubernetes version.
-    Upgrade {
-        /// Such as 1.35.
-        #[arg(long)]
-        to: String,
-    },
-    /// Take everything away, and check that nothing is left.
+    Scale(ScaleArgs),
+    /// List the Kubernetes versions on offer, or upgrade to one, a minor version at a time.
+    Upgrade(UpgradeArgs),
+    /// Delete everything, and check that nothing is left.
     Down {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
-        /// Leave the file system and its key.
+        /// Leave the file system, its key and disks of claims; without a word about them, --yes does so too.
         #[arg(long)]
         keep_data: bool,
-        /// Go on although jobs are running.
+        /// Delete the file system with all its data, its key, and disks of claims.
+        #[arg(long, conflicts_with = "keep_data")]
+        delete_data: bool,
+        /// Continue although jobs are running, or although the cluster cannot be reached.
         #[arg(long)]
         force: bool,
         /// Path of kubectl.
         #[arg(long, default_value = "kubectl")]
         kubectl: String,
-        /// Seconds between two looks at AWS.
+        /// Seconds between two polls of AWS.
         #[arg(long, default_value_t = 5.0)]
         poll: f64,
     },
@@ -134,15 +124,56 @@ impl ClusterCommand {
     pub(super) fn changes_aws(&self) -> bool {
         matches!(
             self,
-            Self::Up { .. } | Self::Scale { .. } | Self::Down { .. }
+            Self::Up { .. } | Self::Scale { .. } | Self::Upgrade { .. } | Self::Down { .. }
         )
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    Text,
-    Json,
+#[derive(Debug, Args)]
+pub(super) struct ScaleArgs {
+    /// The new number of workers; 0 leaves only the control plane.
+    #[arg(long)]
+    pub(super) workers: Option<u32>,
+    /// As many workers as the jobs of the cluster want, up to workers.max; none if there is no job.
+    #[arg(long, conflicts_with = "workers")]
+    pub(super) auto: bool,
+    /// With --auto: keep looking, until interrupted.
+    #[arg(long, requires = "auto")]
+    pub(super) follow: bool,
+    /// With --follow: minutes without demand after which there are fewer workers.
+    #[arg(long, default_value_t = 10)]
+    pub(super) idle_minutes: u64,
+    /// With spot capacity: how many of the workers are on demand.
+    #[arg(long)]
+    pub(super) on_demand: Option<u32>,
+    /// Do not ask.
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Path of kubectl.
+    #[arg(long, default_value = "kubectl")]
+    pub(super) kubectl: String,
+    /// Seconds between two polls of AWS.
+    #[arg(long, default_value_t = 5.0)]
+    pub(super) poll: f64,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UpgradeArgs {
+    /// Minor version, such as 1.36 (default: list what is on offer).
+    #[arg(long)]
+    pub(super) to: Option<String>,
+    /// Show the steps and change nothing.
+    #[arg(long, requires = "to")]
+    pub(super) plan: bool,
+    /// Do not ask.
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Path of kubectl.
+    #[arg(long, default_value = "kubectl")]
+    pub(super) kubectl: String,
+    /// Seconds between two polls of AWS.
+    #[arg(long, default_value_t = 5.0)]
+    pub(super) poll: f64,
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,16 +182,16 @@ pub(super) enum RenderCommand {
     Stack,
     /// TLS assets of a self-managed cluster.
     Credentials {
-        /// Make a certificate authority.
+        /// Create a certificate authority (CA).
         #[arg(long)]
         generate_ca: bool,
-        /// Use this authority.
+        /// Certificate of an existing CA.
         #[arg(long, requires = "ca_key_path", conflicts_with = "generate_ca")]
         ca_cert_path: Option<PathBuf>,
-        /// Its key.
+        /// Private key of that CA.
         #[arg(long)]
         ca_key_path: Option<PathBuf>,
-        /// Replace what is there.
+        /// Replace existing files.
         #[arg(long)]
         force: bool,
     },
@@ -170,7 +201,7 @@ pub(super) enum RenderCommand {
 pub(super) struct InitArgs {
     /// Name of the cluster.
     pub(super) name: String,
-    /// AWS region; AWS_REGION when absent.
+    /// AWS region (default: AWS_REGION).
     #[arg(long)]
     pub(super) region: Option<String>,
     /// Zones, one to three, separated by commas.
@@ -188,18 +219,36 @@ pub(super) struct InitArgs {
     /// Kubernetes minor version.
     #[arg(long)]
     pub(super) kubernetes_version: Option<String>,
-    /// An API server on a machine of yours instead of EKS.
+    /// Run the API server on your own EC2 instance instead of EKS.
     #[arg(long)]
     pub(super) self_managed: bool,
-    /// Networks that may reach the API; your own address when absent.
+    /// Networks that may reach the API (default: your own address).
     #[arg(long, value_delimiter = ',')]
     pub(super) allow: Vec<String>,
-    /// Reach the API only from inside the VPC.
+    /// Allow access to the API only from inside the VPC.
     #[arg(long, conflicts_with = "allow")]
     pub(super) inside_only: bool,
     /// How workers reach the Internet.
     #[arg(long, value_enum, default_value = "nat")]
     pub(super) egress: EgressArg,
+    /// An existing VPC to use, with --private-subnets.
+    #[arg(long, requires = "private_subnets")]
+    pub(super) vpc_id: Option<String>,
+    /// Private subnets of that VPC, one per zone in the order of --zones.
+    #[arg(long, value_delimiter = ',', requires = "vpc_id")]
+    pub(super) private_subnets: Vec<String>,
+    /// Public subnets of that VPC, for load balancers.
+    #[arg(long, value_delimiter = ',', requires = "vpc_id")]
+    pub(super) public_subnets: Vec<String>,
+    /// Network of that VPC.
+    #[arg(long, requires = "vpc_id")]
+    pub(super) vpc_cidr: Option<String>,
+    /// S3 buckets that pods may read and write.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) buckets: Vec<String>,
+    /// Make an image repository (ECR) with the cluster.
+    #[arg(long)]
+    pub(super) image_repository: bool,
     /// EKS add-ons, separated by commas; `none` for none.
     #[arg(long, value_delimiter = ',')]
     pub(super) addons: Vec<String>,
@@ -209,10 +258,10 @@ pub(super) struct InitArgs {
     /// Your own KMS key.
     #[arg(long)]
     pub(super) kms_key_arn: Option<String>,
-    /// How the shared file system is paid for and how fast it is.
+    /// Throughput mode of the shared file system, which decides price and speed.
     #[arg(long, value_enum, default_value = "elastic")]
     pub(super) efs_throughput: ThroughputArg,
-    /// A file system that is there already.
+    /// An existing file system to use.
     #[arg(long)]
     pub(super) file_system_id: Option<String>,
     /// Name of the API server.
@@ -233,13 +282,18 @@ pub(super) struct InitArgs {
 pub(super) enum ThroughputArg {
     /// Pay per byte moved, fast from the first byte.
     Elastic,
-    /// Speed grows with what is stored.
+    /// Throughput grows with the amount of data stored.
     Bursting,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum EgressArg {
+    /// Private subnets, one NAT gateway.
     Nat,
+    /// Private subnets, a NAT gateway per zone.
     NatPerZone,
+    /// Public subnets with no way in.
     Public,
+    /// No Internet; the services of AWS through VPC endpoints.
+    Endpoints,
 }

@@ -5,19 +5,22 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
-use provision::aws::Aws;
 use provision::cloud::Cloud as _;
 use provision::lifecycle::leftovers::Remains;
-use provision::spec::{self, ClusterSpec, Mode};
+use provision::node::{Disks, Scripts};
+use provision::ownership::{ID_TAG, missing_id};
+use provision::partition::Partition;
+use provision::spec::{self, ClusterSpec, ControlPlaneMode};
 use provision::template::{Render, render};
 use provision::user_data::UserData;
 use provision::{cost, credentials, kubeconfig, policy, yaml};
 use serde_json::Value;
 
-use super::args::{Output, RenderCommand};
+use super::args::RenderCommand;
 use super::terminal::show;
-use super::{load, print_json};
+use super::{connect, load, print_json};
 use crate::exit::Exit;
+use crate::form::Form;
 
 pub(super) async fn print_policy(
     folder: &AssetFolder,
@@ -27,10 +30,18 @@ pub(super) async fn print_policy(
     let spec = load(folder)?;
     let account = match account {
         Some(account) => account,
-        None => Aws::connect(&spec.region).await?.caller().await?.account,
+        None => connect(&spec.region).await?.caller().await?.account,
     };
+    if spec.id.is_none() {
+        bail!(missing_id()); // nothing could be told to be this cluster's
+    }
     let documents = policy::operator_documents(&spec, &account);
+    let partition = Partition::of(&spec.region);
     if write {
+        write_boundary(folder, &spec)?;
+        if spec.service_role {
+            write_service_role(folder, &spec, &account)?;
+        }
         for (number, document) in (1..).zip(&documents) {
             let file = format!("policy/operator-{number}.json");
             let path = folder.write_json(&file, document, 0o644)?;
@@ -41,15 +52,18 @@ pub(super) async fn print_policy(
                 path.display()
             );
             println!(
-                "aws iam attach-user-policy --user-name YOU --policy-arn arn:aws:iam::{account}:policy/{}-operator-{number}",
-                spec.name
+                "aws iam attach-user-policy --user-name YOU --policy-arn {}",
+                partition.arn(&format!(
+                    "iam::{account}:policy/{}-operator-{number}",
+                    spec.name
+                ))
             );
         }
         return Ok(Exit::Success);
     }
     if documents.len() > 1 {
         eprintln!(
-            "{} managed policies, because IAM takes 6,144 characters in one; --write makes files",
+            "{} managed policies, because IAM limits one to 6,144 characters; --write writes them to files",
             documents.len()
         );
     }
@@ -59,9 +73,54 @@ pub(super) async fn print_policy(
     Ok(Exit::Success)
 }
 
-pub(super) fn print_cost(folder: &AssetFolder, output: Output) -> anyhow::Result<Exit> {
+/// The boundary of the roles, which comes first: without it the operator cannot make any.
+fn write_boundary(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
+    let path = folder.write_json("policy/boundary.json", &policy::boundary(spec), 0o644)?;
+    eprintln!("wrote {}", path.display());
+    println!(
+        "aws iam create-policy --policy-name {} --policy-document file://{} --tags Key={ID_TAG},Value={}",
+        policy::boundary_name(spec),
+        path.display(),
+        spec.id.as_deref().unwrap_or_default()
+    );
+    Ok(())
+}
+
+/// The role by which CloudFormation acts, and its policies.
+fn write_service_role(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+    account: &str,
+) -> anyhow::Result<()> {
+    let name = policy::service_role_name(spec);
+    let trust = policy::service_role_trust();
+    let path = folder.write_json("policy/stacks-trust.json", &trust, 0o644)?;
+    eprintln!("wrote {}", path.display());
+    println!(
+        "aws iam create-role --role-name {name} --assume-role-policy-document file://{} --tags Key={ID_TAG},Value={}",
+        path.display(),
+        spec.id.as_deref().unwrap_or_default()
+    );
+    let partition = Partition::of(&spec.region);
+    let documents = policy::service_role_documents(spec, account);
+    for (number, document) in (1..).zip(&documents) {
+        let path = folder.write_json(&format!("policy/stacks-{number}.json"), document, 0o644)?;
+        eprintln!("wrote {}", path.display());
+        println!(
+            "aws iam create-policy --policy-name {name}-{number} --policy-document file://{}",
+            path.display()
+        );
+        println!(
+            "aws iam attach-role-policy --role-name {name} --policy-arn {}",
+            partition.arn(&format!("iam::{account}:policy/{name}-{number}"))
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn print_cost(folder: &AssetFolder, form: Form) -> anyhow::Result<Exit> {
     let estimate = cost::estimate(&load(folder)?);
-    if output == Output::Json {
+    if form.json() {
         return print_json(&serde_json::to_value(&estimate)?);
     }
     for line in estimate.lines() {
@@ -74,16 +133,21 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
     let spec = load(folder)?;
     match what {
         RenderCommand::Stack => {
-            let data = (spec.control_plane.mode == Mode::SelfManaged)
-                .then(|| UserData::render(&spec, &folder.encrypted_assets()));
-            let stacks = render(
-                &spec,
-                &Render {
-                    user_data: data.clone(),
-                    ..Render::default()
-                },
-            );
-            for path in folder.write_stacks(&stacks, data.as_ref())? {
+            // Ids that only the account knows stand in the scripts as what they are.
+            let disks = Disks {
+                file_system: "FILE-SYSTEM-ID".to_owned(),
+                etcd_volume: "ETCD-VOLUME-ID".to_owned(),
+            };
+            let machines = (spec.control_plane.mode == ControlPlaneMode::SelfManaged).then(|| {
+                let assets = folder.encrypted_assets();
+                (
+                    UserData::render(&spec),
+                    Scripts::render(&spec, &assets, &disks),
+                )
+            });
+            let machines = machines.as_ref().map(|(data, scripts)| (data, scripts));
+            let stacks = render(&spec, &Render::default());
+            for path in folder.write_stacks(&stacks, machines)? {
                 eprintln!("wrote {}", path.display());
             }
         }
@@ -93,9 +157,9 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
             ca_key_path,
             force,
         } => {
-            if spec.control_plane.mode == Mode::Eks {
+            if spec.control_plane.mode == ControlPlaneMode::Eks {
                 eprintln!(
-                    "an eks cluster needs no TLS assets: AWS keeps them, and kubectl gets short-lived tokens"
+                    "an eks cluster needs no TLS files: AWS manages them, and kubectl uses short-lived tokens"
                 );
                 return Ok(Exit::Success);
             }
@@ -161,17 +225,28 @@ fn write_kubeconfig(target: &Path, config: &Value) -> anyhow::Result<()> {
         .with_context(|| format!("write {}", target.display()))
 }
 
-pub(super) fn merge_kubeconfig(folder: &AssetFolder) -> anyhow::Result<()> {
+pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
+    let id = spec.id.as_deref().with_context(missing_id)?;
     let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
     let target = common_kubeconfig()?;
     let existing = read_kubeconfig(&target)?;
-    write_kubeconfig(&target, &kubeconfig::merge(existing, &ours))?;
+    match kubeconfig::merge(existing, &ours, id) {
+        Ok(merged) => write_kubeconfig(&target, &merged)?,
+        Err(strangers) => bail!(
+            "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
+             or use {} as it is",
+            target.display(),
+            strangers.join(", "),
+            folder.path("kubeconfig").display()
+        ),
+    }
     eprintln!("merged into {}", target.display());
     Ok(())
 }
 
-/// Takes a cluster that has gone out of both kubeconfigs.
-pub(super) fn forget_kubeconfig(folder: &AssetFolder, name: &str) -> anyhow::Result<()> {
+/// Takes a cluster that has gone out of both kubeconfigs: the folder's, and those entries of the common
+/// one that carry its id.
+pub(super) fn forget_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
     let own = folder.path("kubeconfig");
     match std::fs::remove_file(&own) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -183,10 +258,10 @@ pub(super) fn forget_kubeconfig(folder: &AssetFolder, name: &str) -> anyhow::Res
         return Ok(()); // no home, so nothing was merged
     };
     let existing = read_kubeconfig(&target)?;
-    let left = kubeconfig::remove(existing.clone(), name);
-    if left != existing {
+    let id = spec.id.as_deref().unwrap_or_default();
+    if let Some(left) = kubeconfig::remove(&existing, id) {
         write_kubeconfig(&target, &left)?;
-        eprintln!("took {name} out of {}", target.display());
+        eprintln!("took {} out of {}", spec.name, target.display());
     }
     Ok(())
 }
@@ -200,6 +275,10 @@ pub(super) fn forget_data(
     let named = [
         ("storage.fileSystemId", &spec.storage.file_system_id),
         ("kmsKeyArn", &spec.kms_key_arn),
+        (
+            "controlPlane.etcdVolumeId",
+            &spec.control_plane.etcd_volume_id,
+        ),
     ];
     let mut text = folder.read_spec()?;
     for (path, value) in named {
@@ -212,8 +291,12 @@ pub(super) fn forget_data(
     Ok(())
 }
 
-/// Writes what `down --keep-data` left into cluster.yaml, so that the next `up` uses it.
-pub(super) fn remember_data(folder: &AssetFolder, kept: &[Remains]) -> anyhow::Result<()> {
+/// Writes what `down` kept into cluster.yaml, so that the next `up` uses it.
+pub(super) fn remember_data(
+    folder: &AssetFolder,
+    kept: &[Remains],
+    etcd_volume: Option<&str>,
+) -> anyhow::Result<()> {
     let mut text = folder.read_spec()?;
     for remains in kept {
         let (path, value) = match remains.what {
@@ -222,6 +305,10 @@ pub(super) fn remember_data(folder: &AssetFolder, kept: &[Remains]) -> anyhow::R
                 ("storage.fileSystemId", id)
             }
             "key" => ("kmsKeyArn", remains.arn.as_str()),
+            "disk" => match etcd_volume {
+                Some(id) if remains.arn.ends_with(id) => ("controlPlane.etcdVolumeId", id),
+                _ => continue,
+            },
             _ => continue,
         };
         match spec::write::with_text(&text, path, value) {

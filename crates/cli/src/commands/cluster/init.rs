@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
-use provision::aws::Aws;
 use provision::cloud::Cloud as _;
-use provision::spec::{self, Capacity, ClusterSpec, Egress, Mode, Throughput};
+use provision::ownership::fresh_id;
+use provision::spec::{self, Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
 
 use super::args::{EgressArg, InitArgs, ThroughputArg};
 use super::questions::{Dialogue, unknown_zone};
-use super::shown;
 use super::terminal::tell;
+use super::{connect, settings, shown};
 use crate::exit::Exit;
 
 /// How long to wait for the account's list of zones; `validate` asks again.
@@ -23,7 +23,8 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     if !force && folder.path("cluster.yaml").exists() {
         folder.write_spec("", false)?; // says that it exists, before anything is asked
     }
-    let spec = described(init).await?;
+    let mut spec = described(init).await?;
+    spec.id = Some(kept_id(folder, &spec).unwrap_or_else(fresh_id));
     let text = spec::write::write(&spec);
     if let Err(problems) = spec::read(&text) {
         for problem in problems {
@@ -32,21 +33,28 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
                 problem.field, problem.message, problem.remedy
             );
         }
-        bail!("these options do not make a cluster; nothing was written");
+        bail!("these options do not describe a valid cluster (see above); nothing was written");
     }
     let path = folder.write_spec(&text, force)?;
     eprintln!("wrote {}", path.display());
     eprintln!("next steps:");
-    eprintln!("  1. look through the file: every option is explained in it");
+    eprintln!("  1. read the file: it explains every option");
     eprintln!("  2. {}", shown(folder, "validate"));
     eprintln!("     checks it and your account, and estimates the cost");
     let mut number = 3;
-    if spec.control_plane.mode == Mode::SelfManaged {
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
         eprintln!("  3. {}", shown(folder, "render credentials --generate-ca"));
         number += 1;
     }
     eprintln!("  {number}. {}", shown(folder, "up"));
     Ok(Exit::Success)
+}
+
+/// The id of the file that is replaced: the same cluster, described anew, keeps what it has made.
+fn kept_id(folder: &AssetFolder, spec: &ClusterSpec) -> Option<String> {
+    let (old, _) = spec::read(&folder.read_spec().ok()?).ok()?;
+    let same = old.name == spec.name && old.region == spec.region;
+    old.id.filter(|_| same)
 }
 
 /// Questions are asked on a terminal when nothing but the name was given.
@@ -92,14 +100,14 @@ async fn described(init: InitArgs) -> anyhow::Result<ClusterSpec> {
     if spec.control_plane.allowed_cidrs.is_empty() && !inside {
         match own_address().await {
             Some(address) => spec.control_plane.allowed_cidrs = vec![format!("{address}/32")],
-            None => eprintln!("         so nobody outside may reach the API; see --allow"),
+            None => eprintln!("         so the API cannot be reached from outside; see --allow"),
         }
     }
     Ok(spec)
 }
 
 async fn questioned(init: InitArgs, region: Option<String>) -> anyhow::Result<ClusterSpec> {
-    eprintln!("a few questions; Enter takes what is in brackets");
+    eprintln!("a few questions; press Enter for the default in brackets");
     let default = region.unwrap_or_else(|| "us-west-2".to_owned());
     let mut spec = ClusterSpec::new(&init.name, &default);
     ask(|dialogue| dialogue.region(&mut spec, &default))?;
@@ -143,13 +151,22 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
         spec.kubernetes_version = version;
     }
     if init.self_managed {
-        spec.control_plane.mode = Mode::SelfManaged;
+        spec.control_plane.mode = ControlPlaneMode::SelfManaged;
     }
     spec.network.egress = match init.egress {
         EgressArg::Nat => Egress::Nat,
         EgressArg::NatPerZone => Egress::NatPerZone,
         EgressArg::Public => Egress::Public,
+        EgressArg::Endpoints => Egress::Endpoints,
     };
+    spec.network.vpc_id = init.vpc_id;
+    spec.network.private_subnet_ids = init.private_subnets;
+    spec.network.public_subnet_ids = init.public_subnets;
+    if let Some(cidr) = init.vpc_cidr {
+        spec.network.vpc_cidr = cidr;
+    }
+    spec.image_repository = init.image_repository;
+    spec.storage.buckets = init.buckets;
     if init.addons == ["none"] {
         spec.addons.clear();
     } else if !init.addons.is_empty() {
@@ -175,11 +192,11 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
 
 /// The account's zones; empty, with a word about it, when they cannot be asked for.
 async fn offered_zones(region: &str) -> Vec<String> {
-    let asked = async { Aws::connect(region).await?.zones().await };
+    let asked = async { connect(region).await?.zones().await };
     let reason = match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok(zones)) => return zones,
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in 5 s".to_owned(),
+        Err(_) => "no response within 5 s".to_owned(),
     };
     tell(&format!("note: zones are not checked yet: {reason}"));
     Vec::new()
@@ -195,7 +212,7 @@ fn default_zones(spec: &mut ClusterSpec, offered: &[String]) {
 }
 
 async fn own_address() -> Option<String> {
-    match provision::aws::address::own_address().await {
+    match provision::aws::address::own_address(&settings()).await {
         Ok(address) => Some(address.to_string()),
         Err(error) => {
             tell(&format!("warning: your own address is not known: {error}"));

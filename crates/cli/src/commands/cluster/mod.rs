@@ -4,34 +4,42 @@ mod args;
 mod files;
 mod init;
 mod questions;
+mod scale;
 mod terminal;
+mod up;
+mod upgrade;
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
-use provision::aws::Aws;
+use provision::aws::{Aws, AwsSettings};
+use provision::cloud::CloudError;
 use provision::command::down::{DownOptions, down};
-use provision::command::nodes::{Kubectl, KubectlError};
-use provision::command::stack::Review;
-use provision::command::up::{UpOptions, up};
-use provision::command::validate::{Verdict, offline, online};
+use provision::command::nodes::Kubectl;
+use provision::command::validate::{CheckVerdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
-use provision::spec::{self, ClusterSpec, Mode, Problem, Severity};
-use provision::{cost, credentials, lifecycle, manifests};
+use provision::lifecycle::passes;
+use provision::lifecycle::teardown::DataFate;
+use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, SpecProblem};
+use provision::{catalog, cost, credentials};
 use serde_json::Value;
 
 pub use args::ClusterArgs;
+pub use scale::grow;
 
 use crate::exit::Exit;
-use args::{ClusterCommand, Output};
+use args::ClusterCommand;
+
+use crate::form::Form;
 use files::{
     forget_data, forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data,
     render_files,
 };
 use init::init_file;
 use terminal::{Terminal, show, tell};
+use up::{finish, make};
 
 /// Runs the command.
 pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
@@ -44,12 +52,12 @@ pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
         // In a task of its own: a question that waits for an answer must not hold up Ctrl-C.
         let work = tokio::spawn(dispatch(args));
         tokio::select! {
-            result = work => result.context("the command broke off")?,
+            result = work => result.context("the command was interrupted")?,
             _ = tokio::signal::ctrl_c() => {
                 eprintln!("\ninterrupted");
                 if changes {
-                    eprintln!("AWS goes on with what it has begun: the same command again follows it,");
-                    eprintln!("`canoe cluster down` takes everything away");
+                    eprintln!("AWS continues with what has started; run the same command again to follow it,");
+                    eprintln!("or `canoe cluster down` to delete everything");
                 }
                 Ok(Exit::Interrupted)
             }
@@ -57,6 +65,15 @@ pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
     });
     runtime.shutdown_background(); // does not wait for a thread that waits for an answer
     result
+}
+
+/// What the environment says about the way to AWS.
+fn settings() -> AwsSettings {
+    AwsSettings::read(|name| std::env::var(name).ok())
+}
+
+async fn connect(region: &str) -> Result<Aws, CloudError> {
+    Aws::connect(region, &settings()).await
 }
 
 /// A command of `canoe cluster` as the user would type it for this folder.
@@ -76,9 +93,9 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
     let folder = AssetFolder::new(args.dir);
     match args.command {
         ClusterCommand::Init(init) => init_file(&folder, *init).await,
-        ClusterCommand::Validate { offline, output } => validate(&folder, offline, output).await,
+        ClusterCommand::Validate { offline, form } => validate(&folder, offline, form).await,
         ClusterCommand::Policy { account, write } => print_policy(&folder, account, write).await,
-        ClusterCommand::Cost { output } => print_cost(&folder, output),
+        ClusterCommand::Cost { form } => print_cost(&folder, form),
         ClusterCommand::Schema => print_json(&spec::fields::json_schema()),
         ClusterCommand::Render { what } => render_files(&folder, what),
         ClusterCommand::Up {
@@ -89,27 +106,36 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             poll,
         } => {
             let spec = load_warily(&folder)?;
-            make(&folder, &spec, yes, poll).await?;
-            finish(&folder, &spec, merge, (!no_wait).then_some(kubectl)).await
+            make(&folder, &spec, yes, pace(poll)).await?;
+            finish(
+                &folder,
+                spec,
+                merge,
+                (!no_wait).then_some(kubectl),
+                yes,
+                pace(poll),
+            )
+            .await
         }
         ClusterCommand::Status {
             drift,
-            output,
+            form,
             kubectl,
-        } => show_status(&folder, drift, output, kubectl).await,
+        } => show_status(&folder, drift, form, kubectl).await,
         ClusterCommand::Kubeconfig { merge } => write_kubeconfig(&folder, merge).await,
-        ClusterCommand::Scale { workers, yes, poll } => scale(&folder, workers, yes, poll).await,
-        ClusterCommand::Upgrade { to } => upgrade(&folder, &to),
+        ClusterCommand::Scale(scale) => scale::run(&folder, scale).await,
+        ClusterCommand::Upgrade(upgrade) => upgrade::run(&folder, upgrade).await,
         ClusterCommand::Down {
             yes,
             keep_data,
+            delete_data,
             force,
             kubectl,
             poll,
         } => {
             let kubeconfig = folder.path("kubeconfig");
             let options = DownOptions {
-                keep_data,
+                data: fate(yes, keep_data, delete_data),
                 ask: true,
                 force,
                 kubectl: kubeconfig.is_file().then_some(Kubectl {
@@ -121,9 +147,18 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             take_down(&folder, yes, options).await
         }
         ClusterCommand::Token { name, region } => {
-            let aws = Aws::connect(&region).await?;
+            let aws = connect(&region).await?;
             print_json(&aws.exec_credential(&name, SystemTime::now()).await?)
         }
+    }
+}
+
+/// What becomes of the data; `None` when somebody can be asked. Only a word of its own deletes them.
+fn fate(yes: bool, keep: bool, delete: bool) -> Option<DataFate> {
+    match (keep, delete, yes) {
+        (_, true, _) => Some(DataFate::Delete),
+        (true, _, _) | (_, _, true) => Some(DataFate::Keep),
+        _ => None,
     }
 }
 
@@ -132,6 +167,11 @@ fn print_json(value: &Value) -> anyhow::Result<Exit> {
     serde_json::to_writer_pretty(&mut out, value)?;
     writeln!(out)?;
     Ok(Exit::Success)
+}
+
+/// Where this program is; kubectl calls it for tokens, and may have another search path.
+fn own_path() -> String {
+    std::env::current_exe().map_or("canoe".to_owned(), |path| path.display().to_string())
 }
 
 fn pace(poll: f64) -> Pace {
@@ -153,10 +193,17 @@ fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
     for warning in warnings {
         tell(&format!("warning: {}", warning.text(&file)));
     }
+    let now = SystemTime::now().into();
+    if let (ControlPlaneMode::Eks, Some(notice)) = (
+        spec.control_plane.mode,
+        catalog::support_notice(&spec.kubernetes_version, None, now),
+    ) {
+        tell(&format!("warning: {notice}"));
+    }
     Ok(spec)
 }
 
-fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, Vec<Problem>)> {
+fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, Vec<SpecProblem>)> {
     let file = folder.path("cluster.yaml").display().to_string();
     match spec::read(text) {
         Ok(good) => Ok(good),
@@ -167,29 +214,29 @@ fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, 
                 } else {
                     "warning"
                 };
-                tell(&format!("{word}: {}", problem.text(&file)));
+                let text = words::guess::unknown_key(&problem.text(&file));
+                tell(&format!("{word}: {text}"));
             }
             bail!("{file} cannot be used; correct the lines above")
         }
     }
 }
 
-async fn validate(
-    folder: &AssetFolder,
-    only_offline: bool,
-    output: Output,
-) -> anyhow::Result<Exit> {
+async fn validate(folder: &AssetFolder, only_offline: bool, form: Form) -> anyhow::Result<Exit> {
     let spec = load_warily(folder)?;
     let faults = offline(&spec);
     let checks = if only_offline {
         Vec::new()
     } else {
-        let aws = Aws::connect(&spec.region).await?;
+        let aws = connect(&spec.region).await?;
         online(&aws, &spec).await
     };
     let estimate = cost::estimate(&spec);
-    let good = faults.is_empty() && checks.iter().all(|check| check.verdict != Verdict::Fail);
-    if output == Output::Json {
+    let good = faults.is_empty()
+        && checks
+            .iter()
+            .all(|check| check.verdict != CheckVerdict::Fail);
+    if form.json() {
         print_json(
             &serde_json::json!({"faults": faults, "checks": checks, "cost": estimate, "valid": good}),
         )?;
@@ -203,9 +250,9 @@ async fn validate(
         );
         for check in &checks {
             let word = match check.verdict {
-                Verdict::Pass => "ok",
-                Verdict::Fail => "FAIL",
-                Verdict::Unknown => "unknown",
+                CheckVerdict::Pass => "ok",
+                CheckVerdict::Fail => "FAIL",
+                CheckVerdict::Unknown => "unknown",
             };
             show(&format!("{word:<8} {}: {}", check.what, check.text));
         }
@@ -214,35 +261,6 @@ async fn validate(
         }
     }
     Ok(if good { Exit::Success } else { Exit::Failure })
-}
-
-async fn make(
-    folder: &AssetFolder,
-    spec: &ClusterSpec,
-    yes: bool,
-    poll: f64,
-) -> anyhow::Result<()> {
-    let estimate = cost::estimate(spec);
-    eprintln!(
-        "cluster {} in {}: about {:.2} USD an hour (estimate, prices of {})",
-        spec.name,
-        spec.region,
-        estimate.hourly(),
-        provision::catalog::PRICES_AS_OF
-    );
-    let aws = Aws::connect(&spec.region).await?;
-    let options = UpOptions {
-        review: Review::Ask,
-        pace: pace(poll),
-    };
-    let report = explain(up(&aws, spec, folder, options, &mut Terminal { yes }).await)?;
-    match report.changed.len() {
-        0 => eprintln!("nothing to change"),
-        count => eprintln!("{count} stack(s) changed"),
-    }
-    eprintln!("API server  {}", report.endpoint);
-    eprintln!("file system {}", report.file_system);
-    Ok(())
 }
 
 /// Prints the lists that some errors carry.
@@ -255,58 +273,14 @@ fn explain<T>(result: Result<T, CommandError>) -> anyhow::Result<T> {
     Ok(result?)
 }
 
-async fn finish(
-    folder: &AssetFolder,
-    spec: &ClusterSpec,
-    merge: bool,
-    kubectl: Option<String>,
-) -> anyhow::Result<Exit> {
-    let path = folder.path("kubeconfig");
-    eprintln!("wrote {}", path.display());
-    if merge {
-        merge_kubeconfig(folder)?;
-    }
-    if let Some(program) = kubectl {
-        let kubectl = Kubectl {
-            program,
-            kubeconfig: path.clone(),
-        };
-        let wanted = usize::try_from(spec.workers.count).unwrap_or(usize::MAX);
-        let patience = Duration::from_secs(15 * 60);
-        match kubectl
-            .wait_for_nodes(wanted, patience, &mut Terminal { yes: true })
-            .await
-        {
-            Ok(()) => {
-                kubectl.apply(&folder.path("manifests/volume.json")).await?;
-                eprintln!("installed the volume and the claim {}", manifests::CLAIM);
-            }
-            Err(error @ KubectlError::Start { .. }) => {
-                eprintln!("warning: {:#}", anyhow::Error::new(error));
-                eprintln!(
-                    "warning: the volume is not installed; run kubectl apply -f {}",
-                    folder.path("manifests/volume.json").display()
-                );
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    eprintln!("next steps:");
-    eprintln!("  1. kubectl --kubeconfig {} get nodes", path.display());
-    eprintln!("  2. canoe job submit …");
-    eprintln!("  3. {}", shown(folder, "down"));
-    eprintln!("     when you are done: it costs money every hour");
-    Ok(Exit::Success)
-}
-
 async fn show_status(
     folder: &AssetFolder,
     drift: bool,
-    output: Output,
+    form: Form,
     kubectl: String,
 ) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
-    let aws = Aws::connect(&spec.region).await?;
+    let aws = connect(&spec.region).await?;
     let mut view = explain(
         status::status(
             &aws,
@@ -316,7 +290,7 @@ async fn show_status(
         )
         .await,
     )?;
-    if spec.control_plane.mode == Mode::SelfManaged {
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
         let pairs = credentials::PAIRS.iter().chain(&["ca"]);
         let files = pairs.filter_map(|name| folder.read_credential(&format!("{name}.pem")).ok());
         let now = SystemTime::now().into();
@@ -326,15 +300,17 @@ async fn show_status(
     }
     let kubeconfig = folder.path("kubeconfig");
     if view.endpoint.is_some() && kubeconfig.is_file() {
-        let nodes = Kubectl {
+        let kubectl = Kubectl {
             program: kubectl,
             kubeconfig,
-        }
-        .ready_nodes()
-        .await;
+        };
+        let nodes = kubectl.ready_nodes().await;
         view.nodes_ready = nodes.ok().and_then(|count| u32::try_from(count).ok());
+        if view.nodes_ready.is_some() {
+            view.passes = pass_costs(&kubectl, view.cost_hourly).await;
+        }
     }
-    if output == Output::Json {
+    if form.json() {
         print_json(&serde_json::to_value(&view)?)?;
     } else {
         for line in view.lines() {
@@ -348,58 +324,35 @@ async fn show_status(
     })
 }
 
+/// What a pass of each running job costs; a job whose log cannot be read is left out.
+async fn pass_costs(kubectl: &Kubectl, hourly: f64) -> Vec<passes::PassCost> {
+    let Ok(pods) = kubectl.list("pods").await else {
+        return Vec::new();
+    };
+    let mut costs = Vec::new();
+    for job in passes::running(&pods) {
+        if let Ok(log) = kubectl.tail(&job.namespace, &job.pod).await {
+            costs.extend(passes::cost(&job, &log, hourly, SystemTime::now().into()));
+        }
+    }
+    costs
+}
+
 async fn write_kubeconfig(folder: &AssetFolder, merge: bool) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
-    let aws = Aws::connect(&spec.region).await?;
-    let config = explain(up_command::kubeconfig(&aws, &spec).await)?;
+    let aws = connect(&spec.region).await?;
+    let config = explain(up_command::kubeconfig(&aws, &spec, &own_path()).await)?;
     let path = folder.write_json("kubeconfig", &config, 0o600)?;
     eprintln!("wrote {}", path.display());
     if merge {
-        merge_kubeconfig(folder)?;
+        merge_kubeconfig(folder, &spec)?;
     }
     Ok(Exit::Success)
-}
-
-async fn scale(folder: &AssetFolder, workers: u32, yes: bool, poll: f64) -> anyhow::Result<Exit> {
-    let before = folder.read_spec()?;
-    let after = spec::write::with_workers(&before, workers)
-        .context("cluster.yaml has no line `count: N` to edit")?;
-    let (spec, _) = understood(folder, &after)?;
-    folder.update_spec(&after)?;
-    match make(folder, &spec, yes, poll).await {
-        Ok(()) => {
-            eprintln!("{workers} workers are asked for; cluster.yaml says so too");
-            eprintln!("see them come with {}", shown(folder, "status"));
-        }
-        Err(error) if matches!(error.downcast_ref(), Some(CommandError::Declined)) => {
-            folder.update_spec(&before)?;
-            return Err(error);
-        }
-        Err(error) => {
-            return Err(error.context(format!(
-                "cluster.yaml says {workers} workers now; `canoe cluster up` goes on with it"
-            )));
-        }
-    }
-    Ok(Exit::Success)
-}
-
-fn upgrade(folder: &AssetFolder, to: &str) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
-    match lifecycle::upgrade::plan(&spec, &spec.kubernetes_version, to) {
-        Ok(steps) => {
-            for (number, step) in (1..).zip(steps) {
-                show(&format!("{number}. {step}"));
-            }
-            Ok(Exit::Success)
-        }
-        Err(reason) => bail!(reason),
-    }
 }
 
 async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
-    let aws = Aws::connect(&spec.region).await?;
+    let aws = connect(&spec.region).await?;
     let report = explain(down(&aws, &spec, options, &mut Terminal { yes }).await)?;
     for remains in report.free {
         eprintln!(
@@ -408,11 +361,27 @@ async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> any
         );
     }
     if !report.kept.is_empty() {
-        remember_data(folder, &report.kept)?;
+        remember_data(folder, &report.kept, report.etcd_volume.as_deref())?;
     }
     if !report.forgotten.is_empty() {
         forget_data(folder, &spec, &report.forgotten)?;
     }
-    forget_kubeconfig(folder, &spec.name)?;
+    forget_kubeconfig(folder, &spec)?;
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `down --yes` used to delete the file system with everything on it.
+    #[test]
+    fn data_go_only_by_a_word_of_their_own() {
+        let (keep, delete) = (Some(DataFate::Keep), Some(DataFate::Delete));
+        assert_eq!(fate(true, false, false), keep);
+        assert_eq!(fate(false, true, false), keep);
+        assert_eq!(fate(true, false, true), delete);
+        assert_eq!(fate(false, false, true), delete);
+        assert_eq!(fate(false, false, false), None);
+    }
 }

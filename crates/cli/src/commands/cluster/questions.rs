@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 
 use provision::spec::check::check;
-use provision::spec::{Capacity, ClusterSpec, Mode, Severity};
+use provision::spec::{Capacity, ClusterSpec, ControlPlaneMode, Severity};
 
 /// Somebody who answers, line by line.
 pub(super) struct Dialogue<R, W> {
@@ -21,7 +21,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         if self.input.read_line(&mut answer)? == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the questions were not answered to the end; nothing was written",
+                "not all questions were answered; nothing was written",
             ));
         }
         let answer = answer.trim();
@@ -82,8 +82,8 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             ),
             |spec, answer| {
                 spec.control_plane.mode = match answer {
-                    "eks" => Mode::Eks,
-                    "self-managed" => Mode::SelfManaged,
+                    "eks" => ControlPlaneMode::Eks,
+                    "self-managed" => ControlPlaneMode::SelfManaged,
                     _ => return Err("write eks or self-managed".to_owned()),
                 };
                 Ok(())
@@ -95,7 +95,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             spec,
             (
                 "controlPlane.allowedCidrs",
-                "Networks that may reach the API (nobody: only from inside)",
+                "Networks that may reach the API (none: only from inside the VPC)",
                 &reach,
             ),
             |spec, answer| {
@@ -138,7 +138,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             spec,
             (
                 "workers.capacity",
-                "Paid on-demand, or spot (about a third, may be taken away)",
+                "on-demand, or spot (about a third of the price, but may be reclaimed)",
                 "on-demand",
             ),
             |spec, answer| {
@@ -158,7 +158,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             spec,
             (
                 "kmsKeyArn",
-                "ARN of your own KMS key (none: one is made)",
+                "ARN of your own KMS key (none: one is created)",
                 "none",
             ),
             |spec, answer| {
@@ -178,7 +178,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             spec,
             (
                 "dns.externalName",
-                "DNS name of your own for the API server",
+                "your own DNS name for the API server",
                 "none",
             ),
             |spec, answer| {
@@ -224,7 +224,7 @@ pub(super) fn unknown_zone(zones: &[String], offered: &[String]) -> Option<Strin
         .collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "{} not open to this account; choose from {}",
+            "{} not available to this account; choose from {}",
             missing.join(", "),
             offered.join(", ")
         )
@@ -276,7 +276,7 @@ mod tests {
         let (spec, said) = answered(&(answers + rest), None, &["eu-west-1a", "eu-west-1b"]);
         assert_eq!(spec.region, "eu-west-1");
         assert_eq!(spec.zones, ["eu-west-1a"]);
-        assert_eq!(spec.control_plane.mode, Mode::SelfManaged);
+        assert_eq!(spec.control_plane.mode, ControlPlaneMode::SelfManaged);
         assert_eq!(
             (spec.workers.count, spec.workers.capacity),
             (4, Capacity::Spot)
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(spec.dns.hosted_zone_id.as_deref(), Some("Z1ABC"));
         for words in [
             "not a region",
-            "not open to this account",
+            "not available to this account",
             "did you mean m5.large",
             "whole number",
             "whole Internet",

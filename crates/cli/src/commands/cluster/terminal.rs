@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use provision::command::{Sink, Talk};
+use provision::statuses::ResourceStatus;
 
 /// Progress on standard error, questions on the terminal.
 pub(super) struct Terminal {
@@ -94,12 +95,12 @@ fn folded(line: &str, columns: usize) -> String {
 fn resource_line(
     resource: &str,
     kind: &str,
-    status: &str,
+    status: &ResourceStatus,
     elapsed: Duration,
     usual: Duration,
 ) -> String {
     let kind = kind.strip_prefix("AWS::").unwrap_or(kind);
-    let usual = if status.ends_with("_IN_PROGRESS") && usual >= LONG {
+    let usual = if status.is_busy() && usual >= LONG {
         format!(", usually {} s", usual.as_secs())
     } else {
         String::new()
@@ -110,20 +111,21 @@ fn resource_line(
 }
 
 /// AWS's status in a word; one that is not known stays as it is.
-fn status_word(status: &str) -> &str {
+fn status_word(status: &ResourceStatus) -> &str {
+    use ResourceStatus as S;
     match status {
-        "CREATE_IN_PROGRESS" => "creating",
-        "CREATE_COMPLETE" => "created",
-        "UPDATE_IN_PROGRESS" => "updating",
-        "UPDATE_COMPLETE" => "updated",
-        "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS" => "cleaning up",
-        "DELETE_IN_PROGRESS" => "deleting",
-        "DELETE_COMPLETE" => "deleted",
-        "DELETE_SKIPPED" => "kept",
-        "ROLLBACK_IN_PROGRESS" | "UPDATE_ROLLBACK_IN_PROGRESS" => "rolling back",
-        "ROLLBACK_COMPLETE" | "UPDATE_ROLLBACK_COMPLETE" => "rolled back",
-        failed if failed.ends_with("_FAILED") => "FAILED",
-        other => other,
+        S::CreateInProgress => "creating",
+        S::CreateComplete => "created",
+        S::UpdateInProgress => "updating",
+        S::UpdateComplete => "updated",
+        S::UpdateCompleteCleanupInProgress => "cleaning up",
+        S::DeleteInProgress => "deleting",
+        S::DeleteComplete => "deleted",
+        S::DeleteSkipped => "kept",
+        S::RollbackInProgress | S::UpdateRollbackInProgress => "rolling back",
+        S::RollbackComplete | S::UpdateRollbackComplete => "rolled back",
+        failed if failed.is_failure() => "FAILED",
+        other => other.as_str(),
     }
 }
 
@@ -145,11 +147,11 @@ mod tests {
 
     #[test]
     fn resources_fit_a_terminal() {
-        let timed = |status, usual| {
+        let timed = |status: &str, usual| {
             resource_line(
                 "PrivateSubnet1RouteTable",
                 "AWS::EC2::SubnetRouteTableAssociation",
-                status,
+                &status.into(),
                 Duration::from_secs(9),
                 Duration::from_secs(usual),
             )

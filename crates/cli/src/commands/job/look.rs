@@ -1,21 +1,28 @@
 //! How a job is: its state, what is the matter, and how far every node is. For `status`, `watch` and `submit --wait`.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use launch::display::screen::Screen;
-use launch::display::text;
-use launch::display::view::View;
-use launch::event::{JobEvent, ProcessId};
-use launch::k8s::cluster::{ClusterError, Kubectl, Target};
-use launch::k8s::explain::{self, Report, State};
-use launch::node::health::NodeStatus;
-use serde_json::Value;
+use k8s::cluster::{Cluster, ClusterError, TargetJob};
+use k8s::explain::{
+    Diagnosis, Finding, JobState, NodeRow, Reason, ShownPod, Subject, copy_failed, diagnose,
+    other_keys,
+};
+use k8s::objects::{KEYS_ANNOTATION, copy_job_name};
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
+use run::display::screen::Screen;
+use run::display::text;
+use run::display::view::TerminalView;
+use run::event::JobEvent;
+use run::node::health::NodeStatus;
+use tokio::task::JoinSet;
+use words::process::ProcessId;
 
 use crate::display::terminal_size;
 use crate::exit::Exit;
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 
 /// Between two looks at a job that is watched.
 const LOOK: Duration = Duration::from_secs(2);
@@ -23,115 +30,182 @@ const LOOK: Duration = Duration::from_secs(2);
 const UNREACHABLE: Duration = Duration::from_secs(120);
 /// More nodes than this are not asked one by one.
 const ASKED: usize = 64;
+/// All nodes together have this long to tell how far they are.
+const TELL: Duration = Duration::from_secs(4);
 
 /// What a look at a job showed.
-pub struct Look {
-    report: Report,
+pub struct ObservedJob {
+    diagnosis: Diagnosis,
     nodes: Vec<Node>,
 }
 
 struct Node {
-    pod: String,
-    index: String,
-    state: String,
-    status: Option<Result<NodeStatus, String>>,
+    row: NodeRow,
+    told: Reported,
+    /// Nodes that are away, if this one waits for them.
+    away: Vec<u32>,
+}
+
+/// What a node says of itself.
+enum Reported {
+    /// It was not asked.
+    Nothing,
+    /// This.
+    Status(Box<NodeStatus>),
+    /// The user may not ask.
+    NotAllowed,
+    /// It did not answer in time.
+    Late,
+    /// Asking did not work.
+    Failed(String),
 }
 
 /// Looks at everything.
-pub fn look(kubectl: &Kubectl, target: &Target) -> Result<Look, ClusterError> {
-    let observed = kubectl.observe(target)?;
-    let mut pods: Vec<&Value> = observed.pods.iter().collect();
-    pods.sort_by_key(|pod| (index_of(pod).parse::<u32>().ok(), created(pod).to_owned()));
-    let asked: Vec<Option<Result<NodeStatus, String>>> = thread::scope(|scope| {
-        let ask = |(place, pod): (usize, &&Value)| {
-            let name = word(pod, "/metadata/name").to_owned();
-            let runs = word(pod, "/status/phase") == "Running" && place < ASKED;
-            runs.then(|| {
-                scope.spawn(move || {
-                    kubectl
-                        .node_status(&target.namespace, &name)
-                        .map_err(|error| error.to_string())
-                })
-            })
-        };
-        let threads: Vec<_> = pods.iter().enumerate().map(ask).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<NodeStatus, String>>| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("asking it failed".to_owned()))
-        };
-        threads.into_iter().map(|thread| thread.map(join)).collect()
+pub async fn look(cluster: &Cluster, target: &TargetJob) -> Result<ObservedJob, ClusterError> {
+    let observed = cluster.observe(target).await?;
+    let mut diagnosis = diagnose(&observed);
+    if let (Some(job), Some(secret)) = (&observed.job, cluster.keys(target).await?)
+        && let Some(keys) = secret.annotations().get(KEYS_ANNOTATION)
+    {
+        diagnosis.findings.extend(other_keys(job, keys));
+    }
+    diagnosis
+        .findings
+        .extend(beside(cluster, target, diagnosis.state).await?);
+    let program = observed.job.as_ref().map_or("canoe", program);
+    let mut told = ask(cluster, target, &diagnosis.rows, program).await;
+    let rows = std::mem::take(&mut diagnosis.rows);
+    let away: Vec<u32> = match diagnosis.state {
+        JobState::Starting => rows
+            .iter()
+            .filter(is_away)
+            .filter_map(|row| row.node)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let nodes = rows.into_iter().map(|row| Node {
+        told: row
+            .pod
+            .as_ref()
+            .and_then(|pod| told.remove(pod))
+            .unwrap_or(Reported::Nothing),
+        away: away.clone(),
+        row,
     });
-    let nodes = pods.into_iter().zip(asked).map(|(pod, status)| Node {
-        pod: word(pod, "/metadata/name").to_owned(),
-        index: index_of(pod).to_owned(),
-        state: state_of(pod),
-        status,
-    });
-    Ok(Look {
+    Ok(ObservedJob {
         nodes: nodes.collect(),
-        report: explain::report(&observed),
+        diagnosis,
     })
 }
 
-fn word<'a>(pod: &'a Value, pointer: &str) -> &'a str {
-    pod.pointer(pointer).and_then(Value::as_str).unwrap_or("")
-}
-
-fn created(pod: &Value) -> &str {
-    word(pod, "/metadata/creationTimestamp")
-}
-
-/// The id of the node in a pod; nothing with `podlist` in a plain Job.
-pub fn index_of(pod: &Value) -> &str {
-    word(
-        pod,
-        "/metadata/labels/batch.kubernetes.io~1job-completion-index",
-    )
-}
-
-fn state_of(pod: &Value) -> String {
-    let phase = word(pod, "/status/phase");
-    let ended = pod.pointer("/metadata/deletionTimestamp").is_some();
-    let waiting = word(pod, "/status/containerStatuses/0/state/waiting/reason");
-    match (phase, waiting) {
-        ("Running" | "Pending", _) if ended => "ending".to_owned(),
-        ("Pending", "") => "pending".to_owned(),
-        ("Pending", reason) => reason.to_owned(),
-        _ => phase.to_ascii_lowercase(),
+/// What is to be said of what belongs to the job besides its Job: the files that outlive it, the copies that are made of them.
+async fn beside(
+    cluster: &Cluster,
+    target: &TargetJob,
+    state: JobState,
+) -> Result<Option<Finding>, ClusterError> {
+    if state == JobState::Absent {
+        let files = cluster.files(target).await?;
+        return Ok(files.map(|_| Finding {
+            subjects: vec![Subject::Job(target.job.clone())],
+            reason: Reason::OnlyFiles {
+                get: target.command("get"),
+            },
+        }));
+    }
+    let copies = TargetJob {
+        namespace: target.namespace.clone(),
+        job: copy_job_name(&target.job),
+    };
+    match cluster.job(&copies).await? {
+        Some(job) => Ok(copy_failed(&job, &cluster.pods(&copies).await?)),
+        None => Ok(None),
     }
 }
 
-impl Look {
+fn is_away(row: &&NodeRow) -> bool {
+    matches!(
+        row.shown,
+        ShownPod::NoPod | ShownPod::Lost | ShownPod::Ending | ShownPod::Failed
+    )
+}
+
+/// The word that starts canoe in the pods of a Job.
+fn program(job: &Job) -> &str {
+    let spec = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
+    let container = spec.and_then(|spec| spec.containers.first());
+    let command = container.and_then(|container| container.command.as_ref());
+    let first = command.and_then(|words| words.first());
+    first.map_or("canoe", String::as_str)
+}
+
+/// Asks the nodes that can tell, all at once and with one deadline: a machine may be away without anybody knowing it yet.
+async fn ask(
+    cluster: &Cluster,
+    target: &TargetJob,
+    rows: &[NodeRow],
+    program: &str,
+) -> BTreeMap<String, Reported> {
+    let pods = rows.iter().filter(|row| row.can_tell()).take(ASKED);
+    let mut told: BTreeMap<String, Reported> = BTreeMap::new();
+    let mut asked = JoinSet::new();
+    for pod in pods.filter_map(|row| row.pod.clone()) {
+        told.insert(pod.clone(), Reported::Late);
+        let (cluster, namespace) = (cluster.clone(), target.namespace.clone());
+        let program = program.to_owned();
+        asked.spawn(async move {
+            let told = cluster.node_status(&namespace, &pod, &program).await;
+            (told, pod)
+        });
+    }
+    let collect = async {
+        while let Some(answer) = asked.join_next().await {
+            let Ok((answer, pod)) = answer else { continue };
+            told.insert(
+                pod,
+                match answer {
+                    Ok(status) => Reported::Status(Box::new(status)),
+                    Err(error) if error.is_forbidden() => Reported::NotAllowed,
+                    Err(error) => Reported::Failed(error.to_string()),
+                },
+            );
+        }
+    };
+    // Who has not answered is late; the tasks end with the set.
+    let _ = tokio::time::timeout(TELL, collect).await;
+    told
+}
+
+impl ObservedJob {
     /// The state of the job.
-    pub fn state(&self) -> &State {
-        &self.report.state
+    pub fn state(&self) -> &JobState {
+        &self.diagnosis.state
     }
 
     /// The exit code of a command that only looks.
     pub fn exit(&self) -> Exit {
-        match self.report.state {
-            State::Absent | State::Failed => Exit::JobFailed,
+        match self.diagnosis.state {
+            JobState::Absent | JobState::Failed => Exit::JobFailed,
             _ => Exit::Success,
         }
     }
 
     /// One line and what is the matter.
     pub fn words(&self) -> String {
-        let findings = self
-            .report
-            .findings
-            .iter()
-            .map(|finding| format!("\n  {}: {}", finding.subject, finding.text));
-        format!("{}{}", self.report.summary, findings.collect::<String>())
+        let findings = self.diagnosis.findings.iter();
+        let lines: String = findings.map(|finding| format!("\n  {finding}")).collect();
+        format!("{}{lines}", self.diagnosis.summary())
     }
 
-    /// A row for each pod.
+    /// A row for each node.
     pub fn table(&self) -> String {
         if self.nodes.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(&[
+        let mut table = TextTable::new(&[
             ("node", Align::Right),
             ("pod", Align::Left),
             ("state", Align::Left),
@@ -150,38 +224,60 @@ impl Look {
 
 impl Node {
     fn cells(&self) -> [String; 8] {
-        let status = match &self.status {
-            Some(Ok(status)) => status.clone(),
-            Some(Err(reason)) => NodeStatus {
-                does: format!("does not tell: {}", last_line(reason)),
-                ..NodeStatus::default()
-            },
-            None => NodeStatus::default(),
+        let status = match &self.told {
+            Reported::Status(status) => NodeStatus::clone(status),
+            Reported::Nothing => NodeStatus::default(),
+            Reported::NotAllowed => says("you may not ask it (no right to pods/exec)"),
+            Reported::Late => says(&format!("has not answered within {} s", TELL.as_secs())),
+            Reported::Failed(reason) => says(&format!(
+                "cannot be asked: {}",
+                text::fit(last_line(reason), 80)
+            )),
         };
         let trainer = status.trainer.clone().unwrap_or_default();
         let shown = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
-        let waits = trainer.waits_for.as_deref().map(text::wait);
-        let id = status.node.map(|id| id.to_string());
+        let id = status.node.or(self.row.node).map(|id| id.to_string());
         [
-            id.unwrap_or_else(|| self.index.clone()),
-            self.pod.clone(),
-            self.state.clone(),
+            id.unwrap_or_default(),
+            shown(self.row.pod.clone()),
+            self.row.shown.to_string(),
             shown(trainer.pass.map(|pass| pass.to_string())),
             shown(trainer.batch.map(text::count)),
             shown(trainer.cost.map(text::number)),
-            shown(trainer.samples_per_s.map(text::rate)),
-            waits.unwrap_or(status.does),
+            shown(trainer.samples_per_second.map(text::rate)),
+            self.does(&status),
         ]
+    }
+
+    /// While nodes are away, who waits waits for them, whatever the last thing was that it heard of the others.
+    fn does(&self, status: &NodeStatus) -> String {
+        let trains = status
+            .trainer
+            .as_ref()
+            .is_some_and(|trainer| trainer.batch.is_some());
+        if trains && !self.away.is_empty() {
+            let names: Vec<String> = self.away.iter().map(ToString::to_string).collect();
+            let plural = if names.len() > 1 { "s" } else { "" };
+            return format!("waits for node{plural} {}", names.join(", "));
+        }
+        status.does.clone()
+    }
+}
+
+fn says(does: &str) -> NodeStatus {
+    NodeStatus {
+        does: does.to_owned(),
+        ..NodeStatus::default()
     }
 }
 
 impl Node {
     /// What the node says of itself, as the events that a run on this machine would show.
     fn events(&self) -> Vec<JobEvent> {
-        let Some(Ok(status)) = &self.status else {
+        let Reported::Status(status) = &self.told else {
             return Vec::new();
         };
-        let Some(node) = status.node.or_else(|| self.index.parse().ok()) else {
+        let Some(node) = status.node.or(self.row.node) else {
             return Vec::new();
         };
         let told = [
@@ -198,7 +294,7 @@ impl Node {
                 });
                 events.push(JobEvent::Waits {
                     process,
-                    reason: status.waits_for.clone(),
+                    reason: Some(status.waits_for.clone()).filter(|reason| !reason.is_empty()),
                 });
             }
         }
@@ -212,28 +308,34 @@ fn last_line(text: &str) -> &str {
 
 /// Looks again and again until the job has ended. On a terminal the picture is drawn anew, as `canoe run` draws a job
 /// on this machine; elsewhere only what is new is told.
-pub fn watch(kubectl: &Kubectl, target: &Target, with_nodes: bool) -> anyhow::Result<Exit> {
+pub async fn watch(
+    cluster: &Cluster,
+    target: &TargetJob,
+    with_nodes: bool,
+) -> anyhow::Result<Exit> {
     let mut teller = Teller::new(with_nodes);
     let mut lost: Option<Instant> = None;
     loop {
-        let seen = match look(kubectl, target) {
+        let seen = match look(cluster, target).await {
             Ok(seen) => seen,
             Err(error) => {
                 let since = *lost.get_or_insert_with(Instant::now);
-                if since.elapsed() > UNREACHABLE || matches!(error, ClusterError::Start { .. }) {
+                if since.elapsed() > UNREACHABLE || !error.may_pass() {
                     return Err(error.into());
                 }
                 eprintln!("{error}; looking again");
-                thread::sleep(LOOK);
+                tokio::time::sleep(LOOK).await;
                 continue;
             }
         };
         lost = None;
         teller.tell(&seen);
         match seen.state() {
-            State::Complete => return Ok(Exit::Success),
-            State::Failed | State::Absent => return Ok(Exit::JobFailed),
-            State::Starting | State::Running => thread::sleep(LOOK),
+            JobState::Complete => return Ok(Exit::Success),
+            JobState::Failed | JobState::Absent => return Ok(Exit::JobFailed),
+            JobState::Starting | JobState::Running | JobState::Deleting => {
+                tokio::time::sleep(LOOK).await
+            }
         }
     }
 }
@@ -248,7 +350,7 @@ struct Teller {
 /// The job on a terminal: the words about it, then the display that all ways of running a job share.
 struct Picture {
     begun: Instant,
-    view: View,
+    view: TerminalView,
     screen: Screen,
 }
 
@@ -260,13 +362,13 @@ impl Teller {
             told: String::new(),
             picture: draws.then(|| Picture {
                 begun: Instant::now(),
-                view: View::new(None),
+                view: TerminalView::new(None),
                 screen: Screen::new(),
             }),
         }
     }
 
-    fn tell(&mut self, seen: &Look) {
+    fn tell(&mut self, seen: &ObservedJob) {
         if let Some(picture) = &mut self.picture {
             picture.draw(seen);
             return;
@@ -283,7 +385,7 @@ impl Teller {
 }
 
 impl Picture {
-    fn draw(&mut self, seen: &Look) {
+    fn draw(&mut self, seen: &ObservedJob) {
         let at = self.begun.elapsed();
         for event in seen.nodes.iter().flat_map(Node::events) {
             self.view.take(at, &event);
@@ -300,22 +402,29 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use launch::status::Status;
+    use words::status::Status;
 
     #[test]
     fn a_node_that_tells_is_shown_as_a_local_one() {
-        let node = Node {
-            pod: "lr-1-abcde".to_owned(),
-            index: "1".to_owned(),
-            state: "running".to_owned(),
-            status: Some(Ok(NodeStatus {
-                trainer: Some(Status {
-                    batch: Some(20),
-                    ..Status::default()
-                }),
-                ..NodeStatus::default()
-            })),
+        let running = |told| Node {
+            row: NodeRow {
+                node: Some(1),
+                pod: Some("lr-1-abcde".to_owned()),
+                shown: ShownPod::Running,
+            },
+            told,
+            away: Vec::new(),
         };
+        let status = NodeStatus {
+            trainer: Some(Status {
+                batch: Some(20),
+                waits_for: "step 461 waits for trainer 1, 2".to_owned(),
+                ..Status::default()
+            }),
+            does: "training: pass 0, batch 20".to_owned(),
+            ..NodeStatus::default()
+        };
+        let mut node = running(Reported::Status(Box::new(status)));
         let process = ProcessId::trainer(1);
         let events = node.events();
         assert_eq!(events[0], JobEvent::Ready { process });
@@ -323,10 +432,13 @@ mod tests {
             matches!(&events[1], JobEvent::Progress { status, .. } if status.batch == Some(20)),
             "{events:?}"
         );
-        let silent = Node {
-            status: None,
-            ..node
-        };
+        assert_eq!(node.cells()[7], "training: pass 0, batch 20");
+        node.away = vec![0];
+        assert_eq!(node.cells()[7], "waits for node 0");
+        let silent = running(Reported::Nothing);
         assert!(silent.events().is_empty());
+        let forbidden = running(Reported::NotAllowed).cells();
+        assert_eq!(forbidden[7], "you may not ask it (no right to pods/exec)");
+        assert_eq!(forbidden[0], "1");
     }
 }

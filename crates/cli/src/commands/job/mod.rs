@@ -1,28 +1,36 @@
-//! `canoe job`: a job folder on Kubernetes. Manifests are ours, the conversation with the cluster is kubectl's.
+//! `canoe job`: a job folder on Kubernetes. Reads the arguments, calls `k8s`, prints what came of it.
 
+mod get;
+mod helper;
+mod life;
+mod list;
 mod logs;
 mod look;
 mod page;
+mod submit;
 mod upload;
 mod wishes;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
-use launch::k8s::cluster::arguments::{LogWish, Mode, Scope};
-use launch::k8s::cluster::{Again, ClusterError, Kubectl, Submitted, Target, submit};
-use launch::k8s::job::{self, ConfigFrom, Data, JobFile};
-use launch::k8s::{folder, render, tutorial, yaml};
+use k8s::cluster::{Cluster, ClusterAccess, DeleteScope, LogOptions, TargetJob};
+use k8s::explain::diagnose;
+use k8s::job;
 
-use self::upload::Load;
-use self::wishes::Wishes;
+use self::get::WantedModels;
+use self::helper::Interrupted;
+use self::wishes::JobOptions;
 use crate::exit::Exit;
+use crate::form::Form;
+use dataset::pick::Pick;
 
 /// Arguments of `canoe job`.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// The kubeconfig, if not the usual one.
+    /// The kubeconfig, if not that of KUBECONFIG or ~/.kube/config.
     #[arg(long, global = true)]
     kubeconfig: Option<PathBuf>,
     /// The context, if not the current one.
@@ -40,15 +48,48 @@ enum JobCommand {
     /// Print plain manifests for `kubectl apply --server-side -f -`.
     Render {
         #[command(flatten)]
-        wishes: Wishes,
+        wishes: JobOptions,
         /// Print the files of the v1 tutorial instead.
         #[arg(long)]
         v1: bool,
+        /// Do not ask the cluster for the keys of a job that is there already; print new ones.
+        #[arg(long)]
+        offline: bool,
     },
     /// Print the JSON schema of job.yaml, for editors.
     Schema,
     /// Make everything that the job needs in the cluster.
     Submit(SubmitArgs),
+    /// Bring the program, the data and a large configuration to the volume, and nothing else; for `render | kubectl apply`.
+    Upload(UploadArgs),
+    /// Bring models, logs or records back to this machine, also after the job has ended or was deleted.
+    Get(GetArgs),
+    /// List all jobs, also those of which only the files are left.
+    Ls {
+        /// Only of this namespace (that of the kubeconfig's context).
+        #[arg(short, long, conflicts_with = "all_namespaces")]
+        namespace: Option<String>,
+        /// Of all namespaces.
+        #[arg(short = 'A', long)]
+        all_namespaces: bool,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Remove the files of a job from the volume: data, models, logs. The job must have ended.
+    RmData {
+        #[command(flatten)]
+        name: Name,
+        /// Only this part of the job's folder.
+        #[arg(long, value_enum)]
+        only: Option<Part>,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take a snapshot and end all pods; the job keeps its place and its keys until it is resumed.
+    Pause(Name),
+    /// Continue a paused job from its snapshot.
+    Resume(Name),
     /// Say what runs and how far it is, and if the job stands still, why and what to do.
     Status(Name),
     /// Show the job as `canoe run` shows one, until it has ended; or its page.
@@ -66,7 +107,7 @@ enum JobCommand {
     Logs {
         #[command(flatten)]
         name: Name,
-        /// Go on as new lines come, from pods that come later too, until the job has ended.
+        /// Follow new lines as they come, from pods that come later too, until the job has ended.
         #[arg(short, long)]
         follow: bool,
         /// Only this node.
@@ -89,22 +130,66 @@ enum JobCommand {
     },
 }
 
+/// Parts of a job's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Data,
+    Output,
+}
+
+#[derive(Debug, Args)]
+struct GetArgs {
+    #[command(flatten)]
+    name: Name,
+    /// The number of a pass, best, last, all (models), logs, or output (all of it).
+    #[arg(default_value = "last")]
+    pick: Pick,
+    /// A folder (NAME-output, if left out) or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "DIR")]
+    to: Option<String>,
+    /// Replace models of other runs that are in the folder.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+struct UploadArgs {
+    #[command(flatten)]
+    wishes: JobOptions,
+    /// Also this folder, as the job's data.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 struct SubmitArgs {
     #[command(flatten)]
-    wishes: Wishes,
+    wishes: JobOptions,
     /// Check and keep nothing: `server` lets the API server check everything, `client` asks nobody.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<DryRun>,
     /// Stay until the job has ended.
     #[arg(long)]
     wait: bool,
+    /// After it has ended well, bring the model of the last pass here.
+    #[arg(long, requires = "wait")]
+    get: bool,
+    /// The folder for the model (NAME-output, if left out) or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "DIR", requires = "get")]
+    to: Option<String>,
     /// Remove a job of the same name first; data, logs and models stay on the volume.
     #[arg(long)]
     replace: bool,
     /// First bring this folder to the volume, as the job's data; it is split there unless it holds shards 0, 1, …
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// The folder of a cluster of `canoe cluster`: its kubeconfig is used, and if it has fewer workers than its jobs want with
+    /// this one, more are started first, up to workers.max.
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+    /// With --cluster: start workers without asking.
+    #[arg(long, requires = "cluster")]
+    yes: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -117,187 +202,196 @@ enum DryRun {
 struct Name {
     /// The job's name.
     name: String,
-    /// Its namespace.
-    #[arg(short, long, default_value = "default")]
-    namespace: String,
+    /// Its namespace (that of the kubeconfig's context).
+    #[arg(short, long)]
+    namespace: Option<String>,
 }
 
 impl Name {
-    fn target(&self) -> Target {
-        Target {
-            namespace: self.namespace.clone(),
+    fn target(&self, access: &ClusterAccess) -> TargetJob {
+        let namespace = self.namespace.clone();
+        TargetJob {
+            namespace: namespace.unwrap_or_else(|| namespace_of(access)),
             job: self.name.clone(),
         }
     }
 }
 
+/// Where the kubeconfig is: the flag, or else what kubectl would take.
+fn kubeconfigs(flag: Option<PathBuf>) -> Vec<PathBuf> {
+    if let Some(path) = flag {
+        return vec![path];
+    }
+    let listed = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
+    match (listed, std::env::var_os("HOME")) {
+        (Some(paths), _) => std::env::split_paths(&paths).collect(),
+        (None, Some(home)) => vec![PathBuf::from(home).join(".kube/config")],
+        (None, None) => vec![PathBuf::from(".kube/config")],
+    }
+}
+
+/// The namespace of the kubeconfig's context.
+fn namespace_of(access: &ClusterAccess) -> String {
+    access.namespace().unwrap_or_else(|| "default".to_owned())
+}
+
 /// Runs the command.
 pub fn run(args: JobArgs) -> anyhow::Result<Exit> {
-    let kubectl = Kubectl {
-        program: "kubectl".into(),
-        kubeconfig: args.kubeconfig,
+    let access = ClusterAccess {
+        kubeconfigs: kubeconfigs(args.kubeconfig),
         context: args.context,
         request_timeout: Duration::from_secs(args.request_timeout.max(1)),
     };
     match args.command {
-        JobCommand::Render { wishes, v1 } => print_manifests(&wishes, v1),
         JobCommand::Schema => {
             println!("{}", serde_json::to_string_pretty(&job::schema())?);
             Ok(Exit::Success)
         }
-        JobCommand::Submit(args) => submit_job(&kubectl, &args),
+        command => {
+            let runtime = tokio::runtime::Runtime::new().context("start the client")?;
+            let ended = runtime.block_on(talk(command, &access));
+            // A copy that was interrupted may still wait for its peer.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            match ended {
+                Err(error) if error.is::<Interrupted>() => {
+                    eprintln!("{error}");
+                    Ok(Exit::Interrupted)
+                }
+                ended => ended,
+            }
+        }
+    }
+}
+
+/// The commands that need a cluster.
+async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exit> {
+    match command {
+        JobCommand::Schema => Ok(Exit::Success),
+        JobCommand::Render {
+            wishes,
+            v1,
+            offline,
+        } => submit::print_manifests(&wishes, access, v1, offline).await,
+        JobCommand::Submit(args) => submit::submit_job(access, &args).await,
+        JobCommand::Upload(args) => submit::upload_only(access, &args).await,
+        JobCommand::Get(args) => {
+            let wanted = WantedModels {
+                pick: args.pick,
+                to: args.to,
+                force: args.force,
+            };
+            let target = args.name.target(access);
+            get::get(&access.connect().await?, &target, &wanted).await?;
+            Ok(Exit::Success)
+        }
+        JobCommand::Ls {
+            namespace,
+            all_namespaces,
+            form,
+        } => {
+            let namespace = namespace.unwrap_or_else(|| namespace_of(access));
+            let namespace = (!all_namespaces).then_some(namespace);
+            let cluster = access.connect().await?;
+            list::list(&cluster, namespace.as_deref(), form.json()).await?;
+            Ok(Exit::Success)
+        }
+        JobCommand::RmData { name, only, yes } => {
+            remove_data(access, &name.target(access), only, yes).await
+        }
+        JobCommand::Pause(name) => life::pause(access, &name.target(access)).await,
+        JobCommand::Resume(name) => life::resume(access, &name.target(access)).await,
         JobCommand::Status(name) => {
-            let seen = look::look(&kubectl, &name.target())?;
+            let target = name.target(access);
+            let seen = look::look(&access.connect().await?, &target).await?;
             println!("{}", seen.words());
             print!("{}", seen.table());
             Ok(seen.exit())
         }
-        JobCommand::Watch {
-            name,
-            web: true,
-            port,
-        } => page::forward(&kubectl, &name.target(), port),
-        JobCommand::Watch { name, .. } => look::watch(&kubectl, &name.target(), true),
+        JobCommand::Watch { name, web, port } => {
+            let (cluster, target) = (access.connect().await?, name.target(access));
+            if web {
+                page::forward(&cluster, &target, port).await
+            } else {
+                look::watch(&cluster, &target, true).await
+            }
+        }
         JobCommand::Logs {
             name,
             follow,
             node,
             tail,
-        } => logs::logs(&kubectl, &name.target(), LogWish { follow, tail }, node),
-        JobCommand::Delete { name, volume, yes } => delete(&kubectl, &name, volume, yes),
-    }
-}
-
-fn print_manifests(wishes: &Wishes, v1: bool) -> anyhow::Result<Exit> {
-    let inputs = wishes.inputs(wishes.job()?)?;
-    if v1 {
-        print!("{}", tutorial::stream(&inputs));
-    } else {
-        print!("{}", yaml::documents(&render::objects(&inputs)?));
-    }
-    Ok(Exit::Success)
-}
-
-fn submit_job(kubectl: &Kubectl, args: &SubmitArgs) -> anyhow::Result<Exit> {
-    let mut job = args.wishes.job()?;
-    if let Some(folder) = &args.data {
-        let folder = wishes::data_folder(folder)?;
-        if !folder.join("0").is_dir() {
-            job.data.get_or_insert_with(Data::default);
+        } => {
+            let (cluster, target) = (access.connect().await?, name.target(access));
+            logs::logs(&cluster, &target, LogOptions { follow, tail }, node).await
+        }
+        JobCommand::Delete { name, volume, yes } => {
+            delete(access, &name.target(access), volume, yes).await
         }
     }
-    let inputs = gather(args, job)?;
-    let job = &inputs.job;
-    let target = Target {
-        namespace: job.namespace.clone(),
-        job: job.name.clone(),
-    };
-    let objects = render::objects(&inputs)?;
-    let mode = match args.dry_run {
-        Some(DryRun::Client) => {
-            println!(
-                "{} objects would be made; `canoe job render` prints them",
-                objects.len()
-            );
-            return Ok(Exit::Success);
-        }
-        Some(DryRun::Server) => Mode::DryRun,
-        None => Mode::Real,
-    };
-    let again = if args.replace {
-        Again::Replace
-    } else {
-        Again::Compare
-    };
-    let mut loads = Vec::new();
-    loads.extend(args.data.clone().map(|from| Load {
-        from,
-        to: "data".to_owned(),
-    }));
-    if job.config_from == ConfigFrom::Volume {
-        loads.push(Load {
-            from: inputs.config_folder.clone(),
-            to: job.config_dir.clone().unwrap_or_else(|| ".".to_owned()),
-        });
-    }
-    if mode == Mode::Real && !loads.is_empty() {
-        upload::upload(kubectl, job, &loads)?;
-    }
-    let submitted = submit(kubectl, &target, &objects, mode, again);
-    let is_unmade = |error: &ClusterError| error.to_string().contains("namespaces \"");
-    if mode == Mode::DryRun && job.create_namespace && submitted.as_ref().is_err_and(is_unmade) {
-        eprintln!(
-            "a server cannot check what goes into a namespace that it does not have: make it first (`kubectl create namespace {}`)",
-            job.namespace
-        );
-    }
-    match submitted? {
-        Submitted::Unchanged => println!(
-            "the same job is there already; `canoe job status {}` says how it is, --replace runs it anew",
-            target.job
-        ),
-        Submitted::New { lines, warnings } => {
-            for line in lines {
-                println!("{line}");
-            }
-            for warning in warnings {
-                eprintln!("{warning}");
-            }
-        }
-    }
-    if args.wait && mode == Mode::Real {
-        return look::watch(kubectl, &target, false);
-    }
-    if mode == Mode::Real {
-        let (name, namespace) = (&target.job, &target.namespace);
-        eprintln!(
-            "next steps:\n  1. canoe job watch {name} -n {namespace}\n  2. canoe job logs {name} -n {namespace} --follow\n  3. models and logs: {name}/output/ on the volume"
-        );
-    }
-    Ok(Exit::Success)
 }
 
-/// A configuration that is too large for a ConfigMap goes to the volume.
-fn gather(args: &SubmitArgs, mut job: JobFile) -> anyhow::Result<launch::k8s::objects::Inputs> {
-    match args.wishes.inputs(job.clone()) {
-        Err(error) if is_too_large(&error) => {
-            job.config_from = ConfigFrom::Volume;
-            args.wishes.inputs(job)
-        }
-        gathered => gathered,
-    }
-}
-
-fn is_too_large(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<render::RenderError>();
-    matches!(
-        cause,
-        Some(render::RenderError::Folder(
-            folder::FolderError::TooLarge { .. }
-        ))
-    )
-}
-
-fn delete(kubectl: &Kubectl, name: &Name, volume: bool, yes: bool) -> anyhow::Result<Exit> {
+async fn delete(
+    access: &ClusterAccess,
+    target: &TargetJob,
+    volume: bool,
+    yes: bool,
+) -> anyhow::Result<Exit> {
     if !yes {
         let what = if volume {
             "everything, the volume claim included"
         } else {
-            "everything but the volume"
+            "everything except the volume"
         };
         anyhow::bail!(
             "this removes {what} of job {} in namespace {}; say --yes to do it",
-            name.name,
-            name.namespace
+            target.job,
+            target.namespace
         );
     }
     let scope = if volume {
-        Scope::WithVolume
+        DeleteScope::WithVolume
     } else {
-        Scope::KeepVolume
+        DeleteScope::KeepVolume
     };
-    for line in kubectl.delete(&name.target(), scope)? {
-        println!("{line}");
+    let cluster: Cluster = access.connect().await?;
+    let mut tell = |line: String| println!("{line}");
+    cluster.delete(target, scope, &mut tell).await?;
+    Ok(Exit::Success)
+}
+
+/// Files are worth more than objects: nothing is removed under a job that may still write.
+async fn remove_data(
+    access: &ClusterAccess,
+    target: &TargetJob,
+    only: Option<Part>,
+    yes: bool,
+) -> anyhow::Result<Exit> {
+    let part = match only {
+        None => "",
+        Some(Part::Data) => "data",
+        Some(Part::Output) => "output",
+    };
+    let cluster = access.connect().await?;
+    let diagnosis = diagnose(&cluster.observe(target).await?);
+    if !diagnosis.state.is_over() {
+        anyhow::bail!(
+            "job {} has not ended ({}); delete it first: `{} --yes`",
+            target.job,
+            diagnosis.summary(),
+            target.command("delete")
+        );
     }
+    if !yes {
+        anyhow::bail!(
+            "this removes {}/{part} on the volume for good: {}; say --yes to do it",
+            target.job,
+            match only {
+                None => "data, models, logs and snapshots",
+                Some(Part::Data) => "the data",
+                Some(Part::Output) => "models, logs and snapshots",
+            }
+        );
+    }
+    get::remove(&cluster, target, part).await?;
     Ok(Exit::Success)
 }

@@ -1,130 +1,87 @@
 //! `canoe job watch --web`: the page of a job on a cluster, in a browser on this machine.
 //!
-//! Every node serves the same page, from the volume. When the node behind the page goes, another one takes its place.
+//! Every node serves the same page, from the volume. Each connection of the browser goes to a node that runs at that
+//! moment, so that the page stays when a node goes.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use launch::k8s::cluster::{Kubectl, Target};
-use launch::k8s::explain::{self, State};
-use serde_json::Value;
+use k8s::cluster::{Cluster, TargetJob};
+use k8s::explain::{Diagnosis, NodeRow, diagnose};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::exit::Exit;
 use crate::web;
 
 /// Between two looks for a node.
 const LOOK: Duration = Duration::from_secs(1);
-/// A connection that ends sooner than this did not come about.
-const STOOD: Duration = Duration::from_secs(5);
-/// So many of them in a row, and it is given up.
-const ATTEMPTS: u32 = 3;
 
 /// Leads the job's page to a port of this machine until the job has ended or the user has seen enough.
-pub fn forward(kubectl: &Kubectl, target: &Target, port: u16) -> anyhow::Result<Exit> {
-    let (mut told, mut failures) = (String::new(), 0);
+pub async fn forward(cluster: &Cluster, target: &TargetJob, port: u16) -> anyhow::Result<Exit> {
+    wait_for_node(cluster, target).await?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.with_context(|| {
+        format!("listen on port {port} of this machine; choose another one with --port")
+    })?;
+    println!("watch it at http://127.0.0.1:{port}/");
     loop {
-        let observed = kubectl.observe(target)?;
-        let report = explain::report(&observed);
-        let ended = matches!(
-            report.state,
-            State::Complete | State::Failed | State::Absent
-        );
-        let Some(pod) = choose(&observed.pods) else {
-            if ended {
-                let job = &target.job;
-                bail!(
-                    "{}; its nodes, which serve the page, are gone. With a copy of {job}/output from the volume, `canoe dashboard` shows it",
-                    report.summary
-                );
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.context("take a connection of the browser")?;
+                let (cluster, target) = (cluster.clone(), target.clone());
+                tokio::spawn(async move {
+                    if let Err(error) = lead(&cluster, &target, stream).await {
+                        eprintln!("{error:#}");
+                    }
+                });
             }
-            if report.summary != told {
-                eprintln!("waiting for a node: {}", report.summary);
-                told = report.summary;
+            () = tokio::time::sleep(LOOK * 5) => {
+                let diagnosis = diagnose(&cluster.observe(target).await?);
+                if diagnosis.state.is_over() && choose(&diagnosis).is_none() {
+                    bail!(gone(&diagnosis, target));
+                }
             }
-            thread::sleep(LOOK);
-            continue;
-        };
-        let begun = Instant::now();
-        let words = lead(kubectl, &target.namespace, pod, port)?;
-        failures = if begun.elapsed() < STOOD {
-            failures + 1
-        } else {
-            0
-        };
-        if failures == ATTEMPTS {
-            bail!("kubectl port-forward: {words}");
         }
-        eprintln!("the connection to {pod} has ended: {words}");
-        thread::sleep(LOOK);
     }
 }
 
-/// A pod that can serve the page: one that is ready, or else one that runs.
-fn choose(pods: &[Value]) -> Option<&str> {
-    let runs = |pod: &&Value| {
-        pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
-    };
-    let is_ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == true;
-    let running: Vec<&Value> = pods.iter().filter(runs).collect();
-    let ready = running.iter().copied().find(is_ready);
-    let pod = ready.or(running.first().copied())?;
-    pod["metadata"]["name"].as_str()
+fn gone(diagnosis: &Diagnosis, target: &TargetJob) -> String {
+    format!(
+        "{}; its nodes, which serve the page, are gone. With a copy of {}/output from the volume, `canoe dashboard` shows it",
+        diagnosis.summary(),
+        target.job
+    )
 }
 
-/// Runs kubectl until it ends; its last words.
-fn lead(kubectl: &Kubectl, namespace: &str, pod: &str, port: u16) -> anyhow::Result<String> {
-    let mut child = kubectl
-        .forward(namespace, pod, port, web::PORT)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("run kubectl")?;
-    let (heard, said) = (child.stdout.take(), child.stderr.take());
-    let listener = thread::spawn(move || {
-        // It says so once for each kind of address, and then for each connection.
-        let mut lines = heard
-            .into_iter()
-            .flat_map(|pipe| BufReader::new(pipe).lines());
-        if lines.any(|line| line.is_ok_and(|line| line.starts_with("Forwarding from"))) {
-            println!("watch it at http://127.0.0.1:{port}/");
+/// A pod that can serve the page, once there is one.
+async fn wait_for_node(cluster: &Cluster, target: &TargetJob) -> anyhow::Result<String> {
+    let mut told = String::new();
+    loop {
+        let diagnosis = diagnose(&cluster.observe(target).await?);
+        if let Some(pod) = choose(&diagnosis) {
+            return Ok(pod.to_owned());
         }
-        lines.for_each(drop);
-    });
-    let lines = said
-        .into_iter()
-        .flat_map(|pipe| BufReader::new(pipe).lines());
-    let words = lines.map_while(Result::ok).last();
-    drop(listener.join());
-    let status = child.wait().context("wait for kubectl")?;
-    Ok(words.unwrap_or_else(|| format!("it ended with {status}")))
+        if diagnosis.state.is_over() {
+            bail!(gone(&diagnosis, target));
+        }
+        let summary = diagnosis.summary();
+        if summary != told {
+            eprintln!("waiting for a node: {summary}");
+            told = summary;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+fn choose(diagnosis: &Diagnosis) -> Option<&str> {
+    let mut running = diagnosis.rows.iter().filter(|row| NodeRow::can_tell(row));
+    running.next()?.pod.as_deref()
+}
 
-    #[test]
-    fn a_node_that_is_ready_is_taken_first() {
-        let pod = |name: &str, phase: &str, ready: bool| {
-            json!({
-                "metadata": {"name": name},
-                "status": {"phase": phase, "containerStatuses": [{"ready": ready}]},
-            })
-        };
-        let pods = [
-            pod("a", "Pending", false),
-            pod("b", "Running", false),
-            pod("c", "Running", true),
-            pod("d", "Succeeded", true),
-        ];
-        assert_eq!(choose(&pods), Some("c"));
-        assert_eq!(choose(&pods[..2]), Some("b"));
-        assert_eq!(choose(&pods[..1]), None);
-        assert_eq!(choose(&pods[3..]), None);
-    }
+async fn lead(cluster: &Cluster, target: &TargetJob, mut here: TcpStream) -> anyhow::Result<()> {
+    let pod = wait_for_node(cluster, target).await?;
+    let mut there = cluster.connect(&target.namespace, &pod, web::PORT).await?;
+    // A browser that leaves, or a pod that goes, ends the connection; both are no news.
+    let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+    Ok(())
 }

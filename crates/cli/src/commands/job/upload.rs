@@ -1,27 +1,19 @@
-//! Brings folders from this machine to the job's volume, through a pod that mounts it. No object store is needed.
+//! Brings folders and the program from this machine to the job's volume, through a pod that mounts it. No object store is needed.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use launch::k8s::cluster::arguments::Mode;
-use launch::k8s::cluster::{ClusterError, Kubectl};
-use launch::k8s::job::JobFile;
-use launch::k8s::objects::{self, JOB_PATH, helper_pod};
-use serde_json::Value;
+use k8s::cluster::{Cluster, FilesPod};
+use k8s::objects::helper_pod::Purpose;
+use k8s::objects::{self, program};
+use run::node::pod::JOB_PATH;
+use tokio_util::io::SyncIoBridge;
 
+use super::helper::{self, LOOK};
 use crate::commands::progress::{bytes_bar, human_bytes};
-use crate::data::carry;
+use dataset::carry::{self, Carried};
 
-/// The pod must run after this long: an image may have to be pulled.
-const START: Duration = Duration::from_secs(600);
-/// A new namespace must have its service account after this long.
-const ACCOUNT: Duration = Duration::from_secs(60);
-/// Between two looks at it.
-const LOOK: Duration = Duration::from_millis(500);
 /// A connection that breaks is made anew this often; what has arrived stays.
 const ATTEMPTS: u32 = 5;
 
@@ -33,137 +25,81 @@ pub struct Load {
     pub to: String,
 }
 
-/// Makes what the pod needs, carries the folders over, and removes the pod again.
-pub fn upload(kubectl: &Kubectl, job: &JobFile, loads: &[Load]) -> anyhow::Result<()> {
-    let ground = objects::ground(job);
+/// Makes what the pod needs, carries the program and the folders over, and removes the pod again.
+pub async fn upload(
+    cluster: &Cluster,
+    files: &FilesPod,
+    binary: Option<&Path>,
+    loads: &[Load],
+) -> anyhow::Result<()> {
+    let ground = objects::ground(&files.job);
     if !ground.is_empty() {
-        apply(kubectl, &ground)?;
+        helper::apply(cluster, &ground).await?;
     }
-    let pod = helper_pod::name(job);
-    // What an upload that was interrupted left may be over, or made for other wishes: a pod cannot be changed.
-    if kubectl.pod(&job.namespace, &pod)?.is_some() {
-        kubectl.delete_pod(&job.namespace, &pod)?;
-        wait(kubectl, job, &pod, "the end of an earlier one", |found| {
-            found.is_none()
-        })?;
-    }
-    apply(kubectl, &[helper_pod::object(job)])?;
-    let ended = carry_all(kubectl, job, &pod, loads);
-    let removed = kubectl.delete_pod(&job.namespace, &pod);
-    ended?;
-    Ok(removed?)
+    helper::with_pod(cluster, files, &Purpose::Upload, async |pod| {
+        if let Some(binary) = binary {
+            carry_program(cluster, files, pod, binary).await?;
+        }
+        for load in loads {
+            carry_load(cluster, files, pod, load).await?;
+        }
+        Ok(())
+    })
+    .await
 }
 
-/// Applies objects. A namespace that was just made has no service account for a moment, and takes no pods.
-fn apply(kubectl: &Kubectl, objects: &[Value]) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match kubectl.apply(objects, Mode::Real) {
-            Ok((_, warnings)) => {
-                warnings.iter().for_each(|warning| eprintln!("{warning}"));
-                return Ok(());
-            }
-            Err(ClusterError::Refused { message, .. })
-                if message.contains("serviceaccount \"default\" not found")
-                    && begun.elapsed() < ACCOUNT =>
-            {
-                thread::sleep(LOOK);
-            }
-            Err(error) => return Err(error.into()),
+/// The image has no canoe, but Python: that takes the program in and puts it where it can run.
+async fn carry_program(
+    cluster: &Cluster,
+    files: &FilesPod,
+    pod: &str,
+    binary: &Path,
+) -> anyhow::Result<()> {
+    let (job, own) = (&files.job, files.program.as_ref());
+    let own = own.context("the job has an image of its own and brings no program along")?;
+    let folder = tempfile::tempdir().context("make a folder for the program")?;
+    let link = folder.path().join(k8s::program::FILE);
+    let binary = std::fs::canonicalize(binary).context("find the program")?;
+    std::os::unix::fs::symlink(&binary, &link).context("link the program")?;
+    let command = program::receive(job, own);
+    let carried = carry(cluster, &job.namespace, pod, folder.path(), &command).await?;
+    eprintln!(
+        "the program is on the volume: {}, SHA-256 {}…, for {}{}",
+        human_bytes(carried.bytes),
+        &own.sha256[..12],
+        own.architecture.label(),
+        if carried.kept == carried.bytes {
+            ", it was already there"
+        } else {
+            ""
         }
-    }
-}
-
-fn carry_all(kubectl: &Kubectl, job: &JobFile, pod: &str, loads: &[Load]) -> anyhow::Result<()> {
-    wait(
-        kubectl,
-        job,
-        pod,
-        "a pod that takes the files in",
-        |found| found.is_some_and(|pod| pod["status"]["phase"] == "Running"),
-    )?;
-    for load in loads {
-        let mut attempt = 1;
-        while let Err(error) = carry_one(kubectl, job, pod, load) {
-            if attempt == ATTEMPTS {
-                return Err(error.context(format!("bring {} to the volume", load.from.display())));
-            }
-            eprintln!("{error:#}; going on ({attempt} of {ATTEMPTS})");
-            attempt += 1;
-            thread::sleep(LOOK);
-        }
+    );
+    let command = program::install(job, own, 10);
+    let remote = cluster.exec(&job.namespace, pod, &command).await?;
+    if let Some(failure) = remote.ended().await? {
+        bail!(
+            "the program does not run in image {}: {failure}",
+            job.pod_image()
+        );
     }
     Ok(())
 }
 
-fn is_over(pod: Option<&Value>) -> bool {
-    pod.is_some_and(|pod| {
-        pod["metadata"]["deletionTimestamp"].is_string()
-            || matches!(
-                pod["status"]["phase"].as_str(),
-                Some("Succeeded" | "Failed")
-            )
-    })
-}
-
-/// Waits until the pod is as wanted; says what keeps it from that.
-fn wait(
-    kubectl: &Kubectl,
-    job: &JobFile,
+async fn carry_load(
+    cluster: &Cluster,
+    files: &FilesPod,
     pod: &str,
-    what: &str,
-    is_right: impl Fn(Option<&Value>) -> bool,
+    load: &Load,
 ) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    let mut told = String::new();
-    loop {
-        let found = kubectl.pod(&job.namespace, pod)?;
-        if is_right(found.as_ref()) {
-            return Ok(());
-        }
-        let why = match &found {
-            Some(pod) => kubectl.trouble(&job.namespace, pod)?,
-            None => Vec::new(),
-        };
-        let text = why.join("; ");
-        if begun.elapsed() > START || (is_over(found.as_ref()) && !text.is_empty()) {
-            bail!("waited {} s for {what}: {text}", begun.elapsed().as_secs());
-        }
-        if !text.is_empty() && text != told {
-            eprintln!("waiting for {what}: {text}");
-            told = text;
-        }
-        thread::sleep(LOOK);
-    }
-}
-
-fn carry_one(kubectl: &Kubectl, job: &JobFile, pod: &str, load: &Load) -> anyhow::Result<()> {
+    let job = &files.job;
     let place = format!("{JOB_PATH}/{}/{}", job.name, load.to);
-    let command = ["canoe", "data", "receive", &place].map(str::to_owned);
-    let mut child = kubectl
-        .exec(&job.namespace, pod, true, &command)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("run kubectl exec")?;
-    let (output, input) = (child.stdin.take(), child.stdout.take());
-    let (Some(mut output), Some(input)) = (output, input) else {
-        bail!("kubectl exec has no pipes");
-    };
-    let bar = bytes_bar("uploading", Some(folder_bytes(&load.from)));
-    let sent = carry::send(
-        &load.from,
-        &mut BufReader::new(input),
-        &mut output,
-        &|bytes| bar.inc(bytes),
-    );
-    drop(output);
-    bar.finish_and_clear();
-    // Its words have been heard; how it ended adds nothing.
-    drop(child.wait());
-    let carried = sent?;
+    let canoe = program::command(files.program.as_ref());
+    let command = [&canoe, "data", "receive", &place].map(str::to_owned);
+    let carried = carry(cluster, &job.namespace, pod, &load.from, &command)
+        .await
+        .with_context(|| format!("bring {} to the volume", load.from.display()))?;
     eprintln!(
-        "{} is on the volume, in {}/{}: {} files, {}, {} were there already, all checked",
+        "{} is on the volume, in {}/{}: {} files, {}, {} were already there, all verified",
         load.from.display(),
         job.name,
         load.to,
@@ -172,6 +108,61 @@ fn carry_one(kubectl: &Kubectl, job: &JobFile, pod: &str, load: &Load) -> anyhow
         human_bytes(carried.kept)
     );
     Ok(())
+}
+
+/// Sends a folder to a command in the pod, again and again if the connection breaks.
+async fn carry(
+    cluster: &Cluster,
+    namespace: &str,
+    pod: &str,
+    from: &Path,
+    command: &[String],
+) -> anyhow::Result<Carried> {
+    let mut attempt = 1;
+    loop {
+        match carry_once(cluster, namespace, pod, from, command).await {
+            Err(error) if attempt < ATTEMPTS => {
+                eprintln!("{error:#}; resuming ({attempt} of {ATTEMPTS})");
+                attempt += 1;
+                tokio::time::sleep(LOOK).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn carry_once(
+    cluster: &Cluster,
+    namespace: &str,
+    pod: &str,
+    from: &Path,
+    command: &[String],
+) -> anyhow::Result<Carried> {
+    let mut remote = cluster.exec(namespace, pod, command).await?;
+    let (output, input) = remote
+        .streams()
+        .context("the command in the pod has no streams")?;
+    let (output, input) = (SyncIoBridge::new(output), SyncIoBridge::new(input));
+    let bar = bytes_bar("uploading", Some(folder_bytes(from)));
+    let (from, shown) = (from.to_owned(), bar.clone());
+    let sent = tokio::task::spawn_blocking(move || {
+        let mut input = input;
+        carry::send(&from, &mut BufReader::new(output), &mut input, &|bytes| {
+            shown.inc(bytes)
+        })
+    });
+    let sent = sent.await.context("send the files")?;
+    bar.finish_and_clear();
+    match sent {
+        Ok(carried) => Ok(carried),
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            Err(match remote.failure().await {
+                Some(failure) => error.context(format!("the command in the pod failed: {failure}")),
+                None => error,
+            })
+        }
+    }
 }
 
 /// For the bar; what cannot be read is found out when it is sent.

@@ -4,48 +4,53 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use launch::k8s::credentials::Credentials;
-use launch::k8s::job::{JobFile, Metrics, Volume};
-use launch::k8s::objects::Inputs;
-use launch::k8s::render;
+use k8s::cluster::ClusterAccess;
+use k8s::credentials::Credentials;
+use k8s::job::{JobFile, Metrics, Volume};
+use k8s::objects::ObjectInputs;
+use k8s::program::Program;
+use k8s::render;
 
 /// The job folder, and flags in place of keys of its job.yaml.
 #[derive(Debug, Args)]
-pub struct Wishes {
+pub struct JobOptions {
     /// The job folder; its job.yaml, if there is one, says where and how it runs.
     pub directory: PathBuf,
     /// Name of the job (the folder's name, if there is no job.yaml).
     #[arg(long)]
     name: Option<String>,
-    /// Namespace of all objects.
+    /// Namespace of all objects (that of job.yaml, or else of the kubeconfig's context).
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Container image.
+    /// Container image with canoe and python3 (left out: a stock Python image, and this program is brought along).
     #[arg(long)]
     image: Option<String>,
+    /// The Linux program that pods run, if not this one; only without an image.
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    binary: Option<PathBuf>,
     /// Number of nodes.
     #[arg(long)]
     nodes: Option<u32>,
     /// Passes over the data.
     #[arg(long)]
     passes: Option<u64>,
-    /// The configuration file, if there are several.
+    /// The configuration file (needed if there are several).
     #[arg(long)]
     config: Option<String>,
-    /// A claim that exists, for data, logs and models.
+    /// An existing volume claim for data, logs and models.
     #[arg(long, conflicts_with = "nfs")]
     claim: Option<String>,
     /// An NFS server for data, logs and models: HOST or HOST:/PATH.
     #[arg(long)]
     nfs: Option<String>,
-    /// A namespace whose pods may read the job's metrics, such as that of Prometheus; may be repeated.
+    /// A namespace whose pods may read the job's metrics, such as the one of Prometheus; can be repeated.
     #[arg(long, value_name = "NAMESPACE")]
     metrics_from: Vec<String>,
 }
 
-impl Wishes {
-    /// The job file with the flags put in, checked.
-    pub fn job(&self) -> anyhow::Result<JobFile> {
+impl JobOptions {
+    /// The job file with the flags put in, checked. `access` lends its namespace if neither names one.
+    pub fn job(&self, access: &ClusterAccess) -> anyhow::Result<JobFile> {
         let file = self.directory.join("job.yaml");
         let shown = file.display().to_string();
         let mut job = match std::fs::read_to_string(&file) {
@@ -54,7 +59,10 @@ impl Wishes {
             Err(error) => return Err(error).with_context(|| format!("read {shown}")),
         };
         self.put_in(&mut job);
-        let problems = launch::k8s::check::problems(&job);
+        if job.namespace.is_empty() {
+            job.namespace = super::namespace_of(access);
+        }
+        let problems = k8s::check::problems(&job);
         if !problems.is_empty() {
             bail!("{}", problems.join("; "));
         }
@@ -63,13 +71,23 @@ impl Wishes {
 
     fn default_job(&self) -> anyhow::Result<JobFile> {
         if !self.directory.is_dir() {
-            bail!("{} is not a folder", self.directory.display());
+            let what = if self.directory.exists() {
+                "is not a folder"
+            } else {
+                "does not exist"
+            };
+            bail!(
+                "{} {what}: give the job folder, in which job.yaml may lie (`canoe new DIR` or `canoe demo quick_start DIR` writes a job folder)",
+                self.directory.display()
+            );
         }
         let folder = std::fs::canonicalize(&self.directory).context("find the job folder")?;
         let name = folder
             .file_name()
             .map(|name| name_of(&name.to_string_lossy()));
-        Ok(JobFile::new(&name.unwrap_or_default(), Volume::default()))
+        let mut job = JobFile::new(&name.unwrap_or_default(), Volume::default());
+        job.namespace = String::new();
+        Ok(job)
     }
 
     fn put_in(&self, job: &mut JobFile) {
@@ -80,7 +98,7 @@ impl Wishes {
         }
         set(&mut job.name, &self.name);
         set(&mut job.namespace, &self.namespace);
-        set(&mut job.image, &self.image);
+        job.image = self.image.clone().or(job.image.take());
         set(&mut job.nodes, &self.nodes);
         job.passes = self.passes.or(job.passes);
         job.config = self.config.clone().or(job.config.take());
@@ -100,11 +118,43 @@ impl Wishes {
         }
     }
 
-    /// Everything that the objects are made of.
-    pub fn inputs(&self, job: JobFile) -> anyhow::Result<Inputs> {
-        let credentials = Credentials::generate(&job.name, &job.namespace, job.tls)?;
+    /// The program that goes along, with its file; `None` if the job has an image of its own.
+    pub fn program(&self, job: &JobFile) -> anyhow::Result<Option<(Program, PathBuf)>> {
+        if job.image.is_some() {
+            if self.binary.is_some() {
+                bail!(
+                    "--binary: the job has an image of its own; leave `image` out to bring a program along"
+                );
+            }
+            return Ok(None);
+        }
+        let own = || std::env::current_exe().context("find this program");
+        let path = self.binary.clone().map_or_else(own, Ok)?;
+        let program = Program::of(&path)?;
+        let wanted = job.node_selector.get("kubernetes.io/arch");
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != program.architecture.label()) {
+            bail!(
+                "nodeSelector asks for {wanted} machines, and {} runs on {}; name another with --binary FILE",
+                path.display(),
+                program.architecture.label()
+            );
+        }
+        Ok(Some((program, path)))
+    }
+
+    /// Everything that the objects are made of; with the keys that the job has already, if it has.
+    pub fn inputs(
+        &self,
+        job: JobFile,
+        keys: Option<Credentials>,
+        program: Option<Program>,
+    ) -> anyhow::Result<ObjectInputs> {
+        let credentials = match keys {
+            Some(keys) => keys,
+            None => Credentials::generate(&job.name, &job.namespace, job.tls)?,
+        };
         let directory = std::fs::canonicalize(&self.directory).context("find the job folder")?;
-        Ok(render::gather(&directory, job, credentials)?)
+        Ok(render::gather(&directory, job, credentials, program)?)
     }
 }
 

@@ -1,8 +1,9 @@
-"""Where samples come from: the records that `TrainData` and `TestData` take."""
+"""Data sources: the records that `TrainData` and `TestData` accept."""
 
 from paddle.core.errors import ConfigError, check
 from paddle.core.job import job
 from paddle.core.message import Message
+from paddle.core.places import here
 
 
 def create_data_config_proto(async_load_data=False, constant_slots=None, data_ratio=1, is_main_data=True,
@@ -52,7 +53,7 @@ def PyData2(files, load_data_module, load_data_object, load_data_args, **_):
 
 def ProtoData(files=None, type=None, file_group_queue_capacity=None, load_file_count=None, constant_slots=None,
               load_thread_num=None, **common):
-    """Files of serialised samples."""
+    """Files of serialized samples."""
     data = _fill(create_data_config_proto(constant_slots=constant_slots, **common), type=type or 'proto', files=files)
     return _file_group(data, file_group_queue_capacity, load_file_count, load_thread_num)
 
@@ -76,6 +77,7 @@ def _take(field, data, for_test, async_load_data):
     if async_load_data is not None:
         data.async_load_data = async_load_data
     setattr(config, field, data)
+    job().places[field] = here()
 
 
 def TrainData(data_config, async_load_data=None):

@@ -1,8 +1,8 @@
-"""The one exception that means: the user's description is wrong."""
+"""The exception for mistakes in the user's description."""
 
 
 class ConfigError(Exception):
-    """A mistake in a configuration file; the text names the layer, field or argument and the way out."""
+    """A mistake in a configuration file; the text names the layer, field or argument and what to do."""
 
 
 def check(condition, message, *details):

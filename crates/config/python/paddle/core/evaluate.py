@@ -1,14 +1,16 @@
-"""Runs a user's configuration file and leaves the result, or what went wrong, as JSON in a file.
+"""Runs a user's configuration file and writes the result, or the failure, to a file as JSON.
 
-Called as `main([config file, config arguments, result path])`. User files print freely, so nothing is said on
+Called as `main([config file, config arguments, result path])`. User files print freely, so nothing is written to
 stdout. A failure names only the user's own frames: what happens inside this package or Python's own library is
-not theirs to mend.
+not theirs to fix.
 """
 
 import os
+import re
 import sys
 
-from paddle.core import python2, third_party
+from paddle import python2
+from paddle.core import third_party
 from paddle.core.errors import ConfigError
 from paddle.core.message import quote
 
@@ -17,17 +19,19 @@ LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 
 
 def prepare(config_directory):
-    """Search path as v1 had it (working directory, then that of the configuration file), and Python 2's names."""
+    """Search path as v1 had it (working directory, then that of the configuration file), and modules in Python 2."""
     system = [each for each in sys.path if each and each != PACKAGE]
-    sys.path[:] = [PACKAGE, os.getcwd(), config_directory] + system + [os.path.join(PACKAGE, 'python2')]
+    sys.path[:] = [PACKAGE, os.getcwd(), config_directory] + system
     third_party.install()
     python2.install()
 
 
 def load():
-    """Imports the package, and keeps its bytecode whatever the user wants for files of their own."""
+    """Imports the package, and keeps its bytecode, whatever the user sets for other files."""
     theirs, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
+        import paddle.python2.names  # noqa: F401
+        import paddle.python2.tree  # noqa: F401
         import paddle.trainer_config_helpers  # noqa: F401
         from paddle.trainer.config_parser import parse_config
         return parse_config
@@ -36,21 +40,28 @@ def load():
 
 
 def main(arguments):
-    """Evaluates and writes the result; the exit status only says whether the result file is there."""
+    """Evaluates and writes the result; the exit status only says whether the result file exists."""
     path, config_arguments, result = arguments
     try:
         prepare(os.path.dirname(os.path.abspath(path)))
         parse_config = load()
         config = parse_config(path, config_arguments).to_json()
-        text = '{"config":%s,"python":%s}' % (config, quote(sys.executable or ''))
+        text = '{"config":%s,"python":%s,"places":%s}' % (config, quote(sys.executable or ''), places())
     except BaseException as error:  # whatever a user's file raises, SystemExit and KeyboardInterrupt too
         text = '{"failure":%s}' % failure(error)
     with open(result, 'w') as out:
         out.write(text)
 
 
+def places():
+    """Where layers and data sources are described, as JSON."""
+    from paddle.core.job import job
+    found = ('%s:[%s,%d]' % (quote(name), quote(place[0]), place[1]) for name, place in job().places.items() if place)
+    return '{%s}' % ','.join(found)
+
+
 def failure(error):
-    """What went wrong, as JSON."""
+    """The failure as JSON."""
     frames = user_frames(error.__traceback__)
     if isinstance(error, SyntaxError):
         frames.append((error.filename or '', error.lineno or 0, '', (error.text or '').strip()))
@@ -76,22 +87,65 @@ def message_of(error):
 
 
 def hint_for(error):
-    """A way out, where there is a usual one."""
+    """What the user can do, if that is known; otherwise empty."""
     if isinstance(error, SyntaxError):
-        if 'print' in (error.msg or ''):
-            return 'this is the print statement of Python 2: write print(...)'
-        if 'except' in (error.text or '') and ',' in (error.text or ''):
-            return 'Python 3 writes `except Error as name`'
-        return 'files are read as Python 3; `2to3 -w FILE` converts most of Python 2'
+        return 'neither Python 2 nor Python 3 can read this line'
     if isinstance(error, UnicodeDecodeError):
-        return "files are read as UTF-8; open(name, encoding='latin-1') reads any bytes"
-    if isinstance(error, TypeError):
-        text = str(error)
-        if 'float' in text and ('integer' in text or 'non-int' in text):
-            return 'in Python 3 `/` gives fractions; `//` gives whole numbers as Python 2 did'
-        if any("'%s'" % each in text for each in ('map', 'filter', 'zip', 'dict_keys', 'dict_values', 'dict_items')):
-            return 'Python 3 does not make a list of it: write list(...)'
+        return "files in Python 3 read text as UTF-8; open(name, encoding='latin-1') reads any bytes"
+    meant = guess_for(error)
+    if meant:
+        return 'did you mean %s?' % meant
+    verdict = language_of(error)
+    if verdict is not None and verdict.language == python2.THREE and isinstance(
+            error, (NameError, AttributeError, TypeError, ImportError)):
+        return 'the file runs as Python 3 because of line %d: %s; `# python: 2` on its first line changes that' % (
+            verdict.line, verdict.reason)
     return ''
+
+
+def guess_for(error):
+    """The name or the argument that a misspelt one was meant to be, or None."""
+    frame, trace = None, error.__traceback__
+    while trace is not None:
+        if is_users(trace.tb_frame.f_code):
+            frame = trace.tb_frame
+        trace = trace.tb_next
+    if frame is None:
+        return None
+    names = dict(frame.f_globals, **frame.f_locals)
+    name = re.match(r"name '(\w+)' is not defined", str(error))
+    argument = re.match(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    if isinstance(error, NameError) and name:
+        return nearest(name.group(1), names)
+    if isinstance(error, TypeError) and argument and callable(names.get(argument.group(1))):
+        import inspect
+        try:
+            known = inspect.signature(names[argument.group(1)]).parameters
+        except (TypeError, ValueError):
+            return None
+        return nearest(argument.group(2), known)
+    return None
+
+
+def nearest(word, known):
+    """The most similar of the known words, or None."""
+    import difflib
+    found = difflib.get_close_matches(word, [each for each in known if not each.startswith('_')], n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def language_of(error):
+    """The verdict about the user's file in which it happened, or None."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        found = python2.verdicts.get(trace.tb_frame.f_code.co_filename, found)
+        trace = trace.tb_next
+    return found
+
+
+def is_users(code):
+    """Whether it is neither of this package nor of Python's library."""
+    return not code.co_filename.startswith((PACKAGE, LIBRARY, '<frozen', '<string>'))
 
 
 def user_frames(trace):
@@ -99,7 +153,7 @@ def user_frames(trace):
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith((PACKAGE, LIBRARY, '<frozen', '<string>')):
+        if is_users(code):
             frames.append((code.co_filename, trace.tb_lineno, code.co_name, source_line(code.co_filename,
                                                                                        trace.tb_lineno)))
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""Shapes of images: how convolution, pooling and their kin follow from what the user wrote.
+"""Shapes of images: derives convolutions, poolings and the like from what the user wrote.
 
 The classes at the top are what users write (v1's names); the functions fill the record of an edge from them and
 return the size of the result, rows (y) and columns (x) first where a caller needs them.
@@ -56,7 +56,7 @@ class Norm(_Shape):
 
 
 class Image(_Shape):
-    """An image with so many channels."""
+    """An image with a number of channels."""
 
     parts = ('channels', 'img_size')
 
@@ -80,31 +80,31 @@ class Pad(_Shape):
 
 
 class MaxOut(_Shape):
-    """Groups of channels of which the largest counts."""
+    """Groups of channels, of which the largest value is used."""
 
     parts = ('channels', 'groups', 'img_size_x', 'img_size_y')
 
 
 class BlockExpand(_Shape):
-    """Blocks into which an image is cut."""
+    """Blocks into which an image is split."""
 
     parts = ('channels', 'padding_x', 'padding_y', 'stride_x', 'stride_y', 'block_x', 'block_y', 'img_size_x',
              'img_size_y', 'output_x', 'output_y')
 
 
 def output_length(image, window, padding, stride, round_down):
-    """How many windows fit along one axis."""
+    """The number of windows along one axis."""
     steps = (2 * padding + image - window) / float(stride)
     return 1 + int(floor(steps) if round_down else ceil(steps))
 
 
 def image_length(output, window, padding, stride, round_down):
-    """The axis length that gives `output` windows (transposed convolution)."""
+    """The axis length that yields `output` windows (transposed convolution)."""
     return (output - 1) * stride + window - 2 * padding + (0 if round_down else 1)
 
 
 def image_size(layer_name, channels, width=None):
-    """Columns and rows of the image that a layer gives: as wide as given or as it says itself, else a square."""
+    """Columns and rows of a layer's image: the given width, else the layer's own, else a square."""
     layer = job().layer(layer_name, 'an image layer')
     pixels = layer.size // whole(channels, 'number of channels')
     columns = width or layer.width or int(pixels ** 0.5)

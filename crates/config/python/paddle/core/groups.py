@@ -17,7 +17,7 @@ def _link(link):
 
 
 def RecurrentLayerGroupWithoutOutLinksBegin(name, in_links, seq_reversed=False, target_inlinkname=''):
-    """Begins a group that reads `in_links`; what leaves it is said later."""
+    """Begins a group that reads `in_links`; its outputs are set later."""
     here = job()
     check(here.model.type == 'recurrent_nn', "recurrent group '%s': say model_type('recurrent_nn') first", name)
     here.pass_image_shape = False
@@ -40,7 +40,7 @@ def RecurrentLayerGroupWithoutOutLinksBegin(name, in_links, seq_reversed=False, 
 
 
 def RecurrentLayerGroupSetOutLink(link):
-    """Lets a layer of the group be seen outside."""
+    """Makes a layer of the group an output of it."""
     name, nested = _link(link)
     here = job()
     here.current.add('out_links', layer_name=here.inner_name(name), link_name=here.outer_name(name),
@@ -56,7 +56,7 @@ def RecurrentLayerGroupSetGenerator(generator=None):
 
 
 def RecurrentLayerGroupBegin(name, in_links, out_links, generator=None, target_inlinkname='', seq_reversed=False):
-    """Begins a group with everything said at once."""
+    """Begins a group with all its links in one call."""
     RecurrentLayerGroupWithoutOutLinksBegin(name, in_links, seq_reversed, target_inlinkname)
     for link in out_links:
         RecurrentLayerGroupSetOutLink(link)
@@ -87,7 +87,7 @@ def RecurrentLayerGroupEnd(name):
 
 def Memory(name, size, is_sequence=False, boot_layer=None, boot_bias=False, boot_bias_active_type='',
            boot_with_const_id=None, memory_name=None):
-    """The value of layer `name` in the step before; returns the name under which it can be used."""
+    """The value of layer `name` in the previous step; returns the name under which it can be used."""
     here = job()
     check(name is not None or memory_name, 'a memory needs name= or memory_name=')
     memory_name = memory_name or name + '+delay1'
@@ -111,7 +111,7 @@ def Memory(name, size, is_sequence=False, boot_layer=None, boot_bias=False, boot
 
 
 def SetMemoryInput(memory_name, layer_name):
-    """Says which layer a memory remembers, if that was not known when it was made."""
+    """Sets the layer of a memory, if that was not known when the memory was created."""
     here = job()
     wanted = here.inner_name(memory_name)
     for memory in here.current.memories:
@@ -122,7 +122,7 @@ def SetMemoryInput(memory_name, layer_name):
 
 
 def Generator(max_num_frames, eos_layer_name='eos_check', num_results_per_sample=1, beam_size=1, log_prob=None):
-    """How a group generates: until the end layer says so or `max_num_frames` steps are done."""
+    """How a group generates: until the end layer stops it or `max_num_frames` steps are done."""
     generator = Message('GeneratorConfig', max_num_frames=max_num_frames, eos_layer_name=eos_layer_name,
                         num_results_per_sample=num_results_per_sample, beam_size=beam_size)
     if log_prob is not None:

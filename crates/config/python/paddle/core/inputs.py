@@ -8,7 +8,7 @@ from paddle.core.errors import check
 from paddle.core.job import job
 from paddle.core.message import Message
 
-# What an edge or a bias can say about its parameter.
+# Fields of a parameter that an edge or a bias can set.
 PARAMETER_ATTRIBUTES = (
     'parameter_name', 'learning_rate', 'momentum', 'decay_rate', 'decay_rate_l1', 'initial_mean', 'initial_std',
     'initial_strategy', 'initial_smart', 'num_batches_regularization', 'sparse_remote_update', 'sparse_update',
@@ -16,7 +16,7 @@ PARAMETER_ATTRIBUTES = (
 
 
 class _Attributes(object):
-    """Keyword arguments as attributes; what is not given is None, what is unknown is refused."""
+    """Keyword arguments as attributes: absent ones are None, unknown ones are refused."""
 
     allowed = ()
 
@@ -56,7 +56,7 @@ class Input(_Attributes):
 
 
 class Projection(Input):
-    """An input of a mixed layer that is transformed on its way and then summed."""
+    """An input of a mixed layer that is transformed and then summed."""
 
     type = None
     allowed = Input.allowed + ('size', 'ptype')
@@ -99,7 +99,7 @@ class IdentityOffsetProjection(Projection):
 
 
 class DotMulProjection(Projection):
-    """Each element times a weight of its own."""
+    """Each element times its own weight."""
 
     type = 'dot_mul'
 
@@ -211,7 +211,7 @@ class Operator(object):
         self.operator_conf = Message('OperatorConfig', type=self.type)
 
     def copy(self):
-        """The same operator with a record of its own."""
+        """The same operator with its own record."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.operator_conf = self.operator_conf.copy()
@@ -246,7 +246,7 @@ class DotMulOperator(Operator):
 
 
 class ConvOperator(Operator):
-    """Convolution of one input with filters that the other one gives."""
+    """Convolution of one input with the other one as filters."""
 
     type = 'conv'
     transposed = False
@@ -265,7 +265,7 @@ class ConvOperator(Operator):
 
 
 class ConvTransOperator(ConvOperator):
-    """Transposed convolution with filters that the other input gives."""
+    """Transposed convolution with the other input as filters."""
 
     type = 'convt'
     transposed = True

@@ -1,8 +1,8 @@
-"""What one configuration file has said so far.
+"""Everything that one configuration file has described so far.
 
-There is one job at a time in a process (`job()`); `begin` starts a new one. It keeps the record that leaves as
+There is one job at a time in a process (`job()`); `begin` starts a new one. It keeps the record that is written as
 JSON, finds layers and parameters by name, knows which sub-model is being described, and holds the defaults that
-`default_initial_std` and its kin set for the parameters to come.
+`default_initial_std` and the like set for later parameters.
 """
 
 from math import sqrt
@@ -13,7 +13,7 @@ from paddle.core.message import Message
 _HOOKS = []
 _CURRENT = [None]
 
-# What `Settings` may say, with the values that hold when it says nothing. None: absent.
+# The fields of `Settings` with their defaults. None: absent.
 OPTIMIZATION = {
     'batch_size': None,
     'algorithm': 'async_sgd',
@@ -50,7 +50,7 @@ TRAINER = {'save_dir': './output/model', 'init_model_path': None, 'start_pass': 
 
 
 class Defaults(object):
-    """Values for what a parameter or layer leaves open."""
+    """Defaults for what a parameter or layer does not set."""
 
     def __init__(self):
         self.momentum = None
@@ -68,7 +68,7 @@ class Defaults(object):
 
 
 class Job(object):
-    """One configuration file's description, growing."""
+    """The description of one configuration file, under construction."""
 
     def __init__(self, arguments):
         self.arguments = arguments
@@ -88,6 +88,8 @@ class Job(object):
         # An image that enters a recurrent group becomes a sequence: from then on layers carry no height and width.
         self.pass_image_shape = True
         self.provider_modules = []
+        # File and line of every layer, and of the data sources under the names of their fields.
+        self.places = {}
 
     def flag(self, name):
         """A numeric argument of the job (`use_gpu` and the like), 0 when it is not given."""
@@ -178,10 +180,10 @@ class Job(object):
             record.initial_mean = 0.0
             record.initial_std = 1.0 / sqrt(record.dims[0] if record.dims else record.size)
 
-    # Settings and the end.
+    # Settings, and completing the configuration.
 
     def set(self, values):
-        """Takes over what `Settings` said."""
+        """Stores the arguments of `Settings`."""
         for name, value in values.items():
             if name == 'usage_ratio':
                 self.defaults.usage_ratio = value
@@ -195,7 +197,7 @@ class Job(object):
                 raise ConfigError("unknown setting '%s'" % name)
 
     def finish(self):
-        """Fills in the settings, checks the ends of the network, and returns the whole record."""
+        """Fills in the settings, checks inputs and outputs of the network, and returns the whole record."""
         _fill(self.config.opt_config, **self.settings)
         _fill(self.config, **self.trainer_settings)
         for name in self.model.input_layer_names:
@@ -232,6 +234,6 @@ def job():
 
 
 def at_begin(hook):
-    """Has `hook()` called whenever a new job begins."""
+    """Calls `hook()` whenever a new job begins."""
     _HOOKS.append(hook)
     return hook

@@ -1,18 +1,19 @@
 """One layer under construction: what all layer types have in common.
 
-`Layer(name, type, ...)` makes the record, connects the inputs, and hands over to the function that `kinds`
+`Layer(name, type, ...)` creates the record, connects the inputs, and calls the function that `kinds`
 registered for the type, which adds sizes, parameters and fields.
 """
 
 from paddle.core.errors import ConfigError, check
 from paddle.core.inputs import Bias, Input, Operator
 from paddle.core.job import job
+from paddle.core.places import here
 
 KINDS = {}
 
 
 def kind(*types, **common):
-    """Registers the decorated function as what makes a layer of one of `types` out of the common part.
+    """Registers the decorated function as the one that completes layers of the given `types`.
 
     The function gets the layer and the keyword arguments that the common part does not know. `common` overrides
     defaults of the common part, such as `active_type`.
@@ -25,7 +26,7 @@ def kind(*types, **common):
 
 
 class LayerBuilder(object):
-    """The record of a layer (`config`), its edges (`inputs`) and the means to complete it."""
+    """The record of a layer (`config`), its edges (`inputs`) and the methods that complete it."""
 
     extra = ()
 
@@ -49,6 +50,7 @@ class LayerBuilder(object):
         for each in listed(inputs):
             self._connect(each)
         self.job.layers[name] = config
+        self.job.places[name] = here()
         self.job.current.layer_names.append(name)
         self._inherit_image_shape()
 
@@ -88,7 +90,7 @@ class LayerBuilder(object):
     # Inputs.
 
     def input(self, index):
-        """The record of the layer behind an input."""
+        """The record of the layer that an input reads."""
         return self.job.layers[self.config.inputs[index].input_layer_name]
 
     def input_sizes(self):
@@ -118,12 +120,12 @@ class LayerBuilder(object):
                   self.config.name, self.config.size, size)
 
     def image_shape(self, height, width):
-        """Notes that the output is an image."""
+        """Records that the output is an image."""
         self.config.height = height
         self.config.width = width
 
     def set_image(self, height, width, channels):
-        """Notes the shape of the output image and the size that follows."""
+        """Records the shape of the output image, and the size that follows from it."""
         self.set_size(height * width * channels)
         self.image_shape(height, width)
 
@@ -158,7 +160,7 @@ class LayerBuilder(object):
             self.config.bias_parameter_name = name
 
     def loose_bias(self, bias, size, dims=None):
-        """Like `bias`, but leaves it to the caller where the name goes."""
+        """Like `bias`, but the caller stores the name."""
         if bias is False or size == 0:
             return None
         bias = Bias() if bias is True else bias
@@ -172,7 +174,7 @@ class LayerBuilder(object):
 
 
 def listed(inputs):
-    """The inputs as a list of their own."""
+    """The inputs as a new list."""
     if inputs is None:
         return []
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]

@@ -1,4 +1,4 @@
-"""What the package tells the user: lines on stderr, without the weight of Python's logging."""
+"""Messages of the package to the user: lines on stderr, without the cost of importing Python's logging."""
 
 import sys
 
@@ -12,18 +12,18 @@ class Logger(object):
         sys.stderr.write('%s: %s\n' % (level, message % details if details else message))
 
     def debug(self, message, *details, **_):
-        """Says nothing."""
+        """Prints nothing."""
 
     info = debug
 
     def warning(self, message, *details, **_):
-        """A warning."""
+        """Prints a warning."""
         self._say('warning', message, *details)
 
     warn = warning
 
     def error(self, message, *details, **_):
-        """An error that does not end the evaluation."""
+        """Prints an error that does not end the evaluation."""
         self._say('error', message, *details)
 
     def log(self, level, message, *details, **_):

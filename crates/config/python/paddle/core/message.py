@@ -1,6 +1,6 @@
 """Records with v1's field names: what is set, what it defaults to, and its JSON form.
 
-The tables of fields come from the program that reads the JSON (`paddle._schema` is written beside this package),
+The tables of fields come from the program that reads the JSON (`paddle._schema` is written next to this package),
 so the two sides cannot disagree.
 """
 
@@ -15,7 +15,7 @@ _ZERO = {'double': 0.0, 'float': 0.0, 'bool': False, 'string': ''}
 
 
 class Message(object):
-    """One record. Reading an absent field gives its default; reading an absent sub-record gives an empty one."""
+    """One record. Reading an absent field returns its default; an absent sub-record, an empty one."""
 
     __slots__ = ('_kind', '_values')
 
@@ -52,6 +52,11 @@ class Message(object):
         value = self._values.get(field)
         return bool(value._values) if isinstance(value, Message) else value is not None
 
+    def ClearField(self, field):
+        """Clears the field (v1's spelling)."""
+        _field(self._kind, field)
+        self._values.pop(field, None)
+
     def add(self, field, **values):
         """Appends a new record to the list `field` and returns it."""
         record = Message(_field(self._kind, field)[1], **values)
@@ -59,7 +64,7 @@ class Message(object):
         return record
 
     def copy(self):
-        """A record of its own with the same contents."""
+        """A new record with the same contents."""
         twin = Message(self._kind)
         for field, value in self._values.items():
             if isinstance(value, list):
@@ -70,8 +75,12 @@ class Message(object):
         return twin
 
     def CopyFrom(self, other):
-        """Takes over the contents of `other` (v1's spelling)."""
+        """Copies the contents of `other` (v1's spelling)."""
         object.__setattr__(self, '_values', other.copy()._values)
+
+    def __str__(self):
+        """The text form, as `canoe config dump` prints it."""
+        return ''.join(_lines(self, ''))
 
     def to_json(self):
         """The JSON text, fields in the order of the table, absent ones left out."""
@@ -97,6 +106,38 @@ def _field(kind, field):
         raise AttributeError('%s has no field %r' % (kind, field)) from None
 
 
+def _lines(message, indent):
+    """Lines of the text form of a record: fields in the order of the table, absent ones left out."""
+    for field, (label, kind, _) in SCHEMA[message._kind].items():
+        if field not in message._values or not (label == 'repeated' or message.HasField(field)):
+            continue
+        value = message._values[field]
+        for each in value if label == 'repeated' else [value]:
+            if isinstance(each, Message):
+                yield '%s%s {\n' % (indent, field)
+                for line in _lines(each, indent + '  '):
+                    yield line
+                yield '%s}\n' % indent
+            else:
+                yield '%s%s: %s\n' % (indent, field, _text(kind, each))
+
+
+_ESCAPES = {10: '\\n', 13: '\\r', 9: '\\t', 34: '\\"', 39: "\\'", 92: '\\\\'}
+
+
+def _text(kind, value):
+    """A value in the text form; floats have Python 2's twelve digits."""
+    if kind == 'string':
+        return '"%s"' % ''.join(
+            _ESCAPES.get(each) or (chr(each) if 32 <= each < 127 else '\\%03o' % each) for each in value.encode('utf-8'))
+    if kind == 'bool':
+        return 'true' if value else 'false'
+    if isinstance(value, float):
+        digits = '%.12g' % value
+        return digits if '.' in digits or 'e' in digits else digits + '.0'
+    return str(value)
+
+
 def _json(kind, value):
     if isinstance(value, Message):
         return value.to_json()
@@ -108,7 +149,7 @@ def _json(kind, value):
 
 
 def _converted(kind, value, where):
-    """`value` as the field wants it, or a ConfigError that names the field."""
+    """`value` converted to the field's type, or a ConfigError that names the field."""
     if kind == 'string':
         if isinstance(value, bytes):
             return value.decode('utf-8', 'replace')

@@ -1,14 +1,14 @@
-"""Third-party packages, found when they are asked for: looking for them at the start takes most of Python's start."""
+"""Third-party packages, found when they are imported: a search at the start takes most of Python's startup time."""
 
 import sys
 
 
 class SiteFinder(object):
-    """Asked last, for modules that nothing else knows: only now is `site` run, which finds installed packages."""
+    """Called last, for modules that no other finder knows: only then is `site` run, which finds installed packages."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """What `importlib` calls."""
+        """Called by `importlib`."""
         if path is not None or 'site' in sys.modules:
             return None
         before = list(sys.path)

@@ -20,6 +20,7 @@ import functools
 import itertools
 import logging
 import pickle
+import pickle as cPickle  # noqa: F401
 
 logging.basicConfig(format='[%(levelname)s %(asctime)s %(filename)s:%(lineno)s] %(message)s')
 
@@ -146,15 +147,22 @@ def _switch(value, logger):
 def provider(input_types=None, should_shuffle=None, pool_size=-1, min_pool_size=-1, can_over_batch_size=True,
              calc_batch_size=None, cache=CacheType.NO_CACHE, check=False, check_fail_continue=False, init_hook=None,
              **others):
-    """Makes a data provider of a generator function.
+    """Makes a data provider of a generator function `process(settings, file_name)` that yields samples.
 
-    input_types: a list of types (samples are tuples in that order) or a dict by name of data layer (samples are
-    dicts). should_shuffle: None shuffles when training only. pool_size: samples are drawn at random from a pool of
-    so many, -1 for the whole pass. min_pool_size: fills the pool of an unlimited `pool_size` only so far.
-    calc_batch_size: a function of a sample that answers how much of a batch it takes; can_over_batch_size: whether
-    the last one may exceed the batch. cache: CACHE_PASS_IN_MEM keeps the samples for later passes. check: verify
-    every sample; check_fail_continue: drop wrong ones. init_hook(settings, file_list, is_train, input_order, **args)
-    runs once in every worker and may set `settings.input_types`.
+    input_types: a dictionary from data layer to type (samples are dictionaries), or a list of types (samples are
+        tuples in the order of the inputs).
+    should_shuffle: whether samples are shuffled; None shuffles training data only.
+    pool_size: draw samples at random from a pool of so many; -1 takes the whole pass.
+    min_pool_size: fill the pool of an unlimited `pool_size` only so far; -1 fills it.
+    can_over_batch_size: whether the last sample of a batch may exceed the batch size.
+    calc_batch_size: a function of a sample that returns how much of the batch it takes; by default every sample takes
+        1.
+    cache: `CacheType.CACHE_PASS_IN_MEM` keeps the samples in memory for later passes.
+    check: verify every sample against `input_types`.
+    check_fail_continue: drop samples that fail the check instead of stopping.
+    init_hook: a function `init_hook(settings, file_list, is_train, input_order, **args)` that runs once in every
+        worker process and may set `settings.input_types`.
+    others: `slots`, an old name of `input_types`.
     """
 
     def decorate(generator):

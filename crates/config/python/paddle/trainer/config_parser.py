@@ -6,6 +6,7 @@ names that a file finds in its name space when it is evaluated.
 
 import sys
 
+from paddle import python2
 from paddle.core import data, geometry, groups, inputs
 from paddle.core import kinds  # noqa: F401  registers the layer types
 from paddle.core.data import *  # noqa: F401,F403
@@ -30,7 +31,7 @@ def register_parse_config_hook(hook):
     at_begin(hook)
 
 
-# The ends of the network.
+# Inputs and outputs of the network.
 
 def Inputs(*names):
     """Names the data layers, in the order in which samples have their parts."""
@@ -247,13 +248,7 @@ def _importer(path):
 
 def run_file(path, local_names=None):
     """Runs a configuration file against the current job."""
-    with open(path, 'rb') as source:
-        code = compile(source.read(), path, 'exec', dont_inherit=True)
-    names = name_space(path)
-    if local_names is None:
-        exec(code, names)
-    else:
-        exec(code, names, local_names)
+    python2.run_path(path, name_space(path), local_names)
 
 
 def arguments_of(text):
@@ -267,6 +262,7 @@ def arguments_of(text):
 def parse_config(trainer_config, config_arg_str=''):
     """Evaluates a configuration file, or a function that describes one, and returns its record."""
     here = begin(arguments_of(config_arg_str))
+    python2.install()
     extension = here.arguments.get('extension_module_name')
     if extension:
         __import__(extension)

@@ -1,18 +1,18 @@
-"""Runs a data provider in a process of its own and sends its samples to the trainer.
+"""Runs a data provider in a separate process and sends its samples to the trainer.
 
-The first line of standard input is a JSON object that says what to load; each further line asks for files. Answers
-go through what was standard output, in frames: one byte of kind, a little-endian u32 of length, the payload.
+The first line of standard input is a JSON object that says what to load; each further line requests files. Replies
+are written to what was standard output, in frames: one byte of kind, a little-endian u32 of length, the payload.
 
-- `H`, JSON, once: the slots and the options of the provider.
-- `D`, samples of one file: u32 file, u64 number of the first sample in it, u32 samples, u8 whether the file has
+- `H`, JSON, once: the slots and the options of the provider, and its dictionaries if the first line has `describe`.
+- `D`, samples of one file: u32 file, u64 index of the first sample in it, u32 samples, u8 whether the file has
   ended, u8 whether weights follow; then arrays, each a u32 count and that many 4-byte values: the weights, then for
   each slot the lengths of its nesting from outside in (u32), and its data (u32 positions or ids, f32 values).
-- `E`, JSON: why there will be no more.
+- `E`, JSON: why the process ends without further samples.
 
-A line that asks for files is `{"pass": k, "groups": [[file, ...], ...]}`: the files of a group take turns, one block of
+A line that requests files is `{"pass": k, "groups": [[file, ...], ...]}`: the files of a group take turns, one block of
 samples each, until all have ended; then comes the next group. The trainer knows the same order, so it needs no
 addresses. What the provider prints goes to standard error. Python's and NumPy's random states belong to a file, so
-what a provider draws does not depend on the number of workers.
+the random numbers of a provider do not depend on the number of workers.
 """
 
 import builtins
@@ -28,7 +28,9 @@ from itertools import chain
 BLOCK = 128
 BLOCK_BYTES = 1 << 20
 DENSE, BINARY, SPARSE, INDEX = range(4)
+LEAST_ID = -(1 << 31)
 HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON2 = os.path.join(os.path.dirname(HERE), 'python2') + os.sep
 
 
 class Refused(Exception):
@@ -40,7 +42,7 @@ class Refused(Exception):
 
 
 class Pipe(object):
-    """The way to the trainer; takes standard output away from the user's prints."""
+    """The connection to the trainer; redirects the user's prints away from standard output."""
 
     def __init__(self):
         self.out = os.fdopen(os.dup(1), 'wb', buffering=1 << 16)
@@ -81,7 +83,7 @@ def encode(slot, column):
         pieces += words(list(map(len, column)))
         column = list(chain.from_iterable(column))
     if slot.type == INDEX:
-        return pieces + words(column)
+        return pieces + ids(column)
     if slot.type == DENSE:
         return pieces + dense(slot, column)
     pieces += words(list(map(len, column)))
@@ -89,6 +91,16 @@ def encode(slot, column):
     if slot.type == BINARY:
         return pieces + words(column)
     return pieces + words([pair[0] for pair in column]) + floats([pair[1] for pair in column])
+
+
+def ids(column):
+    """Ids as v1 stored them, in 32 bits: which of them exist is for the layer to say that uses them, and -1 is none."""
+    try:
+        return words(column)
+    except OverflowError:
+        if any(not LEAST_ID <= each < 1 << 32 for each in column):
+            raise
+        return words([each & 0xffffffff for each in column])
 
 
 def dense(slot, rows):
@@ -138,15 +150,24 @@ def verify_level(slot, value, level, strict):
             raise Wrong('a list%s' % (' of lists' if level > 1 else ''), value)
         for each in value:
             verify_level(slot, each, level - 1, strict)
+    elif slot.type == INDEX and strict:
+        verify_position(slot, value)
     elif slot.type == INDEX:
-        verify_id(slot, value)
+        verify_id(value)
     elif slot.type == DENSE:
         verify_dense(slot, value)
     else:
         verify_sparse(slot, value, strict)
 
 
-def verify_id(slot, value):
+def verify_id(value):
+    if not is_integer(value):
+        raise Wrong('an integer', value)
+    if not LEAST_ID <= value < 1 << 32:
+        raise Wrong('an integer of 32 bits', value)
+
+
+def verify_position(slot, value):
     if not is_integer(value):
         raise Wrong('an integer', value)
     if not 0 <= value < slot.dim:
@@ -173,14 +194,14 @@ def verify_sparse(slot, value, strict):
             if not is_list(each) or len(each) != 2 or not is_number(each[1]):
                 raise Wrong('a (position, number) pair', each)
             each = each[0]
-        verify_id(slot, each)
+        verify_position(slot, each)
         if strict and each in seen:
             raise Wrong('positions without duplicates', each)
         seen.add(each)
 
 
 def volume(settings, sample):
-    """Bytes of the dense sequences of a sample; 0 for what will be refused anyway."""
+    """Bytes of the dense sequences of a sample; 0 for samples that are refused later anyway."""
     try:
         return sum(4 * settings.slots[at].dim * positions(sample[at], settings.slots[at].seq_type)
                    for at in settings.wide)
@@ -296,15 +317,20 @@ class Samples(object):
 
 
 def user_traceback():
-    """The present exception without the outer frames that are ours."""
+    """The current exception without frames of this package: the outer ones, and those that give Python 2's meaning."""
     kind, error, frames = sys.exc_info()
     while frames is not None and os.path.dirname(os.path.abspath(frames.tb_frame.f_code.co_filename)) == HERE:
         frames = frames.tb_next
-    return ''.join(traceback.format_exception(kind, error, frames)).rstrip()
+    whole = shown_error = traceback.TracebackException(kind, error, frames)
+    while shown_error is not None:
+        theirs = [frame for frame in shown_error.stack if not os.path.abspath(frame.filename).startswith(PYTHON2)]
+        shown_error.stack = traceback.StackSummary.from_list(theirs)
+        shown_error = shown_error.__cause__ or shown_error.__context__
+    return ''.join(whole.format()).rstrip()
 
 
 class Random(object):
-    """Gives every file its own random state."""
+    """Sets a separate random state for every file."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -333,18 +359,16 @@ def prepare_python(config_directory):
     package = os.path.dirname(os.path.dirname(HERE))
     first = [package, os.getcwd()] + ([config_directory] if config_directory else [])
     rest = [each for each in sys.path if each and each not in first]
-    sys.path[:] = first + rest + [os.path.join(package, 'python2')]
-    try:
-        from paddle.core import python2, third_party
-        third_party.install()
-        python2.install()
-    except ImportError:
-        pass
+    sys.path[:] = first + rest
+    from paddle import python2
+    from paddle.core import third_party
+    third_party.install()
+    python2.install()
     builtins.open = io.open = tolerant(io.open)
 
 
 def tolerant(original):
-    """`open` whose text files may hold any bytes, as in Python 2."""
+    """`open` of Python 3 files whose text may hold any bytes."""
 
     def open(file, mode='r', buffering=-1, encoding=None, errors=None, *more, **others):
         if 'b' not in mode and encoding is None and errors is None:
@@ -355,7 +379,7 @@ def tolerant(original):
 
 
 def load(setup):
-    """Imports the provider and makes its settings."""
+    """Imports the provider and creates its settings."""
     name, wanted = setup['module'], setup['object']
     try:
         module = __import__(name, fromlist=['*'])
@@ -375,6 +399,9 @@ def load(setup):
         args = dict(args, is_train=setup['is_train'], input_order=setup['input_order'])
         settings = getattr(module, wanted)(file_list=setup['files'], **args)
         arrange(settings)
+        if setup.get('describe'):
+            from paddle.trainer import provider_dictionaries
+            settings.dictionaries = provider_dictionaries.found(settings, args, module)
         return settings
     except Refused:
         raise
@@ -383,7 +410,7 @@ def load(setup):
 
 
 def arrange(settings):
-    """Puts the slots into the order of the data layers."""
+    """Sorts the slots by data layer."""
     settings.by_name = isinstance(settings.slots, dict)
     if settings.by_name:
         missing = [name for name in settings.input_order if name not in settings.slots]
@@ -410,7 +437,8 @@ def hello(settings):
             'should_shuffle': settings.should_shuffle if isinstance(settings.should_shuffle, bool) else None,
             'pool_size': size(settings.pool_size), 'min_pool_size': size(settings.min_pool_size),
             'can_over_batch_size': bool(settings.can_over_batch_size),
-            'calc_batch_size': settings.calc_batch_size is not None, 'cache': int(settings.cache)}
+            'calc_batch_size': settings.calc_batch_size is not None, 'cache': int(settings.cache),
+            'dictionaries': getattr(settings, 'dictionaries', [])}
 
 
 def block_size(slots):

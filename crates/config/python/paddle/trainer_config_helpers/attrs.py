@@ -19,11 +19,19 @@ def is_compatible_with(value, wanted):
 
 
 class ParameterAttribute(object):
-    """How a parameter starts and how it learns.
+    """How a parameter starts and how it is trained. `ParamAttr` is the short name. Without initial values it starts
+    with a normal distribution whose standard deviation is 1 / sqrt(rows).
 
-    Without initial values it starts normal with a standard deviation of 1 / sqrt(rows); `initial_std` and
-    `initial_mean` make it normal, `initial_min` and `initial_max` uniform. `sparse_update` touches only the rows
-    that a batch uses.
+    name: name of the parameter; two layers with the same name share it.
+    is_static: the parameter is not trained.
+    initial_std, initial_mean: a normal distribution.
+    initial_max, initial_min: a uniform distribution.
+    l1_rate, l2_rate: L1 and L2 regularization of this parameter.
+    learning_rate: factor on the learning rate of the settings.
+    momentum: momentum of this parameter.
+    gradient_clipping_threshold: largest absolute value of its gradient.
+    sparse_update: store the parameter by row on the servers; a batch pulls, pushes and updates only the rows that it
+        uses.
     """
 
     def __init__(self, name=None, is_static=False, initial_std=None, initial_mean=None, initial_max=None,
@@ -74,7 +82,13 @@ def _initial(std, mean, highest, lowest):
 
 
 class ExtraLayerAttribute(object):
-    """Error clipping, dropout and device of a layer. A layer function refuses what it cannot do."""
+    """Error clipping and dropout of a layer. `ExtraAttr` is the short name. A layer function refuses what it does not
+    support.
+
+    error_clipping_threshold: largest absolute value of the gradient that reaches the layer.
+    drop_rate: the share of outputs that are set to zero at random while training.
+    device: has no effect here; training runs on the CPU.
+    """
 
     def __init__(self, error_clipping_threshold=None, drop_rate=None, device=None):
         self.attr = {}

@@ -28,7 +28,7 @@ def _number(layer, argument, function):
 @defaults(None)
 @supports()
 def mse_cost(input, label, weight=None, name=None, layer_attr=None):
-    """Half the squared distance of input and label."""
+    """Half of the squared distance between input and label. `regression_cost` is another name for it."""
     return add_layer(name, 'square_error', _inputs('mse_cost', input, label, weight), layer_attr,
                      output_type=LayerType.COST)
 
@@ -40,7 +40,13 @@ regression_cost = mse_cost
 @supports()
 def classification_cost(input, label, weight=None, name=None, top_k=None, evaluator=classification_error_evaluator,
                         layer_attr=None):
-    """Cross entropy of a softmax output, with an evaluator of the error rate."""
+    """The cross entropy of a softmax output, together with an evaluator.
+
+    input: a layer with `SoftmaxActivation()`.
+    label: a data layer of integers.
+    top_k: the evaluator counts a sample as right if its label is among so many largest outputs.
+    evaluator: a function, or a list of functions, that makes the evaluator.
+    """
     if input.layer_type == LayerType.DATA or not isinstance(input.activation, SoftmaxActivation):
         raise ConfigError('classification_cost: %r must have act=SoftmaxActivation()' % input)
     if label.layer_type != LayerType.DATA:
@@ -59,7 +65,10 @@ def classification_cost(input, label, weight=None, name=None, top_k=None, evalua
 @defaults(None)
 @supports()
 def cross_entropy(input, label, name=None, coeff=1.0, weight=None, layer_attr=None):
-    """-log of the input at the label."""
+    """-log of the input at the label.
+
+    input: a layer of probabilities.
+    """
     return add_layer(name, LayerType.CROSS_ENTROPY, _inputs('cross_entropy', input, label, weight), layer_attr,
                      coeff=coeff)
 
@@ -67,7 +76,10 @@ def cross_entropy(input, label, name=None, coeff=1.0, weight=None, layer_attr=No
 @defaults(None)
 @supports()
 def cross_entropy_with_selfnorm(input, label, name=None, coeff=1.0, softmax_selfnorm_alpha=0.1, layer_attr=None):
-    """Cross entropy of outputs that are kept close to normalised."""
+    """Cross entropy of outputs that are trained to sum up to about 1 without a softmax.
+
+    softmax_selfnorm_alpha: how strongly the sum is pulled to 1.
+    """
     return add_layer(name, LayerType.CROSS_ENTROPY_WITH_SELFNORM,
                      _inputs('cross_entropy_with_selfnorm', input, label), layer_attr, output_size=1, coeff=coeff,
                      softmax_selfnorm_alpha=softmax_selfnorm_alpha)
@@ -76,7 +88,11 @@ def cross_entropy_with_selfnorm(input, label, name=None, coeff=1.0, softmax_self
 @defaults(None)
 @supports()
 def multi_binary_label_cross_entropy(input, label, name=None, coeff=1.0, layer_attr=None):
-    """Cross entropy of many yes-or-no outputs; the label is the set of those that are yes."""
+    """The cross entropy of many yes-or-no outputs.
+
+    input: a layer with `SigmoidActivation()`.
+    label: a sparse binary vector: the outputs that are "yes".
+    """
     if not isinstance(input.activation, SigmoidActivation):
         logger.warning('multi_binary_label_cross_entropy: %r should have a sigmoid activation', input)
     return add_layer(name, LayerType.MULTI_BIN_LABEL_CROSS_ENTROPY,
@@ -86,14 +102,18 @@ def multi_binary_label_cross_entropy(input, label, name=None, coeff=1.0, layer_a
 @defaults(None)
 @supports()
 def sum_cost(input, name=None, layer_attr=None):
-    """The sum of the input."""
+    """The sum of the input is the cost."""
     return add_layer(name, LayerType.SUM_COST, [need_layer(input, 'input', 'sum_cost')], layer_attr)
 
 
 @defaults(None)
 @supports()
 def rank_cost(left, right, label, weight=None, name=None, coeff=1.0, layer_attr=None):
-    """Cost of ranking `left` above `right` when the label (1, 0.5 or 0) says otherwise."""
+    """The cost of a pair that is ranked in the wrong order (RankNet).
+
+    left, right: layers of size 1: the scores of the pair.
+    label: a layer of size 1: 1 if left ranks higher, 0 if right does, 0.5 if neither.
+    """
     inputs = [_number(left, 'left', 'rank_cost'), _number(right, 'right', 'rank_cost'),
               _number(label, 'label', 'rank_cost')] + ([] if weight is None else [weight])
     return add_layer(name, LayerType.RANK_COST, inputs, layer_attr, coeff=coeff)
@@ -102,7 +122,14 @@ def rank_cost(left, right, label, weight=None, name=None, coeff=1.0, layer_attr=
 @defaults(None)
 @supports()
 def lambda_cost(input, score, name=None, NDCG_num=5, max_sort_size=-1, layer_attr=None):
-    """LambdaRank: the samples of one list are one sequence."""
+    """Improves the NDCG of lists (LambdaRank). The samples of one list are one sequence. The reported cost is the
+    NDCG.
+
+    input: a layer of size 1: the score.
+    score: a data layer of size 1: the true relevance.
+    NDCG_num: number of ranks that count in the NDCG.
+    max_sort_size: how many ranks of a list are sorted; -1 sorts all.
+    """
     return add_layer(name, LayerType.LAMBDA_COST, [need_layer(input, 'input', 'lambda_cost'),
                                                    _number(score, 'score', 'lambda_cost')], layer_attr,
                      NDCG_num=NDCG_num, max_sort_size=max_sort_size)
@@ -111,5 +138,9 @@ def lambda_cost(input, score, name=None, NDCG_num=5, max_sort_size=-1, layer_att
 @defaults(None)
 @supports()
 def huber_cost(input, label, name=None, coeff=1.0, layer_attr=None):
-    """Huber's cost of a two-class decision."""
+    """Huber's cost of a decision between two classes.
+
+    input: a layer of size 1; a positive value means class 1.
+    label: a data layer of integers, 0 or 1.
+    """
     return add_layer(name, LayerType.HUBER, [_number(input, 'input', 'huber_cost'), label], layer_attr, coeff=coeff)

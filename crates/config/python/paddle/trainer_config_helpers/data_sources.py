@@ -17,6 +17,8 @@ def _list_file(files, name):
     """The name of a list file; a list of files is written to `name` first."""
     if not isinstance(files, list):
         return files
+    if os.environ.get('CANOE_DIVIDED_LISTS') and os.path.exists(name):
+        return name  # the part of the files that this node reads
     draft = '%s.%d' % (name, os.getpid())  # another process may be reading the list
     with open(draft, 'w') as out:
         for each in files:
@@ -56,9 +58,12 @@ def define_py_data_sources(train_list, test_list, module, obj, args=None, train_
 
 
 def define_py_data_sources2(train_list, test_list, module, obj, args=None):
-    """Data providers of the second generation: function `obj` of `module`, decorated with `@provider`.
+    """Declares training and test data that a data provider in Python yields.
 
-    `train_list` and `test_list` name files with one data file a line (or are lists of data files). `module`, `obj`
-    and `args` can be pairs, for training and for testing; `args` go to the provider's `init_hook`.
+    train_list, test_list: a file with the name of one data file per line, or a list of data files; None: no such data.
+    module: name of the Python module with the provider; it lies beside the configuration. A pair: one for training,
+        one for testing.
+    obj: name of the function that `@provider` decorates, or such a pair.
+    args: a dictionary that the provider's `init_hook` gets as named arguments, or such a pair.
     """
     define_py_data_sources(train_list, test_list, module, obj, args, data_cls=PyData2)

@@ -34,7 +34,13 @@ def evaluator(*purposes):
 def evaluator_base(input, type, label=None, weight=None, name=None, chunk_scheme=None, num_chunk_types=None,
                    classification_threshold=None, positive_label=None, dict_file=None, result_file=None,
                    num_results=None, delimited=None, top_k=None, excluded_chunk_types=None, info=None):
-    """Adds an evaluator of any type over input, label, info and weight."""
+    """Adds an evaluator by the name of its type; the functions of this page call it.
+
+    type: name of the type, such as `classification_error`.
+    info: the layer with the query of each sample (`pnpair`).
+    chunk_*, num_*, excluded_*, classification_*, positive_*, dict_file, result_file, delimited, top_k: as in the
+        others.
+    """
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
     inputs += [each for each in (label, info, weight) if each is not None]
     for value, wanted, argument in ((classification_threshold, (float, int), 'classification_threshold'),
@@ -51,7 +57,11 @@ def evaluator_base(input, type, label=None, weight=None, name=None, chunk_scheme
 @evaluator(EvaluatorAttribute.FOR_CLASSIFICATION)
 @wrap_name_default()
 def classification_error_evaluator(input, label, name=None, weight=None, top_k=None, threshold=None):
-    """Share of samples whose label is not among the `top_k` largest outputs."""
+    """The share of samples whose label is not among the largest outputs.
+
+    top_k: how many largest outputs count; by default 1.
+    threshold: for a label that is a set of classes: an output above it means "yes".
+    """
     evaluator_base(input, 'classification_error', label, weight, name, top_k=top_k,
                    classification_threshold=threshold)
 
@@ -59,28 +69,34 @@ def classification_error_evaluator(input, label, name=None, weight=None, top_k=N
 @evaluator(EvaluatorAttribute.FOR_CLASSIFICATION)
 @wrap_name_default()
 def auc_evaluator(input, label, name=None, weight=None):
-    """Area under the ROC curve of the last output."""
+    """The area under the ROC curve of the last output."""
     evaluator_base(input, 'last-column-auc', label, weight, name)
 
 
 @evaluator(EvaluatorAttribute.FOR_RANK)
 @wrap_name_default()
 def pnpair_evaluator(input, label, info, name=None, weight=None):
-    """Ratio of rightly to wrongly ordered pairs; `info` says which samples belong together."""
+    """The number of correctly ordered pairs divided by that of wrongly ordered ones. Pairs are formed within a query.
+
+    info: the layer with the query of each sample.
+    """
     evaluator_base(input, 'pnpair', label, weight, name, info=info)
 
 
 @evaluator(EvaluatorAttribute.FOR_CLASSIFICATION)
 @wrap_name_default()
 def precision_recall_evaluator(input, label, positive_label=None, weight=None, name=None):
-    """Precision, recall and F1, of one class or over all."""
+    """Precision, recall and F1.
+
+    positive_label: the class to measure; by default averages over all classes.
+    """
     evaluator_base(input, 'precision_recall', label, weight, name, positive_label=positive_label)
 
 
 @evaluator(EvaluatorAttribute.FOR_CLASSIFICATION)
 @wrap_name_default()
 def ctc_error_evaluator(input, label, name=None):
-    """Edit distance of decoded sequences."""
+    """The edit distance between decoded and true sequences. The blank is the last class."""
     evaluator_base(input, 'ctc_edit_distance', label, name=name)
 
 
@@ -88,7 +104,13 @@ def ctc_error_evaluator(input, label, name=None):
 @wrap_name_default()
 def chunk_evaluator(input, label=None, chunk_scheme=None, num_chunk_types=None, name=None,
                     excluded_chunk_types=None):
-    """F1 of labelled chunks; `chunk_scheme` is IOB, IOE, IOBES or plain. Old files give [output, label] as input."""
+    """F1 of chunks in labelled sequences, such as names of people in a text.
+
+    input: the predicted labels; old files give [output, label] here.
+    chunk_scheme: `IOB`, `IOE`, `IOBES` or `plain`.
+    num_chunk_types: number of types of chunks.
+    excluded_chunk_types: types that do not count.
+    """
     if chunk_scheme is None:
         raise ConfigError("chunk_evaluator '%s' needs chunk_scheme and num_chunk_types" % name)
     evaluator_base(input, 'chunk', label, name=name, chunk_scheme=chunk_scheme, num_chunk_types=num_chunk_types,
@@ -98,49 +120,61 @@ def chunk_evaluator(input, label=None, chunk_scheme=None, num_chunk_types=None, 
 @evaluator(EvaluatorAttribute.FOR_UTILS)
 @wrap_name_default()
 def sum_evaluator(input, name=None, weight=None):
-    """Sum of the input."""
+    """The sum of the input's row, mean over samples."""
     evaluator_base(input, 'sum', weight=weight, name=name)
 
 
 @evaluator(EvaluatorAttribute.FOR_UTILS)
 @wrap_name_default()
 def column_sum_evaluator(input, name=None, weight=None):
-    """Sum of the last column of the input."""
+    """The last column of the input, mean over samples."""
     evaluator_base(input, 'last-column-sum', weight=weight, name=name)
 
 
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def value_printer_evaluator(input, name=None):
-    """Prints values."""
+    """Prints the values of a layer."""
     evaluator_base(input, 'value_printer', name=name)
 
 
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def gradient_printer_evaluator(input, name=None):
-    """Prints gradients."""
+    """Prints the gradients of a layer."""
     evaluator_base(input, 'gradient_printer', name=name)
 
 
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def maxid_printer_evaluator(input, num_results=None, name=None):
-    """Prints the ids of the largest values."""
+    """Prints the ids of the largest values.
+
+    num_results: how many per sample; by default 1.
+    """
     evaluator_base(input, 'max_id_printer', name=name, num_results=num_results)
 
 
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def maxframe_printer_evaluator(input, num_results=None, name=None):
-    """Prints the positions of the largest values of sequences of width 1."""
+    """Prints the positions of the largest values in sequences of width 1.
+
+    num_results: how many per sequence; by default 1.
+    """
     evaluator_base(input, 'max_frame_printer', name=name, num_results=num_results)
 
 
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def seqtext_printer_evaluator(input, result_file, id_input=None, dict_file=None, delimited=None, name=None):
-    """Writes generated sequences as text to `result_file`."""
+    """Writes sequences of ids to a file, as text if there is a dictionary.
+
+    result_file: the file to write.
+    id_input: a layer with the number of each sample, which is written in front of it.
+    dict_file: a file with one word per line.
+    delimited: whether words are separated by blanks; by default yes.
+    """
     inputs = [input]
     if id_input is not None:
         inputs = [id_input, input]
@@ -152,5 +186,8 @@ def seqtext_printer_evaluator(input, result_file, id_input=None, dict_file=None,
 @evaluator(EvaluatorAttribute.FOR_PRINT)
 @wrap_name_default()
 def classification_error_printer_evaluator(input, label, threshold=0.5, name=None):
-    """Prints the error of every sample."""
+    """Prints the error of every sample.
+
+    threshold: for an output of size 1: above it means class 1.
+    """
     evaluator_base(input, 'classification_error_printer', label, name=name, classification_threshold=threshold)

@@ -22,43 +22,77 @@ FORMATS = ('bow', 'libsvm', 'csv')
 
 
 def native_bag(layer=None):
-    """Format bow: the words of a line as a sparse binary vector of the dictionary's size."""
+    """Format bow: the words of a line as a sparse binary vector, as wide as the dictionary has words.
+
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    """
     return {'part': 'bag', 'layer': layer}
 
 
 def native_ids(layer=None):
-    """Format bow: the words of a line as a sequence of ids."""
+    """Format bow: the words of a line as a sequence of ids.
+
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    """
     return {'part': 'ids', 'layer': layer}
 
 
 def native_label(classes, layer=None):
-    """The label of a line, an integer from 0 to `classes - 1` (format libsvm also reads -1 as 0)."""
+    """Formats bow and libsvm: the label of a line, an integer.
+
+    classes: number of classes; labels are 0 to `classes - 1`. With two classes, libsvm also reads -1 as 0.
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    """
     return {'part': 'label', 'classes': classes, 'layer': layer}
 
 
 def native_features(dimension, layer=None, first=1, binary=False):
-    """Format libsvm: `index:value` pairs as a sparse vector; `first` is the number of the first feature."""
+    """Format libsvm: the `index:value` pairs of a line as a sparse vector.
+
+    dimension: width of the vector.
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    first: the index of the first feature in the file, 1 in most files.
+    binary: read only which features are not zero.
+    """
     return {'part': 'features', 'dimension': dimension, 'first': first, 'binary': binary, 'layer': layer}
 
 
 def native_dense(columns, layer=None):
-    """Format csv: columns (names of the header, or numbers from 0) as one dense vector."""
+    """Format csv: columns as one dense vector.
+
+    columns: a list of names of the header, or of numbers from 0.
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    """
     return {'part': 'dense', 'columns': list(columns), 'layer': layer}
 
 
 def native_integer(column, limit, layer=None):
-    """Format csv: one column as an integer from 0 to `limit - 1`."""
+    """Format csv: one column as an integer.
+
+    column: a name of the header, or a number from 0.
+    limit: values are 0 to `limit - 1`.
+    layer: the data layer that gets it; by default slots go to the data layers in order.
+    """
     return {'part': 'integer', 'column': column, 'limit': limit, 'layer': layer}
 
 
 def define_native_data_sources(train_list, test_list, format, slots=None, dictionary=None, unknown=0, classes=2,
                                separator=',', header=False, shuffle=None, cache=True, pool_size=-1):
-    """Declares the training and test data of a format that needs no Python.
+    """Declares training and test data that Canoe reads itself, without Python.
 
-    bow: lines `label<TAB>words separated by blanks`; `dictionary` has a word at the start of each line (what follows a
-    tab is ignored), its line number is its id, words that it lacks get the id `unknown`. Default slots: a bag of words,
-    then a label of `classes` classes. libsvm: lines `label index:value ...`. csv: lines of `separator`-separated
-    fields, the first with names if `header`. `shuffle` None means in training only; `pool_size` as in `@provider`.
+    train_list, test_list: a file with the name of one data file per line, or a list of data files; None: no such data.
+    format: `bow`, `libsvm` or `csv`.
+    slots: a list of `native_…` calls: what becomes of the parts of a line. bow has a default: a bag of words, then a
+        label.
+    dictionary: bow: a file with a word at the start of each line; what follows a tab is ignored. The number of the
+        line, from 0, is the id of the word.
+    unknown: bow: the id of words that are not in the dictionary.
+    classes: bow: number of classes of the default label.
+    separator: csv: the character between fields.
+    header: csv: the first line of each file has the names of the columns.
+    shuffle: whether samples are shuffled; None shuffles training data only.
+    cache: keep the samples in memory after the first pass.
+    pool_size: draw samples at random from a pool of so many; -1 takes the whole pass.
     """
     check(format in FORMATS, 'format of native data must be one of %s, not %r', ', '.join(FORMATS), format)
     check(train_list is not None or test_list is not None, 'data sources need train_list or test_list')

@@ -25,7 +25,19 @@ def sequence_conv_pool(input, context_len, hidden_size, name=None, context_start
                        context_proj_layer_name=None, context_proj_param_attr=False, fc_layer_name=None,
                        fc_param_attr=None, fc_bias_attr=None, fc_act=None, pool_bias_attr=None, fc_attr=None,
                        context_attr=None, pool_attr=None):
-    """Convolution over the words of a text, then pooling."""
+    """A convolution over the words of a text, then pooling. `text_conv_pool` is another name for it.
+
+    input: a sequence.
+    context_len: number of neighbouring words that are joined.
+    hidden_size: width of the convolution's output.
+    context_start: position of the first joined word, relative to the current one; by default they are centred.
+    pool_type: the pooling; by default `MaxPooling()`.
+    context_proj_layer_name, fc_layer_name: names of the inner layers.
+    context_proj_param_attr: a `ParamAttr` trains the values outside the sequence; False makes them zero.
+    fc_param_attr, fc_bias_attr, fc_act: `ParamAttr` of weight and bias, and activation, of the fully connected layer.
+    pool_bias_attr: the `ParamAttr` of a bias of the pooling; by default it has none.
+    fc_attr, context_attr, pool_attr: the `ExtraAttr` of the three layers.
+    """
     with mixed_layer(name=context_proj_layer_name or '%s_conv_proj' % name, size=input.size * context_len,
                      act=LinearActivation(), layer_attr=context_attr) as context:
         context += context_projection(input, context_len=context_len, context_start=context_start,
@@ -45,7 +57,14 @@ text_conv_pool = sequence_conv_pool
 def simple_lstm(input, size, name=None, reverse=False, mat_param_attr=None, bias_param_attr=None,
                 inner_param_attr=None, act=None, gate_act=None, state_act=None, mixed_layer_attr=None,
                 lstm_cell_attr=None):
-    """The product with the input, then an LSTM."""
+    """The product with the input, then an LSTM.
+
+    input: a sequence.
+    size: width of the LSTM.
+    mat_param_attr: the `ParamAttr` of the product with the input.
+    bias_param_attr, inner_param_attr: the `ParamAttr` of the LSTM's bias and of its recurrent weight.
+    mixed_layer_attr, lstm_cell_attr: the `ExtraAttr` of product and LSTM.
+    """
     with mixed_layer(name='lstm_transform_%s' % name, size=size * 4, act=IdentityActivation(),
                      layer_attr=mixed_layer_attr, bias_attr=False) as product:
         product += full_matrix_projection(input, param_attr=mat_param_attr)
@@ -58,7 +77,14 @@ def simple_lstm(input, size, name=None, reverse=False, mat_param_attr=None, bias
 def lstmemory_unit(input, name=None, size=None, param_attr=None, act=None, gate_act=None, state_act=None,
                    mixed_bias_attr=None, lstm_bias_attr=None, mixed_layer_attr=None, lstm_layer_attr=None,
                    get_output_layer_attr=None):
-    """One step of an LSTM out of layers, to be used in a recurrent group."""
+    """One step of an LSTM made of layers, for use in a recurrent group.
+
+    input: a layer of width 4 * size.
+    size: width of the LSTM; by default a quarter of the input's.
+    param_attr: the `ParamAttr` of the recurrent weight.
+    mixed_bias_attr, lstm_bias_attr: the `ParamAttr` of the biases of the product and of the step.
+    mixed_layer_attr, lstm_layer_attr, get_output_layer_attr: the `ExtraAttr` of the inner layers.
+    """
     size = input.size // 4 if size is None else size
     output_before = memory(name=name, size=size)
     state_before = memory(name='%s_state' % name, size=size)
@@ -76,7 +102,14 @@ def lstmemory_unit(input, name=None, size=None, param_attr=None, act=None, gate_
 def lstmemory_group(input, size=None, name=None, reverse=False, param_attr=None, act=None, gate_act=None,
                     state_act=None, mixed_bias_attr=None, lstm_bias_attr=None, mixed_layer_attr=None,
                     lstm_layer_attr=None, get_output_layer_attr=None):
-    """An LSTM as a recurrent group, so that its parts can be reached."""
+    """An LSTM as a recurrent group, so that its parts can be reached.
+
+    input: a sequence of width 4 * size.
+    size: width of the LSTM; by default a quarter of the input's.
+    param_attr: the `ParamAttr` of the recurrent weight.
+    mixed_bias_attr, lstm_bias_attr: the `ParamAttr` of the biases of the product and of the step.
+    mixed_layer_attr, lstm_layer_attr, get_output_layer_attr: the `ExtraAttr` of the inner layers.
+    """
     def step(part):
         return lstmemory_unit(input=part, name=name, size=size, mixed_bias_attr=mixed_bias_attr,
                               mixed_layer_attr=mixed_layer_attr, param_attr=param_attr,
@@ -88,7 +121,13 @@ def lstmemory_group(input, size=None, name=None, reverse=False, param_attr=None,
 @defaults('gru_unit')
 def gru_unit(input, size=None, name=None, gru_bias_attr=None, gru_param_attr=None, act=None, gate_act=None,
              gru_layer_attr=None, naive=False):
-    """One step of a gated recurrent unit, to be used in a recurrent group."""
+    """One step of a gated recurrent unit, for use in a recurrent group.
+
+    input: a layer of width 3 * size.
+    size: width of the unit; by default a third of the input's.
+    gru_bias_attr, gru_param_attr, gru_layer_attr: attributes of the step.
+    naive: make it of mixed layers (`gru_step_naive_layer`).
+    """
     if input.size % 3 != 0:
         raise ConfigError("gru_unit '%s': %r must have a size that is a multiple of 3" % (name, input))
     size = input.size // 3 if size is None else size
@@ -100,7 +139,13 @@ def gru_unit(input, size=None, name=None, gru_bias_attr=None, gru_param_attr=Non
 @defaults('gru_group')
 def gru_group(input, size=None, name=None, reverse=False, gru_bias_attr=None, gru_param_attr=None, act=None,
               gate_act=None, gru_layer_attr=None, naive=False):
-    """A gated recurrent unit as a recurrent group."""
+    """A gated recurrent unit as a recurrent group.
+
+    input: a sequence of width 3 * size.
+    size: width of the unit; by default a third of the input's.
+    gru_bias_attr, gru_param_attr, gru_layer_attr: attributes of the step.
+    naive: make it of mixed layers (`gru_step_naive_layer`).
+    """
     def step(part):
         return gru_unit(input=part, name=name, size=size, gru_bias_attr=gru_bias_attr,
                         gru_param_attr=gru_param_attr, act=act, gate_act=gate_act, gru_layer_attr=gru_layer_attr,
@@ -118,7 +163,15 @@ def _gru_product(input, size, name, param_attr, bias_attr, layer_attr):
 def simple_gru(input, size, name=None, reverse=False, mixed_param_attr=None, mixed_bias_param_attr=None,
                mixed_layer_attr=None, gru_bias_attr=None, gru_param_attr=None, act=None, gate_act=None,
                gru_layer_attr=None, naive=False):
-    """The product with the input, then a gated recurrent unit as a group."""
+    """The product with the input, then a gated recurrent unit as a recurrent group. `simple_gru2` computes the same as
+    one layer.
+
+    input: a sequence.
+    size: width of the unit.
+    mixed_param_attr, mixed_bias_param_attr, mixed_layer_attr: attributes of the product with the input.
+    gru_bias_attr, gru_param_attr, gru_layer_attr: attributes of the unit.
+    naive: make it of mixed layers (`gru_step_naive_layer`).
+    """
     product = _gru_product(input, size, name, mixed_param_attr, mixed_bias_param_attr, mixed_layer_attr)
     return gru_group(name=name, size=size, input=product, reverse=reverse, gru_bias_attr=gru_bias_attr,
                      gru_param_attr=gru_param_attr, act=act, gate_act=gate_act, gru_layer_attr=gru_layer_attr,
@@ -129,7 +182,13 @@ def simple_gru(input, size, name=None, reverse=False, mixed_param_attr=None, mix
 def simple_gru2(input, size, name=None, reverse=False, mixed_param_attr=None, mixed_bias_attr=None,
                 gru_param_attr=None, gru_bias_attr=None, act=None, gate_act=None, mixed_layer_attr=None,
                 gru_cell_attr=None):
-    """The product with the input, then a gated recurrent unit as one layer: faster than `simple_gru`."""
+    """The product with the input, then a gated recurrent unit as one layer.
+
+    input: a sequence.
+    size: width of the unit.
+    mixed_param_attr, mixed_bias_attr, mixed_layer_attr: attributes of the product with the input.
+    gru_param_attr, gru_bias_attr, gru_cell_attr: attributes of the unit.
+    """
     product = _gru_product(input, size, name, mixed_param_attr, mixed_bias_attr, mixed_layer_attr)
     return grumemory(name=name, size=size, input=product, reverse=reverse, bias_attr=gru_bias_attr,
                      param_attr=gru_param_attr, act=act, gate_act=gate_act, layer_attr=gru_cell_attr)
@@ -153,7 +212,15 @@ def bidirectional_lstm(input, size, name=None, return_seq=False, fwd_mat_param_a
                        bwd_bias_param_attr=None, bwd_inner_param_attr=None, bwd_act=None, bwd_gate_act=None,
                        bwd_state_act=None, bwd_mixed_layer_attr=None, bwd_lstm_cell_attr=None, last_seq_attr=None,
                        first_seq_attr=None, concat_attr=None, concat_act=None):
-    """An LSTM in each direction; with `return_seq` the outputs at every position, else those at the ends."""
+    """An LSTM in each direction, joined.
+
+    input: a sequence.
+    size: width of each LSTM.
+    return_seq: True returns the outputs at every position, False those at the two ends.
+    fwd_*, bwd_*: arguments of `simple_lstm` for the forward and the backward LSTM, without the prefix.
+    last_seq_attr, first_seq_attr, concat_attr: the `ExtraAttr` of the layers that pick the ends and join them.
+    concat_act: the activation of the result; by default linear.
+    """
     forward = dict(mat_param_attr=fwd_mat_param_attr, bias_param_attr=fwd_bias_param_attr,
                    inner_param_attr=fwd_inner_param_attr, act=fwd_act, gate_act=fwd_gate_act,
                    state_act=fwd_state_act, mixed_layer_attr=fwd_mixed_layer_attr, lstm_cell_attr=fwd_lstm_cell_attr)
@@ -172,7 +239,15 @@ def bidirectional_gru(input, size, name=None, return_seq=False, fwd_mixed_param_
                       bwd_mixed_bias_attr=None, bwd_gru_param_attr=None, bwd_gru_bias_attr=None, bwd_act=None,
                       bwd_gate_act=None, bwd_mixed_layer_attr=None, bwd_gru_cell_attr=None, last_seq_attr=None,
                       first_seq_attr=None, concat_attr=None, concat_act=None):
-    """A gated recurrent unit in each direction; `return_seq` as in `bidirectional_lstm`."""
+    """A gated recurrent unit in each direction, joined.
+
+    input: a sequence.
+    size: width of each unit.
+    return_seq: True returns the outputs at every position, False those at the two ends.
+    fwd_*, bwd_*: arguments of `simple_gru2` for the forward and the backward unit, without the prefix.
+    last_seq_attr, first_seq_attr, concat_attr: the `ExtraAttr` of the layers that pick the ends and join them.
+    concat_act: the activation of the result; by default linear.
+    """
     forward = dict(mixed_param_attr=fwd_mixed_param_attr, mixed_bias_attr=fwd_mixed_bias_attr,
                    gru_param_attr=fwd_gru_param_attr, gru_bias_attr=fwd_gru_bias_attr, act=fwd_act,
                    gate_act=fwd_gate_act, mixed_layer_attr=fwd_mixed_layer_attr, gru_cell_attr=fwd_gru_cell_attr)
@@ -186,7 +261,14 @@ def bidirectional_gru(input, size, name=None, return_seq=False, fwd_mixed_param_
 @defaults(None, weight_act=TanhActivation())
 def simple_attention(encoded_sequence, encoded_proj, decoder_state, transform_param_attr=None,
                      softmax_param_attr=None, weight_act=None, name=None):
-    """The mean of a sequence, weighted by how well each position fits the state of a decoder."""
+    """The mean of a sequence, weighted by how well each position fits the state of a decoder.
+
+    encoded_sequence: the sequence to average.
+    encoded_proj: a projection of it, as wide as the decoder's state.
+    decoder_state: the state, one vector per sequence.
+    transform_param_attr, softmax_param_attr: the `ParamAttr` of the state's product and of the scores.
+    weight_act: the activation before the scores.
+    """
     if encoded_proj.size != decoder_state.size:
         raise ConfigError("simple_attention '%s': %r and %r differ in size" % (name, encoded_proj, decoder_state))
     size = encoded_proj.size
@@ -209,7 +291,16 @@ def simple_img_conv_pool(input, filter_size, num_filters, pool_size, name=None, 
                          conv_stride=1, conv_padding=0, bias_attr=None, num_channel=None, param_attr=None,
                          shared_bias=True, conv_layer_attr=None, pool_stride=1, pool_padding=0,
                          pool_layer_attr=None):
-    """Convolution, then pooling."""
+    """A convolution, then pooling.
+
+    filter_size, num_filters, groups: as in `img_conv_layer`.
+    pool_size, pool_type: as in `img_pool_layer`.
+    conv_stride, conv_padding: stride and padding of the convolution.
+    num_channel: channels of the input, if it does not know them.
+    shared_bias: one bias per filter.
+    conv_layer_attr, pool_layer_attr: the `ExtraAttr` of the two layers.
+    pool_stride, pool_padding: stride and padding of the pooling.
+    """
     convolved = img_conv_layer(name='%s_conv' % name, input=input, filter_size=filter_size, num_filters=num_filters,
                                num_channels=num_channel, act=act, groups=groups, stride=conv_stride,
                                padding=conv_padding, bias_attr=bias_attr, param_attr=param_attr,
@@ -223,7 +314,19 @@ def img_conv_bn_pool(input, filter_size, num_filters, pool_size, name=None, pool
                      conv_stride=1, conv_padding=0, conv_bias_attr=None, num_channel=None, conv_param_attr=None,
                      shared_bias=True, conv_layer_attr=None, bn_param_attr=None, bn_bias_attr=None,
                      bn_layer_attr=None, pool_stride=1, pool_padding=0, pool_layer_attr=None):
-    """Convolution, batch normalisation, pooling."""
+    """A convolution, batch normalization, then pooling.
+
+    filter_size, num_filters, groups: as in `img_conv_layer`.
+    pool_size, pool_type: as in `img_pool_layer`.
+    act: the activation after the normalization.
+    conv_stride, conv_padding: stride and padding of the convolution.
+    conv_bias_attr, conv_param_attr: the `ParamAttr` of the convolution's bias and weight.
+    num_channel: channels of the input, if it does not know them.
+    shared_bias: one bias per filter.
+    bn_param_attr, bn_bias_attr: the `ParamAttr` of the normalization's scale and shift.
+    conv_layer_attr, bn_layer_attr, pool_layer_attr: the `ExtraAttr` of the three layers.
+    pool_stride, pool_padding: stride and padding of the pooling.
+    """
     convolved = img_conv_layer(name='%s_conv' % name, input=input, filter_size=filter_size, num_filters=num_filters,
                                num_channels=num_channel, act=LinearActivation(), groups=groups, stride=conv_stride,
                                padding=conv_padding, bias_attr=conv_bias_attr, param_attr=conv_param_attr,
@@ -238,9 +341,14 @@ def img_conv_bn_pool(input, filter_size, num_filters, pool_size, name=None, pool
 def img_conv_group(input, conv_num_filter, pool_size, num_channels=None, conv_padding=1, conv_filter_size=3,
                    conv_act=None, conv_with_batchnorm=False, conv_batchnorm_drop_rate=0, pool_stride=1,
                    pool_type=None):
-    """Several convolutions, each with batch normalisation if asked for, then one pooling.
+    """Several convolutions, each with batch normalization if asked for, then one pooling. An argument `conv_*` is one
+    value, or a list with one for each convolution.
 
-    What differs between the convolutions is given as a list.
+    conv_num_filter: list of the number of filters of each convolution.
+    pool_size, pool_stride, pool_type: window, stride and kind of the pooling.
+    conv_padding, conv_filter_size, conv_act: padding, window and activation of the convolutions.
+    conv_with_batchnorm: whether a batch normalization follows.
+    conv_batchnorm_drop_rate: dropout after it.
     """
     each = lambda value: value if hasattr(value, '__len__') else [value] * len(conv_num_filter)
     columns = zip(conv_num_filter, each(conv_padding), each(conv_filter_size), each(conv_act),
@@ -257,7 +365,11 @@ def img_conv_group(input, conv_num_filter, pool_size, num_channels=None, conv_pa
 
 
 def small_vgg(input_image, num_channels, num_classes):
-    """A small VGG network with batch normalisation, for images such as CIFAR's."""
+    """A small VGG network with batch normalization, for images such as those of CIFAR.
+
+    input_image: the data layer with the image.
+    num_classes: number of outputs.
+    """
     image = input_image
     for filters, drop_rates in ((64, [0.3, 0]), (128, [0.4, 0]), (256, [0.4, 0.4, 0]), (512, [0.4, 0.4, 0])):
         image = img_conv_group(input=image, num_channels=num_channels, pool_size=2, pool_stride=2,
@@ -273,7 +385,11 @@ def small_vgg(input_image, num_channels, num_classes):
 
 
 def vgg_16_network(input_image, num_channels, num_classes=1000):
-    """The VGG network of sixteen layers."""
+    """The VGG network of sixteen layers.
+
+    input_image: the data layer with the image.
+    num_classes: number of outputs.
+    """
     image = input_image
     for filters in ([64] * 2, [128] * 2, [256] * 3, [512] * 3, [512] * 3):
         image = img_conv_group(input=image, num_channels=num_channels, conv_padding=1, conv_num_filter=filters,
@@ -285,22 +401,33 @@ def vgg_16_network(input_image, num_channels, num_classes=1000):
     return fc_layer(input=image, size=num_classes, act=SoftmaxActivation())
 
 
-# The rest.
+# Other networks.
 
 @defaults('dropout')
 def dropout_layer(input, dropout_rate, name=None):
-    """The input with elements set to zero at random while training."""
+    """The input with values set to zero at random while training.
+
+    dropout_rate: the share of values that are set to zero.
+    """
     return addto_layer(name=name, input=input, act=LinearActivation(), bias_attr=False,
                        layer_attr=ExtraAttr(drop_rate=dropout_rate))
 
 
 def inputs(layers, *args):
-    """Names the data layers in the order in which samples have their parts."""
+    """Names the data layers in the order in which samples have their slots. Only needed for providers that yield
+    tuples.
+
+    layers, args: the data layers.
+    """
     Inputs(*[each.name for each in layers_of(_together(layers, args), 'layer', 'inputs')])
 
 
 def outputs(layers, *args):
-    """Names what the network is for. The data layers behind it become the inputs, in depth-first order."""
+    """Names what the network computes, usually the cost. The data layers that it needs become the inputs, in
+    depth-first order.
+
+    layers, args: one layer or several.
+    """
     ends = layers_of(_together(layers, args), 'layer', 'outputs')
     if not ends:
         raise ConfigError('outputs: name at least one layer')

@@ -27,7 +27,11 @@ class BaseSGDOptimizer(Optimizer):
 
 
 class MomentumOptimizer(BaseSGDOptimizer):
-    """Plain descent with momentum; `sparse` lets rows catch up when a batch touches them."""
+    """Gradient descent with momentum. The default method.
+
+    momentum: how much of the last change is kept; None means none.
+    sparse: the variant `sparse_momentum`, made for tables of which a batch uses few rows.
+    """
 
     def __init__(self, momentum=None, sparse=False):
         self.momentum = momentum
@@ -41,7 +45,11 @@ class MomentumOptimizer(BaseSGDOptimizer):
 
 
 class AdamOptimizer(BaseSGDOptimizer):
-    """Adam."""
+    """Adam. The step comes from running means of the gradient and of its square.
+
+    beta1, beta2: decay of the two means per step.
+    epsilon: added to the divisor.
+    """
 
     is_support_sparse = False
 
@@ -56,7 +64,10 @@ class AdamOptimizer(BaseSGDOptimizer):
 
 
 class AdamaxOptimizer(BaseSGDOptimizer):
-    """Adamax."""
+    """Adamax, which is Adam with the maximum norm.
+
+    beta1, beta2: decay of mean and maximum per step.
+    """
 
     is_support_sparse = False
 
@@ -69,7 +80,7 @@ class AdamaxOptimizer(BaseSGDOptimizer):
 
 
 class AdaGradOptimizer(BaseSGDOptimizer):
-    """AdaGrad."""
+    """AdaGrad. The rate of each value falls with the sum of its squared gradients."""
 
     def to_setting_kwargs(self):
         return {'learning_method': 'adagrad'}
@@ -89,19 +100,31 @@ class _Decaying(BaseSGDOptimizer):
 
 
 class RMSPropOptimizer(_Decaying):
-    """RMSProp, centred."""
+    """RMSProp (centred). The rate of each value follows the variance of its gradient.
+
+    rho: decay of the running means per step.
+    epsilon: added to the divisor.
+    """
 
     method = 'rmsprop'
 
 
 class DecayedAdaGradOptimizer(_Decaying):
-    """AdaGrad that forgets."""
+    """AdaGrad with a running mean instead of a sum. Others call this RMSProp.
+
+    rho: decay of the running mean per step.
+    epsilon: added to the divisor.
+    """
 
     method = 'decayed_adagrad'
 
 
 class AdaDeltaOptimizer(_Decaying):
-    """AdaDelta."""
+    """AdaDelta. Rates come from running means of squared gradients and squared changes.
+
+    rho: decay of the running means per step.
+    epsilon: added to divisor and dividend.
+    """
 
     method = 'adadelta'
 
@@ -118,7 +141,10 @@ class BaseRegularization(Optimizer):
 
 
 class L2Regularization(BaseRegularization):
-    """Pulls every parameter to zero in proportion to its value."""
+    """Pulls every parameter towards zero, in proportion to its value.
+
+    rate: the factor.
+    """
 
     def __init__(self, rate):
         BaseRegularization.__init__(self)
@@ -133,7 +159,12 @@ class L2Regularization(BaseRegularization):
 
 
 class ModelAverage(Optimizer):
-    """Tests and saves the mean of the last parameters instead of the last ones."""
+    """Tests and saves the mean of the recent values of the parameters instead of the current ones.
+
+    average_window: the share of all steps so far that the mean covers, such as 0.5.
+    max_average_window: most steps that it covers; None means those of the last pass.
+    do_average_in_cpu: has no effect here.
+    """
 
     def __init__(self, average_window, max_average_window=None, do_average_in_cpu=False):
         self.average_window = average_window
@@ -162,7 +193,20 @@ def settings(batch_size, learning_rate=1e-3, learning_rate_decay_a=0.0, learning
              learning_rate_schedule='poly', learning_rate_args='', learning_method=None, regularization=None,
              is_async=False, model_average=None, gradient_clipping_threshold=None, average_window=None,
              max_average_window=None, do_average_in_cpu=False):
-    """Sets the optimization of the whole network. (The last three are of old files: use `model_average`.)"""
+    """Sets how the whole network is trained.
+
+    batch_size: samples of one batch of one trainer.
+    learning_rate: the rate at the start.
+    learning_rate_decay_a, learning_rate_decay_b: the constants a and b of the schedule.
+    learning_rate_schedule: `constant`, `poly`, `caffe_poly`, `exp`, `discexp`, `linear`, `manual` or `pass_manual`.
+    learning_rate_args: the segments of `manual` and `pass_manual`: `end:factor,end:factor,…`.
+    learning_method: an optimizer such as `AdamOptimizer()`; by default `MomentumOptimizer()`.
+    regularization: `L2Regularization(rate)`, or a list.
+    is_async: asynchronous training: servers apply each gradient when it arrives.
+    model_average: `ModelAverage(…)`; by default the current values are tested and saved.
+    gradient_clipping_threshold: largest absolute value of a gradient; larger ones are cut.
+    average_window, max_average_window, do_average_in_cpu: for old files; use `model_average`.
+    """
     if average_window is not None and model_average is None:
         model_average = ModelAverage(average_window, max_average_window, do_average_in_cpu)
     method = MomentumOptimizer() if learning_method is None else learning_method

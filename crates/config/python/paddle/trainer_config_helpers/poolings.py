@@ -16,7 +16,10 @@ class BasePoolingType(object):
 
 
 class MaxPooling(BasePoolingType):
-    """The largest value; `output_max_index` gives its position instead."""
+    """The largest value.
+
+    output_max_index: return its position instead of its value.
+    """
 
     def __init__(self, output_max_index=None):
         BasePoolingType.__init__(self, 'max')
@@ -27,7 +30,11 @@ class MaxPooling(BasePoolingType):
 
 
 class AvgPooling(BasePoolingType):
-    """The mean, the sum, or the sum over the square root of the count."""
+    """The mean.
+
+    strategy: `AvgPooling.STRATEGY_AVG` (mean), `STRATEGY_SUM` (sum) or `STRATEGY_SQROOTN` (sum divided by the square
+        root of the length).
+    """
 
     STRATEGY_AVG = 'average'
     STRATEGY_SUM = 'sum'
@@ -49,21 +56,21 @@ class SumPooling(AvgPooling):
 
 
 class SquareRootNPooling(AvgPooling):
-    """The sum over the square root of the count."""
+    """The sum divided by the square root of the length."""
 
     def __init__(self):
         AvgPooling.__init__(self, AvgPooling.STRATEGY_SQROOTN)
 
 
 class CudnnMaxPooling(BasePoolingType):
-    """The largest value of an image window, on GPU."""
+    """The largest value; v1's GPU variant, computed on the CPU here."""
 
     def __init__(self):
         BasePoolingType.__init__(self, 'cudnn-max-pool')
 
 
 class CudnnAvgPooling(BasePoolingType):
-    """The mean of an image window, on GPU."""
+    """The mean; v1's GPU variant, computed on the CPU here."""
 
     def __init__(self):
         BasePoolingType.__init__(self, 'cudnn-avg-pool')

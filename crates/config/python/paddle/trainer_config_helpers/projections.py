@@ -21,24 +21,37 @@ def _of(source, projection):
 
 @defaults(weight=True)
 def full_matrix_projection(input, size=0, param_attr=None):
-    """x W"""
+    """x W.
+
+    size: width of the result; 0 takes that of the mixed layer.
+    """
     return _of(input, edges.FullMatrixProjection(input.name, size=size, **param_attr.attr))
 
 
 @defaults(weight=True)
 def trans_full_matrix_projection(input, size=0, param_attr=None):
-    """x times the transpose of W, to share W with a projection in the other direction."""
+    """x times the transpose of W, to share W with a projection in the other direction.
+
+    size: width of the result; 0 takes that of the mixed layer.
+    """
     return _of(input, edges.TransposedFullMatrixProjection(input.name, size=size, **param_attr.attr))
 
 
 @defaults(weight=True)
 def table_projection(input, size=0, param_attr=None):
-    """The row of W that the id names."""
+    """The row of W that the id names.
+
+    input: ids: an integer or a sequence of integers.
+    size: width of a row; 0 takes that of the mixed layer.
+    """
     return _of(input, edges.TableProjection(input.name, size=size, **param_attr.attr))
 
 
 def identity_projection(input, offset=None):
-    """x, or with `offset` the part of x that begins there and is as wide as the layer."""
+    """x itself, or a part of it.
+
+    offset: where the part begins; it is as wide as the mixed layer.
+    """
     if offset is None:
         return _of(input, edges.IdentityProjection(input.name))
     return _of(input, edges.IdentityOffsetProjection(input.name, offset=offset))
@@ -46,7 +59,7 @@ def identity_projection(input, offset=None):
 
 @defaults(weight=True)
 def dotmul_projection(input, param_attr=None):
-    """x times w, element by element."""
+    """x times a trained vector, value by value."""
     return _of(input, edges.DotMulProjection(input.name, size=input.size, **param_attr.attr))
 
 
@@ -58,9 +71,12 @@ def scaling_projection(input, param_attr=None):
 
 @wrap_bias_attr_default(['padding_attr'])
 def context_projection(input, context_len, context_start=None, padding_attr=False):
-    """Each position with its neighbours: `context_len` of them, by default centred.
+    """Each position of a sequence together with its neighbours.
 
-    `padding_attr` trains what stands before the first and after the last position; False makes it zero.
+    context_len: how many positions are joined.
+    context_start: position of the first of them, relative to the current one; by default they are centred.
+    padding_attr: a `ParamAttr`, or True, trains the values before the first and after the last position; False makes
+        them zero.
     """
     start = -(context_len - 1) // 2 if context_start is None else context_start
     trained = isinstance(padding_attr, ParamAttr)
@@ -94,7 +110,16 @@ def convolution_shape(filter_size, stride, padding, channels, groups):
 @defaults(weight=True)
 def conv_projection(input, filter_size, num_filters, num_channels=None, stride=1, padding=0, filter_size_y=None,
                     stride_y=None, padding_y=None, groups=1, param_attr=None, trans=False):
-    """Convolution of the image x with trained filters."""
+    """The convolution of an image with trained filters. Arguments as in `img_conv_layer`.
+
+    filter_size: width of the window, or (columns, rows).
+    num_filters: channels of the output.
+    stride: distance between windows, or (columns, rows).
+    padding: zeros at each border, or (columns, rows).
+    filter_size_y, stride_y, padding_y: the value for rows, if the other is one number.
+    groups: number of groups into which the channels are divided.
+    trans: transposed convolution.
+    """
     channels = channels_of(input, num_channels, 'conv_projection')
     window = both_axes(filter_size, filter_size_y)
     start_as_convolution(param_attr, window[0], channels)
@@ -104,7 +129,12 @@ def conv_projection(input, filter_size, num_filters, num_channels=None, stride=1
 
 
 def dotmul_operator(a=None, b=None, scale=1, **old):
-    """scale * a * b, element by element."""
+    """scale * a * b, value by value.
+
+    a, b: two layers of the same width.
+    scale: factor on the product.
+    old: `x` and `y`, old names of `a` and `b`.
+    """
     if 'x' in old or 'y' in old:
         logger.warning('dotmul_operator: x= and y= are called a= and b= now')
     a, b = need_layer(old.get('x', a), 'a', 'dotmul_operator'), need_layer(old.get('y', b), 'b', 'dotmul_operator')
@@ -115,7 +145,17 @@ def dotmul_operator(a=None, b=None, scale=1, **old):
 
 def conv_operator(img, filter, filter_size, num_filters, num_channels=None, stride=1, padding=0, filter_size_y=None,
                   stride_y=None, padding_y=None, trans=False):
-    """Convolution of the image `img` with the filters that the layer `filter` gives, sample by sample."""
+    """The convolution of an image with filters that another layer computes for each sample.
+
+    img: the layer with the image.
+    filter: the layer with the filters.
+    filter_size: width of the window, or (columns, rows).
+    num_filters: channels of the output.
+    stride: distance between windows, or (columns, rows).
+    padding: zeros at each border, or (columns, rows).
+    filter_size_y, stride_y, padding_y: the value for rows, if the other is one number.
+    trans: transposed convolution.
+    """
     need_layer(filter, 'filter', 'conv_operator')
     channels = img.num_filters if num_channels is None else num_channels
     window = both_axes(filter_size, filter_size_y)

@@ -37,7 +37,12 @@ def _cell_size(function, name, input, size, parts, *acts):
 @supports(DROPOUT)
 def lstmemory(input, name=None, reverse=False, act=None, gate_act=None, size=None, state_act=None, bias_attr=None,
               param_attr=None, layer_attr=None):
-    """LSTM with peepholes. The input, four times as large, already holds the products with x."""
+    """An LSTM with peephole connections over a sequence. The input is four times as wide as the output and already
+    holds the products with x; `simple_lstm` includes them.
+
+    input: a sequence of width 4 * size.
+    size: width of the output; it must be a quarter of the input's.
+    """
     _cell_size('lstmemory', name, input, size, 4, act, gate_act, state_act)
     return add_layer(name, LayerType.LSTMEMORY, [edge(input, param_attr)], layer_attr, parents=[input],
                      reverse=reverse, active_type=act.name, active_gate_type=gate_act.name,
@@ -48,7 +53,12 @@ def lstmemory(input, name=None, reverse=False, act=None, gate_act=None, size=Non
 @supports(DROPOUT)
 def grumemory(input, name=None, reverse=False, act=None, gate_act=None, size=None, bias_attr=None, param_attr=None,
               layer_attr=None):
-    """Gated recurrent unit. The input, three times as large, already holds the products with x."""
+    """A gated recurrent unit over a sequence. The input is three times as wide as the output and already holds the
+    products with x; `simple_gru2` includes them.
+
+    input: a sequence of width 3 * size.
+    size: width of the output; it must be a third of the input's.
+    """
     _cell_size('grumemory', name, input, size, 3, act, gate_act)
     return add_layer(name, LayerType.GRUMEMORY, [edge(input, param_attr)], layer_attr, parents=[input],
                      reverse=reverse, active_type=act.name, active_gate_type=gate_act.name, reversed=reverse,
@@ -58,7 +68,7 @@ def grumemory(input, name=None, reverse=False, act=None, gate_act=None, size=Non
 @defaults(None, act=TanhActivation(), weight=True, bias=True)
 @supports()
 def recurrent_layer(input, act=None, bias_attr=None, param_attr=None, name=None, reverse=False, layer_attr=None):
-    """act(x + W h of the step before + b)"""
+    """A simple recurrent network: act(x + W h + b), with h the output at the position before."""
     return add_layer(name, LayerType.RECURRENT_LAYER, [edge(input, param_attr)], layer_attr, parents=[input],
                      activation=act, reverse=reverse, reversed=reverse, bias=ParamAttr.to_bias(bias_attr))
 
@@ -67,7 +77,12 @@ def recurrent_layer(input, act=None, bias_attr=None, param_attr=None, name=None,
 @supports()
 def lstm_step_layer(input, state, size=None, act=None, name=None, gate_act=None, state_act=None, bias_attr=None,
                     layer_attr=None):
-    """One step of an LSTM in a recurrent group; its second output is `state`."""
+    """One step of an LSTM in a recurrent group. It has a second output, `state`.
+
+    input: a layer of width 4 * size.
+    state: the memory of the state.
+    size: width of the output; by default that of `state`.
+    """
     return add_layer(name, LayerType.LSTM_STEP_LAYER, [input, state], layer_attr,
                      size=state.size if size is None else size, activation=act, active_gate_type=gate_act.name,
                      active_state_type=state_act.name, bias=ParamAttr.to_bias(bias_attr),
@@ -78,7 +93,12 @@ def lstm_step_layer(input, state, size=None, act=None, name=None, gate_act=None,
 @supports()
 def gru_step_layer(input, output_mem, size=None, act=None, name=None, gate_act=None, bias_attr=None, param_attr=None,
                    layer_attr=None):
-    """One step of a gated recurrent unit in a recurrent group. The parameter belongs to the memory."""
+    """One step of a gated recurrent unit in a recurrent group.
+
+    input: a layer of width 3 * size.
+    output_mem: the memory of the output.
+    size: width of the output; it must be a third of the input's.
+    """
     size = _cell_size('gru_step_layer', name, input, size, 3)
     return add_layer(name, LayerType.GRU_STEP_LAYER, [edge(input, param_attr), output_mem], layer_attr,
                      parents=[input, output_mem], size=size, activation=act, active_gate_type=gate_act.name,
@@ -89,7 +109,12 @@ def gru_step_layer(input, output_mem, size=None, act=None, name=None, gate_act=N
 @supports(ERROR_CLIPPING, DROPOUT)
 def gru_step_naive_layer(input, output_mem, size=None, name=None, act=None, gate_act=None, bias_attr=None,
                          param_attr=None, layer_attr=None):
-    """The same step out of mixed layers, so that its parts can have dropout and error clipping."""
+    """As `gru_step_layer`, made of mixed layers, so that its parts can have dropout and error clipping.
+
+    input: a layer of width 3 * size.
+    output_mem: the memory of the output.
+    size: width of the output; it must be a third of the input's.
+    """
     size = _cell_size('gru_step_naive_layer', name, input, size, 3)
 
     def part(suffix, offset, source, activation):
@@ -114,7 +139,10 @@ def gru_step_naive_layer(input, output_mem, size=None, name=None, act=None, gate
 @defaults(None)
 @supports()
 def get_output_layer(input, arg_name, name=None, layer_attr=None):
-    """Another output of a layer than its first."""
+    """An output of a layer other than its first, such as `state` of `lstm_step_layer`.
+
+    arg_name: the name of the output.
+    """
     if arg_name not in input.outputs:
         raise ConfigError("get_output_layer: %r has the outputs %s, not '%s'"
                           % (input, ', '.join(input.outputs), arg_name))
@@ -125,9 +153,16 @@ def get_output_layer(input, arg_name, name=None, layer_attr=None):
 @wrap_name_default('memory', 'memory_name')
 def memory(name, size, memory_name=None, is_seq=False, boot_layer=None, boot_bias=None, boot_bias_active_type=None,
            boot_with_const_id=None):
-    """The output of layer `name` in the step before; at the first step that of `boot_layer`, or zero.
+    """In a recurrent group: the output of a layer at the step before.
 
-    Without a name, say later with `set_input` which layer it remembers.
+    name: the layer that is remembered; without it, call `set_input` of the result later.
+    size: width of that layer.
+    memory_name: name of the memory, if `name` is not given.
+    is_seq: whether a sequence is remembered.
+    boot_layer: the layer with the value for the first step; by default it is zero.
+    boot_bias: the `ParamAttr` of a trained value for the first step.
+    boot_bias_active_type: the activation of `boot_bias`; by default linear.
+    boot_with_const_id: an id for the first step.
     """
     act = LinearActivation() if boot_bias_active_type is None else boot_bias_active_type
     link = Memory(name, size, is_sequence=is_seq, boot_layer=None if boot_layer is None else boot_layer.name,
@@ -137,7 +172,11 @@ def memory(name, size, memory_name=None, is_seq=False, boot_layer=None, boot_bia
 
 
 class StaticInput(object):
-    """An input that is the same in every step of a recurrent group."""
+    """An input that is the same in every step of a recurrent group.
+
+    is_seq: whether it is a sequence.
+    size: width, if the layer does not know it.
+    """
 
     def __init__(self, input, is_seq=False, size=None):
         self.input = need_layer(input, 'input', 'StaticInput')
@@ -147,7 +186,7 @@ class StaticInput(object):
 
 
 class SubsequenceInput(object):
-    """A nested sequence: each step of the group gets one of its sequences."""
+    """A nested sequence as an input of a recurrent group: each step gets one inner sequence."""
 
     def __init__(self, input):
         self.input = need_layer(input, 'input', 'SubsequenceInput')
@@ -159,9 +198,12 @@ def _listed(input):
 
 @wrap_name_default('recurrent_group')
 def recurrent_group(step, input, reverse=False, name=None, targetInlink=None, is_generating=False):
-    """Calls `step` once to describe what happens in every step of the sequences in `input`.
+    """Calls `step` once to describe what happens at every position of the sequences in `input`.
 
-    The function gets one layer per input and returns the layer, or layers, that leave the group.
+    step: a function that gets one layer per input and returns the layer, or a list of layers, that leave the group.
+    input: a sequence, or a list of sequences, `StaticInput` and `SubsequenceInput`.
+    targetInlink: the input whose lengths the output takes; by default the first.
+    is_generating: set by `beam_search`.
     """
     model_type('recurrent_nn')
     inputs = _listed(input)
@@ -224,7 +266,12 @@ class BaseGeneratedInput(object):
 
 
 class GeneratedInput(BaseGeneratedInput):
-    """The embedding of the word that was generated in the step before."""
+    """The embedding of the word that was generated in the step before, an input of `beam_search`.
+
+    size: number of words.
+    embedding_name: name of the embedding's parameter.
+    embedding_size: width of the embedding.
+    """
 
     def __init__(self, size, embedding_name, embedding_size):
         BaseGeneratedInput.__init__(self)
@@ -242,7 +289,15 @@ class GeneratedInput(BaseGeneratedInput):
 
 @defaults(None)
 def beam_search(step, input, bos_id, eos_id, beam_size, max_length=500, name=None, num_results_per_sample=None):
-    """Generates sequences: `step` gives the probabilities of the next word from the GeneratedInput and the rest."""
+    """Generates sequences, word by word.
+
+    step: a function that gets one layer per input and returns the probabilities of the next word.
+    input: a list with exactly one `GeneratedInput`; the others are `StaticInput`.
+    bos_id, eos_id: the ids that begin and end a sequence.
+    beam_size: number of sequences that are followed at once.
+    max_length: longest sequence.
+    num_results_per_sample: sequences to return; by default `beam_size`.
+    """
     results = beam_size if num_results_per_sample is None else num_results_per_sample
     if results > beam_size:
         logger.warning('beam_search: %d results per sample need a beam of at least that size', results)

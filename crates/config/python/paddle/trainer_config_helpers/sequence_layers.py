@@ -19,7 +19,10 @@ __all__ = ['pooling_layer', 'last_seq', 'first_seq', 'expand_layer', 'repeat_lay
 @supports()
 def pooling_layer(input, pooling_type=None, name=None, bias_attr=None, agg_level=AggregateLevel.EACH_TIMESTEP,
                   layer_attr=None):
-    """One vector of each sequence."""
+    """One vector for each sequence.
+
+    pooling_type: `MaxPooling()` (default), `AvgPooling()`, `SumPooling()` or `SquareRootNPooling()`.
+    """
     how = {}
     if isinstance(pooling_type, AvgPooling):
         how['average_strategy'] = pooling_type.strategy
@@ -32,7 +35,10 @@ def pooling_layer(input, pooling_type=None, name=None, bias_attr=None, agg_level
 @defaults(None)
 @supports()
 def last_seq(input, name=None, agg_level=AggregateLevel.EACH_TIMESTEP, stride=-1, layer_attr=None):
-    """The last position of each sequence (or of each `stride` positions)."""
+    """The last position of each sequence.
+
+    stride: pick the last of every so many positions instead; -1 takes the whole sequence.
+    """
     if input.reverse:
         logger.warning('last_seq: %r runs backwards, so its last position has seen only one word; '
                        'first_seq is probably meant', input)
@@ -42,7 +48,10 @@ def last_seq(input, name=None, agg_level=AggregateLevel.EACH_TIMESTEP, stride=-1
 @defaults(None)
 @supports()
 def first_seq(input, name=None, agg_level=AggregateLevel.EACH_TIMESTEP, stride=-1, layer_attr=None):
-    """The first position of each sequence (or of each `stride` positions)."""
+    """The first position of each sequence.
+
+    stride: pick the first of every so many positions instead; -1 takes the whole sequence.
+    """
     if input.reverse is False:
         logger.warning('first_seq: %r runs forwards, so its first position has seen only one word; '
                        'last_seq is probably meant', input)
@@ -57,7 +66,12 @@ def _picked(type, input, name, agg_level, stride, layer_attr):
 @supports()
 def expand_layer(input, expand_as, name=None, bias_attr=False, expand_level=ExpandLevel.FROM_TIMESTEP,
                  layer_attr=None):
-    """Each vector (or sequence) repeated until it is as long as the sequence of `expand_as`."""
+    """Each vector (or sequence) repeated until it is as long as the sequence of `expand_as`.
+
+    expand_as: the layer whose lengths are taken.
+    expand_level: `ExpandLevel.FROM_TIMESTEP` repeats one vector per sequence, `ExpandLevel.FROM_SEQUENCE` one vector
+        per inner sequence.
+    """
     return add_layer(name, LayerType.EXPAND_LAYER, layers_of([input, expand_as], 'input', 'expand_layer'),
                      layer_attr, bias=ParamAttr.to_bias(bias_attr), trans_type=expand_level)
 
@@ -65,7 +79,10 @@ def expand_layer(input, expand_as, name=None, bias_attr=False, expand_level=Expa
 @defaults(None)
 @supports()
 def repeat_layer(input, num_repeats, name=None, layer_attr=None):
-    """The vector so many times, one behind the other."""
+    """The vector `num_repeats` times, one copy after the other.
+
+    num_repeats: number of copies.
+    """
     return add_layer(name, LayerType.FEATURE_MAP_EXPAND_LAYER, [need_layer(input, 'input', 'repeat_layer')],
                      layer_attr, num_filters=num_repeats)
 
@@ -73,7 +90,11 @@ def repeat_layer(input, num_repeats, name=None, layer_attr=None):
 @defaults('seqreshape', act=LinearActivation(), bias=False)
 @supports()
 def seq_reshape_layer(input, reshape_size, act=None, name=None, layer_attr=None, bias_attr=None):
-    """The same numbers in vectors of another size."""
+    """The same values of a sequence in vectors of another size.
+
+    reshape_size: width of the new vectors.
+    act: accepted, but not applied, as in v1.
+    """
     return add_layer(name, LayerType.SEQUENCE_RESHAPE, [need_layer(input, 'input', 'seq_reshape_layer')], layer_attr,
                      size=reshape_size, bias=ParamAttr.to_bias(bias_attr))
 
@@ -81,7 +102,10 @@ def seq_reshape_layer(input, reshape_size, act=None, name=None, layer_attr=None,
 @defaults('seqconcat', act=LinearActivation(), bias=False)
 @supports()
 def seq_concat_layer(a, b, act=None, name=None, layer_attr=None, bias_attr=None):
-    """Sequence b after sequence a."""
+    """Sequence b after sequence a.
+
+    a, b: two sequences of the same width.
+    """
     layers_of([a, b], 'a and b', 'seq_concat_layer')
     return add_layer(name, LayerType.SEQUENCE_CONCAT_LAYER, [a, b], layer_attr, activation=act,
                      bias=ParamAttr.to_bias(bias_attr))
@@ -89,13 +113,16 @@ def seq_concat_layer(a, b, act=None, name=None, layer_attr=None, bias_attr=None)
 
 @defaults(None)
 def maxid_layer(input, name=None, layer_attr=None):
-    """The id of the largest output."""
+    """The id of the largest value."""
     return add_layer(name, LayerType.MAXID_LAYER, [need_layer(input, 'input', 'maxid_layer')], layer_attr)
 
 
 @defaults(None)
 def eos_layer(input, eos_id, name=None, layer_attr=None):
-    """Whether an id is the one that ends a sequence."""
+    """1 for the id that ends a sequence, 0 for all others.
+
+    eos_id: that id.
+    """
     return add_layer(name, LayerType.EOSID_LAYER, [need_layer(input, 'input', 'eos_layer')], layer_attr,
                      eos_id=eos_id)
 
@@ -103,7 +130,14 @@ def eos_layer(input, eos_id, name=None, layer_attr=None):
 @defaults(None, weight=True)
 @supports()
 def crf_layer(input, label, size=None, weight=None, param_attr=None, name=None, layer_attr=None):
-    """Cost of a label sequence under a linear chain; `size` is the number of labels."""
+    """The cost of a sequence of labels in a linear-chain conditional random field.
+
+    input: one score per label and position.
+    label: the sequence of labels.
+    size: number of labels; by default the size of the input.
+    weight: a layer of size 1 with the weight of each sequence.
+    param_attr: the `ParamAttr` of the transitions; give it a name to share it with `crf_decoding_layer`.
+    """
     parents = layers_of([input, label] + ([] if weight is None else [weight]), 'input and label', 'crf_layer')
     if input.size != label.size or size not in (None, input.size):
         raise ConfigError("crf_layer '%s': input, label and size must agree, but are %s, %s and %s"
@@ -115,7 +149,13 @@ def crf_layer(input, label, size=None, weight=None, param_attr=None, name=None, 
 @defaults(None, weight=True)
 @supports()
 def crf_decoding_layer(input, size, label=None, param_attr=None, name=None, layer_attr=None):
-    """The best label sequence under a linear chain; with a label, whether it is right at each position."""
+    """The most likely sequence of labels; with `label`, 1 for each position that is wrong.
+
+    input: one score per label and position.
+    size: number of labels.
+    label: the true labels, for an evaluator.
+    param_attr: the `ParamAttr` of the transitions, with the same name as in `crf_layer`.
+    """
     parents = layers_of([input] + ([] if label is None else [label]), 'input and label', 'crf_decoding_layer')
     return add_layer(name, LayerType.CRF_DECODING_LAYER, [edge(input, param_attr)] + parents[1:], layer_attr,
                      parents=parents, size=size, output_size=1)
@@ -134,7 +174,13 @@ def _alphabet(function, name, label, size):
 @defaults(None)
 @supports()
 def ctc_layer(input, label, size=None, name=None, norm_by_times=False, layer_attr=None):
-    """Cost of an unaligned label sequence; the blank is the last output."""
+    """The cost of a sequence of labels that is not aligned with the input (connectionist temporal classification). The
+    blank is the last class.
+
+    input: the probabilities of all classes at every position.
+    size: number of labels plus one.
+    norm_by_times: divide the gradient by the length of the input.
+    """
     layers_of([input, label], 'input and label', 'ctc_layer')
     return add_layer(name, LayerType.CTC_LAYER, [input, label], layer_attr,
                      size=_alphabet('ctc_layer', name, label, size), norm_by_times=norm_by_times)
@@ -143,7 +189,13 @@ def ctc_layer(input, label, size=None, name=None, norm_by_times=False, layer_att
 @defaults(None)
 @supports()
 def warp_ctc_layer(input, label, size=None, name=None, blank=0, norm_by_times=False, layer_attr=None):
-    """Cost of an unaligned label sequence over unnormalised outputs; `blank` says which is the blank."""
+    """As `ctc_layer`, over values before the softmax.
+
+    input: the values of all classes at every position, without softmax.
+    size: number of labels plus one.
+    blank: the class that is the blank.
+    norm_by_times: divide the gradient by the length of the input.
+    """
     layers_of([input, label], 'input and label', 'warp_ctc_layer')
     return add_layer(name, LayerType.WARP_CTC_LAYER, [input, label], layer_attr,
                      size=_alphabet('warp_ctc_layer', name, label, size), blank=blank, norm_by_times=norm_by_times)

@@ -1,10 +1,10 @@
 //! Cost layers.
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 
-/// A prediction `y` of `size` columns with an activation, and what the cost layer is.
-fn cost(name: &str, act: &str, size: u64, label: u64, feed: Feed, layer: Layer) -> Case {
-    let model = Model::new()
+/// A prediction `y` of `size` columns with an activation, and the cost layer.
+fn cost(name: &str, act: &str, size: u64, label: u64, feed: Feed, layer: LayerBuilder) -> Case {
+    let model = ModelBuilder::new()
         .data("x", 3)
         .data("t", label)
         .data("v", 1)
@@ -13,8 +13,8 @@ fn cost(name: &str, act: &str, size: u64, label: u64, feed: Feed, layer: Layer) 
     Case::new(name, model, feed.batch())
 }
 
-fn layer(kind: &str) -> Layer {
-    Layer::new(kind, "cost", 1).input("y").input("t")
+fn layer(kind: &str) -> LayerBuilder {
+    LayerBuilder::new(kind, "cost", 1).input("y").input("t")
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -109,18 +109,18 @@ pub(crate) fn cases() -> Vec<Case> {
             4,
             4,
             numbers(),
-            Layer::new("sum_cost", "cost", 1).input("y"),
+            LayerBuilder::new("sum_cost", "cost", 1).input("y"),
         ),
         Case::new(
             "rank",
-            Model::new()
+            ModelBuilder::new()
                 .data("x", 3)
                 .data("t", 1)
                 .data("v", 1)
                 .fc("l", &["x"], 1, "")
                 .fc("r", &["x"], 1, "tanh")
                 .layer(
-                    Layer::new("rank-cost", "cost", 1)
+                    LayerBuilder::new("rank-cost", "cost", 1)
                         .input("l")
                         .input("r")
                         .input("t")

@@ -1,14 +1,14 @@
-//! Layers that see rows as images.
+//! Layers that treat rows as images.
 
 use config::model::{
     BilinearInterpConfig, BlockExpandConfig, ConvConfig, ImageConfig, MaxOutConfig, NormConfig,
     PadConfig, PoolConfig, SppConfig,
 };
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 
 /// An image layer on top of `h` (2 channels of 4 lines of 3 pixels), and a cost.
-fn on_image(name: &str, layer: Layer) -> Case {
+fn on_image(name: &str, layer: LayerBuilder) -> Case {
     let model = below()
         .layer(layer)
         .fc("y", &["m"], 2, "")
@@ -16,15 +16,15 @@ fn on_image(name: &str, layer: Layer) -> Case {
     Case::new(name, model, Feed::new().dense(2).dense(2).batch())
 }
 
-fn below() -> Model {
-    Model::new()
+fn below() -> ModelBuilder {
+    ModelBuilder::new()
         .data("x", 2)
         .data("t", 2)
         .fc("h", &["x"], 24, "")
 }
 
-fn layer(kind: &str, size: u64) -> Layer {
-    Layer::new(kind, "m", size)
+fn layer(kind: &str, size: u64) -> LayerBuilder {
+    LayerBuilder::new(kind, "m", size)
 }
 
 fn image() -> ImageConfig {
@@ -208,7 +208,7 @@ fn convolutions() -> Vec<Case> {
 
 /// A mixed layer with a convolution, of `h` or with filters from `g`.
 fn mixed_convolutions() -> Vec<Case> {
-    let with_filters = |name: &str, mixed: Layer| {
+    let with_filters = |name: &str, mixed: LayerBuilder| {
         let model = below()
             .fc("g", &["x"], 36, "")
             .layer(mixed)
@@ -233,7 +233,7 @@ fn mixed_convolutions() -> Vec<Case> {
         cases.push(on_image("convolution as a projection", projection));
         let mut conf = conf;
         if kind == "convt" {
-            // half the channels, so that 36 numbers are a filter
+            // half the channels, so that 36 values are a filter
             (conf.channels, conf.img_size_y, conf.output_y) = (3, Some(7), Some(4));
         }
         let size = if kind == "conv" { 24 } else { 42 };
@@ -314,7 +314,7 @@ fn movements() -> Vec<Case> {
     let model = below()
         .layer(blocks)
         .layer(
-            Layer::new("average", "p", 12)
+            LayerBuilder::new("average", "p", 12)
                 .input("m")
                 .with(|c| c.average_strategy = Some("squarerootn".into())),
         )

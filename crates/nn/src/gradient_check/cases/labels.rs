@@ -1,6 +1,6 @@
 //! Costs of labels that are more than one softmax: random fields, alignments, trees, noise; and chosen columns.
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 use crate::{Batch, Slot, SlotData};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -9,12 +9,16 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.push(selection());
     cases.push(Case::new(
         "circular convolution",
-        Model::new()
+        ModelBuilder::new()
             .data("x", 2)
             .data("t", 4)
             .fc("a", &["x"], 4, "")
             .fc("b", &["x"], 3, "")
-            .layer(Layer::new("conv_shift", "y", 4).input("a").input("b"))
+            .layer(
+                LayerBuilder::new("conv_shift", "y", 4)
+                    .input("a")
+                    .input("b"),
+            )
             .square_error("y", "t"),
         Feed::new().dense(2).dense(4).batch(),
     ));
@@ -22,8 +26,8 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Scores of three classes for each position of a sequence.
-fn scores(act: &str) -> Model {
-    Model::new()
+fn scores(act: &str) -> ModelBuilder {
+    ModelBuilder::new()
         .data("w", 5)
         .data("l", 3)
         .embedding("e", "w", 2)
@@ -32,11 +36,11 @@ fn scores(act: &str) -> Model {
 
 fn sequences() -> Vec<Case> {
     let crf = || {
-        Layer::new("crf", "cost", 3)
+        LayerBuilder::new("crf", "cost", 3)
             .weighted("y", &[5, 3])
             .input("l")
     };
-    let ctc = |kind: &str| Layer::new(kind, "cost", 3).input("y").input("l");
+    let ctc = |kind: &str| LayerBuilder::new(kind, "cost", 3).input("y").input("l");
     vec![
         Case::new(
             "random field",
@@ -86,7 +90,7 @@ fn unaligned(first: u32) -> Batch {
 
 fn trees_and_noise() -> Vec<Case> {
     let below = || {
-        Model::new()
+        ModelBuilder::new()
             .data("x", 2)
             .data("z", 3)
             .data("l", 6)
@@ -96,7 +100,7 @@ fn trees_and_noise() -> Vec<Case> {
     let feed = || Feed::new().dense(2).dense(3);
     let classes = |c: &mut config::LayerConfig| c.num_classes = Some(6);
     let tree = || {
-        Layer::new("hsigmoid", "cost", 1)
+        LayerBuilder::new("hsigmoid", "cost", 1)
             .weighted("h", &[5, 3])
             .weighted("g", &[5, 2])
             .input("l")
@@ -104,7 +108,7 @@ fn trees_and_noise() -> Vec<Case> {
             .with(classes)
     };
     let noise = || {
-        Layer::new("nce", "cost", 1)
+        LayerBuilder::new("nce", "cost", 1)
             .weighted("h", &[6, 3])
             .weighted("g", &[6, 2])
             .input("l")
@@ -145,13 +149,13 @@ fn trees_and_noise() -> Vec<Case> {
 }
 
 fn selection() -> Case {
-    let model = Model::new()
+    let model = ModelBuilder::new()
         .data("x", 3)
         .data("s", 5)
         .data("t", 2)
         .fc("h", &["x"], 3, "")
         .layer(
-            Layer::new("selective_fc", "y", 5)
+            LayerBuilder::new("selective_fc", "y", 5)
                 .weighted("h", &[5, 3])
                 .weighted("x", &[5, 3])
                 .input("s")

@@ -1,12 +1,12 @@
 //! Projections and operators of mixed layers.
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 
 /// A mixed layer on top of `h` (width 3, not a sequence), and a cost on its `size` columns.
-fn on_rows(name: &str, size: u64, mixed: Layer) -> Case {
+fn on_rows(name: &str, size: u64, mixed: LayerBuilder) -> Case {
     Case::new(
         name,
-        Model::new()
+        ModelBuilder::new()
             .data("x", 2)
             .data("w", 5)
             .data("t", size)
@@ -19,16 +19,16 @@ fn on_rows(name: &str, size: u64, mixed: Layer) -> Case {
 }
 
 /// A mixed layer on top of the sequence `h` of width 3, pooled, and a cost.
-fn on_sequences(name: &str, size: u64, mixed: Layer) -> Case {
+fn on_sequences(name: &str, size: u64, mixed: LayerBuilder) -> Case {
     Case::new(
         name,
-        Model::new()
+        ModelBuilder::new()
             .data("w", 5)
             .data("t", 2)
             .embedding("h", "w", 3)
             .layer(mixed)
             .layer(
-                Layer::new("average", "p", size)
+                LayerBuilder::new("average", "p", size)
                     .input("m")
                     .with(|c| c.average_strategy = Some("sum".into())),
             )
@@ -38,8 +38,8 @@ fn on_sequences(name: &str, size: u64, mixed: Layer) -> Case {
     )
 }
 
-fn mixed(size: u64) -> Layer {
-    Layer::new("mixed", "m", size)
+fn mixed(size: u64) -> LayerBuilder {
+    LayerBuilder::new("mixed", "m", size)
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -119,7 +119,7 @@ pub(crate) fn cases() -> Vec<Case> {
         on_rows(
             "concat2",
             7,
-            Layer::new("concat2", "m", 7)
+            LayerBuilder::new("concat2", "m", 7)
                 .projected("h", "fc", (3, 4), &[3, 4])
                 .projected("g", "identity", (3, 3), &[])
                 .bias(),

@@ -1,6 +1,7 @@
-//! The cases, a file for each family of layers.
+//! The cases, one file per family of layers.
 
 pub(super) mod costs;
+pub(super) mod groups;
 pub(super) mod images;
 pub(super) mod labels;
 pub(super) mod mixed;

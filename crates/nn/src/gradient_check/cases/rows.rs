@@ -1,12 +1,12 @@
 //! Layers that work row by row.
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new(
             "fc on dense, sparse and binary inputs",
-            Model::new()
+            ModelBuilder::new()
                 .data("x", 3)
                 .data("s", 7)
                 .data("b", 6)
@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "fc where domains meet",
-            Model::new()
+            ModelBuilder::new()
                 .data("user", 4)
                 .data("movie", 5)
                 .data("genres", 3)
@@ -32,14 +32,14 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "addto and concat of shared rows",
-            Model::new()
+            ModelBuilder::new()
                 .data("a", 4)
                 .data("b", 5)
                 .data("t", 6)
                 .embedding("ea", "a", 3)
                 .embedding("eb", "b", 3)
                 .layer(
-                    Layer::new("addto", "sum", 3)
+                    LayerBuilder::new("addto", "sum", 3)
                         .input("ea")
                         .input("eb")
                         .input("ea")
@@ -47,7 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
                         .act("tanh"),
                 )
                 .layer(
-                    Layer::new("concat", "both", 6)
+                    LayerBuilder::new("concat", "both", 6)
                         .input("sum")
                         .input("ea")
                         .act("sigmoid"),
@@ -57,17 +57,17 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "sparse_update and a shared, a static parameter",
-            Model::new()
+            ModelBuilder::new()
                 .data("b", 9)
                 .data("c", 9)
                 .data("t", 2)
-                .layer(Layer::new("fc", "p", 2).weighted("b", &[9, 2]))
+                .layer(LayerBuilder::new("fc", "p", 2).weighted("b", &[9, 2]))
                 .layer(
-                    Layer::new("fc", "q", 2)
+                    LayerBuilder::new("fc", "q", 2)
                         .weighted("c", &[9, 2])
                         .with(|c| c.inputs[0].input_parameter_name = Some("_p.w0".into())),
                 )
-                .layer(Layer::new("addto", "y", 2).input("p").input("q"))
+                .layer(LayerBuilder::new("addto", "y", 2).input("p").input("q"))
                 .fc("z", &["y"], 2, "tanh")
                 .parameter("_p.w0", |p| p.sparse_update = Some(true))
                 .parameter("_z.wbias", |p| p.is_static = Some(true))
@@ -77,18 +77,18 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "sparse_update of a parameter that is read as a whole and by row",
-            Model::new()
+            ModelBuilder::new()
                 .data("b", 3)
                 .data("x", 3)
                 .data("t", 2)
-                .layer(Layer::new("fc", "p", 2).weighted("b", &[3, 2]))
+                .layer(LayerBuilder::new("fc", "p", 2).weighted("b", &[3, 2]))
                 .layer(
-                    Layer::new("fc", "q", 2)
+                    LayerBuilder::new("fc", "q", 2)
                         .weighted("x", &[3, 2])
                         .with(|c| c.inputs[0].input_parameter_name = Some("_p.w0".into())),
                 )
                 .layer(
-                    Layer::new("addto", "y", 2)
+                    LayerBuilder::new("addto", "y", 2)
                         .input("p")
                         .input("q")
                         .act("tanh"),
@@ -100,18 +100,18 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "dropout and error clipping",
-            Model::new()
+            ModelBuilder::new()
                 .data("w", 5)
                 .data("t", 4)
                 .embedding("e", "w", 4)
                 .fc("h", &["e"], 4, "tanh")
                 .layer(
-                    Layer::new("addto", "d", 4)
+                    LayerBuilder::new("addto", "d", 4)
                         .input("h")
                         .with(|c| c.drop_rate = Some(0.4)),
                 )
                 .layer(
-                    Layer::new("addto", "c", 4)
+                    LayerBuilder::new("addto", "c", 4)
                         .input("d")
                         .with(|c| c.error_clipping_threshold = Some(100.0)),
                 )
@@ -134,7 +134,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ] {
         cases.push(Case::new(
             format!("activation '{act}'"),
-            Model::new()
+            ModelBuilder::new()
                 .data("x", 3)
                 .data("t", 4)
                 .fc("h", &["x"], 4, act)
@@ -144,26 +144,26 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     cases.push(Case::new(
         "activation 'log'",
-        Model::new()
+        ModelBuilder::new()
             .data("x", 3)
             .data("t", 4)
             .fc("e", &["x"], 4, "exponential")
             .fc("h", &["e"], 4, "sigmoid")
-            .layer(Layer::new("addto", "l", 4).input("h").act("log"))
+            .layer(LayerBuilder::new("addto", "l", 4).input("h").act("log"))
             .square_error("l", "t"),
         Feed::new().dense(3).dense(4).batch(),
     ));
     for (kind, size) in [("cos", 1), ("cos_vm", 2)] {
         cases.push(Case::new(
             kind,
-            Model::new()
+            ModelBuilder::new()
                 .data("user", 4)
                 .data("movie", 5)
                 .data("t", size)
                 .embedding("eu", "user", 3)
                 .embedding("em", "movie", 3 * size)
                 .layer(
-                    Layer::new(kind, "y", size)
+                    LayerBuilder::new(kind, "y", size)
                         .input("eu")
                         .input("em")
                         .with(|c| c.cos_scale = Some(5.0)),
@@ -177,8 +177,8 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// A layer `y` of two or three inputs: `w` of the first width with values in (0, 1), then others.
-fn combined(widths: &[u64], size: u64, layer: Layer) -> Case {
-    let mut model = Model::new().data("x", 3).data("t", size);
+fn combined(widths: &[u64], size: u64, layer: LayerBuilder) -> Case {
+    let mut model = ModelBuilder::new().data("x", 3).data("t", size);
     let mut layer = layer;
     for (input, &width) in widths.iter().enumerate() {
         let name = format!("i{input}");
@@ -198,7 +198,7 @@ fn combined(widths: &[u64], size: u64, layer: Layer) -> Case {
 }
 
 fn of_two_inputs() -> Vec<Case> {
-    let layer = |kind: &str, size| Layer::new(kind, "y", size);
+    let layer = |kind: &str, size| LayerBuilder::new(kind, "y", size);
     vec![
         combined(&[1, 3], 3, layer("scaling", 3)),
         combined(&[1, 3, 3], 3, layer("interpolation", 3)),
@@ -222,26 +222,84 @@ fn of_two_inputs() -> Vec<Case> {
         combined(&[3], 3, layer("get_output", 3)),
         combined(&[3], 3, layer("print", 3)),
         Case::new(
+            "multiplex",
+            ModelBuilder::new()
+                .data("c", 2)
+                .data("x", 3)
+                .data("t", 3)
+                .fc("a", &["x"], 3, "tanh")
+                .fc("b", &["x"], 3, "")
+                .layer(
+                    LayerBuilder::new("multiplex", "m", 3)
+                        .input("c")
+                        .input("a")
+                        .input("b")
+                        .act("sigmoid"),
+                )
+                .square_error("m", "t"),
+            Feed::new().ids(2).dense(3).dense(3).batch(),
+        ),
+        normalised("z-score"),
+        normalised("min-max"),
+        normalised("decimal-scaling"),
+        // The id -1 has no row.
+        Case::new(
+            "ids without a row",
+            ModelBuilder::new()
+                .data("w", 3)
+                .data("t", 2)
+                .embedding("e", "w", 2)
+                .layer(
+                    LayerBuilder::new("mixed", "m", 2)
+                        .projected("w", "table", (3, 2), &[3, 2])
+                        .projected("e", "identity", (2, 2), &[])
+                        .act("tanh"),
+                )
+                .square_error("m", "t"),
+            Feed::new()
+                .given_ids(&[1, u32::MAX, 1, 0, u32::MAX, 1])
+                .dense(2)
+                .batch(),
+        ),
+        Case::new(
             "trans, twice",
-            Model::new()
+            ModelBuilder::new()
                 .data("x", 3)
                 .data("t", 2)
                 .fc("h", &["x"], 2, "tanh")
-                .layer(Layer::new("trans", "a", 6).input("h"))
-                .layer(Layer::new("trans", "b", 2).input("a"))
+                .layer(LayerBuilder::new("trans", "a", 6).input("h"))
+                .layer(LayerBuilder::new("trans", "b", 2).input("a"))
                 .square_error("b", "t"),
             Feed::new().dense(3).dense(2).batch(),
         ),
         Case::new(
             "resize, there and back",
-            Model::new()
+            ModelBuilder::new()
                 .data("x", 3)
                 .data("t", 4)
                 .fc("h", &["x"], 4, "tanh")
-                .layer(Layer::new("resize", "a", 8).input("h"))
-                .layer(Layer::new("resize", "b", 4).input("a"))
+                .layer(LayerBuilder::new("resize", "a", 8).input("h"))
+                .layer(LayerBuilder::new("resize", "b", 4).input("a"))
                 .square_error("b", "t"),
             Feed::new().dense(3).dense(4).batch(),
         ),
     ]
+}
+
+/// Statistics that never change, on a layer that learns.
+fn normalised(strategy: &str) -> Case {
+    let layer = LayerBuilder::new("data_norm", "n", 3)
+        .weighted("h", &[5, 3])
+        .with(|c| c.data_norm_strategy = Some(strategy.into()));
+    Case::new(
+        format!("data_norm, {strategy}"),
+        ModelBuilder::new()
+            .data("x", 2)
+            .data("t", 3)
+            .fc("h", &["x"], 3, "tanh")
+            .layer(layer)
+            .parameter("_n.w0", |p| p.is_static = Some(true))
+            .square_error("n", "t"),
+        Feed::new().dense(2).dense(3).batch(),
+    )
 }

@@ -1,12 +1,12 @@
 //! Layers on sequences.
 
-use crate::gradient_check::{Case, Feed, Layer, Model};
+use crate::gradient_check::{Case, Feed, LayerBuilder, ModelBuilder};
 
-/// A layer `p` of width 3 on the sequence `h`, made of ids; then a cost on one row a sample.
-fn pooled(name: &str, layer: Layer) -> Case {
+/// A layer `p` of width 3 on the sequence `h`, made of ids; then a cost on one row per sample.
+fn pooled(name: &str, layer: LayerBuilder) -> Case {
     Case::new(
         name,
-        Model::new()
+        ModelBuilder::new()
             .data("w", 5)
             .data("t", 3)
             .embedding("e", "w", 3)
@@ -18,17 +18,17 @@ fn pooled(name: &str, layer: Layer) -> Case {
 }
 
 /// A recurrent layer `r` of width 3 that reads `gates` sums, pooled, and a cost.
-fn recurrent(name: &str, gates: u64, layer: Layer) -> Case {
+fn recurrent(name: &str, gates: u64, layer: LayerBuilder) -> Case {
     Case::new(
         name,
-        Model::new()
+        ModelBuilder::new()
             .data("w", 5)
             .data("t", 3)
             .embedding("e", "w", 2)
             .fc("x", &["e"], 3 * gates, "")
             .layer(layer)
             .layer(
-                Layer::new("average", "p", 3)
+                LayerBuilder::new("average", "p", 3)
                     .input("r")
                     .with(|c| c.average_strategy = Some("sum".into())),
             )
@@ -37,14 +37,14 @@ fn recurrent(name: &str, gates: u64, layer: Layer) -> Case {
     )
 }
 
-/// A layer `p` on the nested sequence `h`; then the sum over what is left and a cost.
-fn nested(name: &str, layer: Layer) -> Case {
-    let sum = Layer::new("average", "q", 3)
+/// A layer `p` on the nested sequence `h`; then the sum over the rest and a cost.
+fn nested(name: &str, layer: LayerBuilder) -> Case {
+    let sum = LayerBuilder::new("average", "q", 3)
         .input("p")
         .with(|c| c.average_strategy = Some("sum".into()));
     Case::new(
         name,
-        Model::new()
+        ModelBuilder::new()
             .data("x", 2)
             .data("t", 3)
             .fc("h", &["x"], 3, "tanh")
@@ -57,21 +57,21 @@ fn nested(name: &str, layer: Layer) -> Case {
 
 /// A window, a fully connected layer and a pooling. Many words: more stored rows than maxima.
 fn convolution(padding: u64, words: u64, maximum: bool) -> Case {
-    let pool = Layer::new(if maximum { "max" } else { "average" }, "p", 3).input("h");
+    let pool = LayerBuilder::new(if maximum { "max" } else { "average" }, "p", 3).input("h");
     let base = if words > 100 {
         // Wide rows that are all different, in few long sequences.
-        Model::new()
+        ModelBuilder::new()
             .data("w", 2)
             .data("t", 3)
             .fc("e", &["w"], 2, "tanh")
     } else {
-        Model::new()
+        ModelBuilder::new()
             .data("w", words)
             .data("t", 3)
             .embedding("e", "w", 2)
     };
     let model = base
-        .layer(Layer::new("mixed", "c", 6).window("e", 2, -1, 3, padding))
+        .layer(LayerBuilder::new("mixed", "c", 6).window("e", 2, -1, 3, padding))
         .fc("h", &["c"], 3, "tanh")
         .layer(pool)
         .square_error("p", "t");
@@ -87,8 +87,8 @@ fn convolution(padding: u64, words: u64, maximum: bool) -> Case {
     )
 }
 
-fn pool(kind: &str) -> Layer {
-    Layer::new(kind, "p", 3).input("h").act("linear")
+fn pool(kind: &str) -> LayerBuilder {
+    LayerBuilder::new(kind, "p", 3).input("h").act("linear")
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -120,19 +120,21 @@ pub(crate) fn cases() -> Vec<Case> {
         ));
     }
     for first in [false, true] {
-        let strided = Layer::new("seqlastins", "s", 3).input("h").with(|c| {
-            c.seq_pool_stride = Some(2);
-            c.select_first = Some(first);
-        });
+        let strided = LayerBuilder::new("seqlastins", "s", 3)
+            .input("h")
+            .with(|c| {
+                c.seq_pool_stride = Some(2);
+                c.select_first = Some(first);
+            });
         cases.push(Case::new(
             "ends of windows",
-            Model::new()
+            ModelBuilder::new()
                 .data("w", 5)
                 .data("t", 3)
                 .embedding("e", "w", 3)
                 .fc("h", &["e"], 3, "tanh")
                 .layer(strided)
-                .layer(Layer::new("average", "p", 3).input("s"))
+                .layer(LayerBuilder::new("average", "p", 3).input("s"))
                 .square_error("p", "t"),
             Feed::new().id_sequence(5).dense(3).batch(),
         ));
@@ -144,26 +146,27 @@ pub(crate) fn cases() -> Vec<Case> {
             c.active_gate_type = Some("sigmoid".into());
             c.active_state_type = Some("tanh".into());
         };
-        let lstm = Layer::new("lstmemory", "r", 3)
+        let lstm = LayerBuilder::new("lstmemory", "r", 3)
             .weighted("x", &[3, 3, 4])
             .bias_of(21)
             .with(set);
         cases.push(recurrent("lstm", 4, lstm));
-        let bare = Layer::new("lstmemory", "r", 3)
+        let bare = LayerBuilder::new("lstmemory", "r", 3)
             .weighted("x", &[3, 3, 4])
             .with(set);
         cases.push(recurrent("lstm without bias", 4, bare));
-        let gru = Layer::new("gated_recurrent", "r", 3)
+        let gru = LayerBuilder::new("gated_recurrent", "r", 3)
             .weighted("x", &[3, 9])
             .bias_of(9)
             .with(set);
         cases.push(recurrent("gru", 3, gru));
-        let simple = Layer::new("recurrent", "r", 3)
+        let simple = LayerBuilder::new("recurrent", "r", 3)
             .weighted("x", &[3, 3])
             .bias()
             .with(set);
         cases.push(recurrent("recurrent", 1, simple));
     }
+    cases.extend(grids());
     for (padding, words) in [(0, 5), (2, 5), (0, 400), (2, 400)] {
         for maximum in [false, true] {
             cases.push(convolution(padding, words, maximum).step(4e-3));
@@ -172,7 +175,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(reshaped());
     cases.push(Case::new(
         "sequence softmax",
-        Model::new()
+        ModelBuilder::new()
             .data("w", 5)
             .data("t", 1)
             .embedding("e", "w", 3)
@@ -184,10 +187,76 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Layers that make other sequences.
+/// LSTMs along one and two axes.
+fn grids() -> Vec<Case> {
+    let lstm = |directions: &'static [bool]| {
+        let axes = directions.len() as u64;
+        LayerBuilder::new("mdlstmemory", "r", 2)
+            .weighted("x", &[2, 2 * (3 + axes)])
+            .bias_of(2 * (5 + 2 * axes))
+            .with(|c| {
+                c.active_type = Some("tanh".into());
+                c.active_gate_type = Some("sigmoid".into());
+                c.active_state_type = Some("tanh".into());
+                c.directions = directions.to_vec();
+            })
+    };
+    let sum = || {
+        LayerBuilder::new("average", "p", 2)
+            .input("r")
+            .with(|c| c.average_strategy = Some("sum".into()))
+    };
+    let mut cases = Vec::new();
+    for directions in [&[true][..], &[false]] {
+        cases.push(Case::new(
+            "mdlstm on one axis",
+            ModelBuilder::new()
+                .data("w", 5)
+                .data("t", 2)
+                .embedding("x", "w", 8)
+                .layer(lstm(directions))
+                .layer(sum())
+                .square_error("p", "t"),
+            Feed::new().id_sequence(5).dense(2).batch(),
+        ));
+    }
+    for directions in [&[true, true][..], &[false, true]] {
+        let blocks = config::model::BlockExpandConfig {
+            channels: 1,
+            stride_x: 1,
+            stride_y: 1,
+            block_x: 1,
+            block_y: 1,
+            output_x: 3,
+            output_y: 2,
+            img_size_x: 3,
+            img_size_y: 2,
+            ..Default::default()
+        };
+        cases.push(Case::new(
+            "mdlstm on two axes",
+            ModelBuilder::new()
+                .data("i", 6)
+                .data("t", 2)
+                .layer(
+                    LayerBuilder::new("blockexpand", "b", 1)
+                        .input("i")
+                        .with(|c| c.inputs[0].block_expand_conf = Some(blocks)),
+                )
+                .fc("x", &["b"], 10, "")
+                .layer(lstm(directions))
+                .layer(sum())
+                .square_error("p", "t"),
+            Feed::new().dense(6).dense(2).batch(),
+        ));
+    }
+    cases
+}
+
+/// Layers that output other sequences.
 fn reshaped() -> Vec<Case> {
     let base = || {
-        Model::new()
+        ModelBuilder::new()
             .data("w", 5)
             .data("x", 2)
             .data("t", 3)
@@ -196,29 +265,29 @@ fn reshaped() -> Vec<Case> {
             .fc("g", &["x"], 3, "")
     };
     let sum = |input: &str| {
-        Layer::new("average", "p", 3)
+        LayerBuilder::new("average", "p", 3)
             .input(input)
             .with(|c| c.average_strategy = Some("sum".into()))
     };
     let feed = || Feed::new().id_sequence(5).dense(2).dense(3);
-    let end = |name: &str, model: Model| {
+    let end = |name: &str, model: ModelBuilder| {
         Case::new(
             name,
             model.layer(sum("y")).square_error("p", "t"),
             feed().batch(),
         )
     };
-    let nested = Model::new()
+    let nested = ModelBuilder::new()
         .data("x", 2)
         .data("t", 3)
         .fc("h", &["x"], 3, "tanh")
         .layer(
-            Layer::new("average", "s", 3)
+            LayerBuilder::new("average", "s", 3)
                 .input("h")
                 .with(|c| c.trans_type = Some("seq".into())),
         )
         .layer(
-            Layer::new("expand", "y", 3)
+            LayerBuilder::new("expand", "y", 3)
                 .input("s")
                 .input("h")
                 .with(|c| c.trans_type = Some("seq".into())),
@@ -229,9 +298,14 @@ fn reshaped() -> Vec<Case> {
         end(
             "expand",
             base()
-                .layer(Layer::new("expand", "y0", 3).input("g").input("h").bias())
                 .layer(
-                    Layer::new("addto", "y", 3)
+                    LayerBuilder::new("expand", "y0", 3)
+                        .input("g")
+                        .input("h")
+                        .bias(),
+                )
+                .layer(
+                    LayerBuilder::new("addto", "y", 3)
                         .input("y0")
                         .input("h")
                         .act("tanh"),
@@ -245,7 +319,7 @@ fn reshaped() -> Vec<Case> {
         end(
             "seqconcat",
             base().fc("h2", &["e"], 3, "sigmoid").layer(
-                Layer::new("seqconcat", "y", 3)
+                LayerBuilder::new("seqconcat", "y", 3)
                     .input("h")
                     .input("h2")
                     .act("tanh")
@@ -255,7 +329,7 @@ fn reshaped() -> Vec<Case> {
         end(
             "seqreshape",
             base().fc("six", &["e"], 6, "tanh").layer(
-                Layer::new("seqreshape", "y", 3)
+                LayerBuilder::new("seqreshape", "y", 3)
                     .input("six")
                     .act("tanh")
                     .bias(),
@@ -267,7 +341,7 @@ fn reshaped() -> Vec<Case> {
                 .data("offset", 9)
                 .data("size", 9)
                 .layer(
-                    Layer::new("subseq", "y", 3)
+                    LayerBuilder::new("subseq", "y", 3)
                         .input("h")
                         .input("offset")
                         .input("size")

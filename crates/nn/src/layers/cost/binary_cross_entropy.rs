@@ -1,11 +1,11 @@
-//! `Σⱼ -(tⱼ ln pⱼ + (1 - tⱼ) ln(1 - pⱼ))`: independent yes-or-no questions, answers given as an id, a set or numbers.
+//! `Σⱼ -(tⱼ ln pⱼ + (1 - tⱼ) ln(1 - pⱼ))`: independent binary labels, given as an id, a set or values.
 
 use super::cross_entropy::positive;
-use super::{Cost, Label, RowLoss, check_dense, check_ids};
+use super::{Cost, CostTarget, RowLoss, check_dense, check_ids};
 use crate::error::{BuildError, LayerError};
 use crate::functions::ln;
 use crate::layer::{Build, Layer};
-use crate::output::{Data, Output};
+use crate::output::{Output, OutputValues};
 
 /// Builds a `multi_binary_label_cross_entropy` or `soft_binary_class_cross_entropy` layer.
 pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
@@ -16,16 +16,16 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 pub struct BinaryCrossEntropy;
 
 /// Calls `visit(column, target)` for every column.
-fn targets(label: Label<'_>, cols: usize, mut visit: impl FnMut(usize, f32)) {
+fn targets(label: CostTarget<'_>, cols: usize, mut visit: impl FnMut(usize, f32)) {
     match label {
-        Label::Dense(row) => row
+        CostTarget::Dense(row) => row
             .iter()
             .enumerate()
             .for_each(|(col, &target)| visit(col, target)),
-        Label::Id(id) => {
+        CostTarget::Id(id) => {
             (0..cols).for_each(|col| visit(col, if col == id as usize { 1.0 } else { 0.0 }))
         }
-        Label::Sparse(rows, row) => {
+        CostTarget::Sparse(rows, row) => {
             let columns = &rows.columns[rows.range(row)];
             (0..cols).for_each(|col| {
                 visit(
@@ -44,10 +44,10 @@ fn targets(label: Label<'_>, cols: usize, mut visit: impl FnMut(usize, f32)) {
 impl RowLoss for BinaryCrossEntropy {
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {
         match &label.data {
-            Data::Dense(_) => check_dense(label, cols),
-            Data::Ids(_) => check_ids(label, cols),
-            Data::Sparse(rows) if rows.cols == cols => Ok(()),
-            Data::Sparse(rows) => Err(LayerError::Width {
+            OutputValues::Dense(_) => check_dense(label, cols),
+            OutputValues::Ids(_) => check_ids(label, cols),
+            OutputValues::Sparse(rows) if rows.cols == cols => Ok(()),
+            OutputValues::Sparse(rows) => Err(LayerError::Width {
                 input: 1,
                 got: rows.cols,
                 want: cols,
@@ -56,7 +56,7 @@ impl RowLoss for BinaryCrossEntropy {
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
         let mut cost = 0.0;
         targets(label, row.len(), |col, target| {
             let p = row[col];
@@ -70,7 +70,7 @@ impl RowLoss for BinaryCrossEntropy {
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
         targets(label, row.len(), |col, target| {
             let p = row[col];
             grad[col] += scale * ((1.0 - target) / positive(1.0 - p) - target / positive(p));

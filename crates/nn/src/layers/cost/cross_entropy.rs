@@ -1,6 +1,6 @@
 //! `-ln p[label]`, for rows of probabilities.
 
-use super::{Cost, Label, RowLoss, check_ids};
+use super::{Cost, CostTarget, RowLoss, check_ids};
 use crate::error::{BuildError, LayerError};
 use crate::functions::ln;
 use crate::layer::{Build, Layer};
@@ -14,7 +14,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 /// The negative logarithm of the label's probability.
 pub struct CrossEntropy;
 
-/// A probability that can be divided by.
+/// The probability, but at least a small positive value, so that it can be a divisor.
 pub(super) fn positive(p: f32) -> f32 {
     if p < f32::MIN_POSITIVE {
         f32::MIN_POSITIVE
@@ -29,15 +29,17 @@ impl RowLoss for CrossEntropy {
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
-        let Label::Id(id) = label else { return 0.0 };
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
+        let CostTarget::Id(id) = label else {
+            return 0.0;
+        };
         let p = row[id as usize];
         if p.is_nan() { p } else { -ln(p) }
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
-        let Label::Id(id) = label else { return };
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
+        let CostTarget::Id(id) = label else { return };
         grad[id as usize] -= scale / positive(row[id as usize]);
     }
 }

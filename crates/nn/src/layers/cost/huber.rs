@@ -1,6 +1,6 @@
 //! A robust cost for two classes, with `y` = ±1 for label 1 and 0: `-4 y x` if `y x < -1`, `(1 - y x)²` if `y x < 1`, else 0.
 
-use super::{Cost, Label, RowLoss, check_ids};
+use super::{Cost, CostTarget, RowLoss, check_ids};
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Build, Layer};
 use crate::output::Output;
@@ -16,9 +16,9 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 /// Huber's cost of a classification margin.
 pub struct Huber;
 
-fn sign(label: Label<'_>) -> f32 {
+fn sign(label: CostTarget<'_>) -> f32 {
     match label {
-        Label::Id(1) => 1.0,
+        CostTarget::Id(1) => 1.0,
         _ => -1.0,
     }
 }
@@ -29,7 +29,7 @@ impl RowLoss for Huber {
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
         let margin = row[0] * sign(label);
         if margin < -1.0 {
             -4.0 * margin
@@ -41,7 +41,7 @@ impl RowLoss for Huber {
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
         let y = sign(label);
         let margin = row[0] * y;
         if margin < -1.0 {

@@ -1,6 +1,6 @@
-//! LambdaRank: pushes scores so that the normalised discounted cumulative gain (NDCG) of each list grows.
+//! LambdaRank: changes scores so that the normalised discounted cumulative gain (NDCG) of each list grows.
 //!
-//! What is reported is the NDCG of the list, for each of its rows. The gradient is not its derivative (it has none)
+//! The reported cost is the NDCG of the list, for each of its rows. The gradient is not its derivative (it has none)
 //! but, for each pair whose true order is `i` above `j`, `∓|ΔDCG| / (1 + e^(sᵢ - sⱼ)) / max DCG`, with
 //! `ΔDCG = (2^rᵢ - 2^rⱼ)(1/ln(i+2) - 1/ln(j+2))` by true ranks. (v1 divides by a difference of logarithms instead of
 //! taking the difference of the discounts; we do not.)
@@ -12,7 +12,7 @@ use crate::layer::{Backward, Build, Forward, Layer};
 /// Ranks lists.
 pub struct LambdaCost {
     truncation: usize,
-    /// Pairs are formed with at least one of the first so many by true relevance.
+    /// Pairs are formed with at least one of this many first rows by true relevance; `None`: all.
     sorted: Option<usize>,
     coeff: f32,
 }

@@ -1,4 +1,4 @@
-//! Costs: one number for each row, and its gradient, without a mean over the batch.
+//! Costs: one value per row, and its gradient, without a mean over the batch.
 //!
 //! A third input weighs the rows; `coeff` scales the gradient (not the cost that is reported), as in v1.
 
@@ -15,43 +15,43 @@ pub mod sum;
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 use crate::matrix::SparseRows;
-use crate::output::{Data, Output};
+use crate::output::{Output, OutputValues};
 use crate::product::Accumulate;
 use crate::simd;
 
-/// What a row should have been.
+/// The target of a row.
 #[derive(Debug, Clone, Copy)]
-pub enum Label<'a> {
+pub enum CostTarget<'a> {
     /// A class.
     Id(u32),
-    /// A row of numbers.
+    /// A dense row.
     Dense(&'a [f32]),
-    /// A row of few numbers.
+    /// A sparse row, by its index.
     Sparse(&'a SparseRows, usize),
 }
 
-impl<'a> Label<'a> {
+impl<'a> CostTarget<'a> {
     #[inline(always)]
     fn of(output: &'a Output, row: usize) -> Self {
         match &output.data {
-            Data::Ids(ids) => Label::Id(ids[row]),
-            Data::Dense(matrix) => Label::Dense(matrix.row(row)),
-            Data::Sparse(rows) => Label::Sparse(rows, row),
+            OutputValues::Ids(ids) => CostTarget::Id(ids[row]),
+            OutputValues::Dense(matrix) => CostTarget::Dense(matrix.row(row)),
+            OutputValues::Sparse(rows) => CostTarget::Sparse(rows, row),
         }
     }
 }
 
 /// The cost of one row.
 pub trait RowLoss: Send + Sync {
-    /// Which kinds of labels it takes, and how wide a row must be; called once a batch.
+    /// Checks the kind of the labels and the width of a row; called once per batch.
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError>;
     /// The cost of a row.
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32;
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32;
     /// `grad += scale · ` the derivative of the cost.
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]);
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]);
 }
 
-/// A cost layer: inputs are the prediction, the label and, maybe, a weight for each row.
+/// A cost layer: inputs are the prediction, the label and, maybe, a weight per row.
 pub struct Cost<L> {
     loss: L,
     coeff: f32,
@@ -80,7 +80,7 @@ impl<L: RowLoss> Layer for Cost<L> {
         self.loss.check(x.cols(), label)?;
         let out = pass.out.value_mut();
         out.resize(x.rows(), 1);
-        // One block for each so many numbers of the prediction, not of the costs.
+        // Blocks are sized by the values of the prediction, not of the costs.
         simd::for_blocks(
             out.values_mut(),
             x.cols(),
@@ -88,7 +88,7 @@ impl<L: RowLoss> Layer for Cost<L> {
             |first, costs| {
                 for (offset, cost) in costs.iter_mut().enumerate() {
                     let row = first + offset;
-                    *cost = self.loss.cost(x.row(row), Label::of(label, row));
+                    *cost = self.loss.cost(x.row(row), CostTarget::of(label, row));
                 }
             },
         );
@@ -124,7 +124,7 @@ impl<L: RowLoss> Layer for Cost<L> {
                     }
                     let scale = self.coeff * weights.as_ref().map_or(1.0, |weights| weights[row]);
                     self.loss
-                        .add_grad(x.row(row), Label::of(label, row), scale, grad);
+                        .add_grad(x.row(row), CostTarget::of(label, row), scale, grad);
                 }
             },
         );

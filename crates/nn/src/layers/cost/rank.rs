@@ -3,7 +3,7 @@
 use crate::error::{BuildError, LayerError};
 use crate::functions::{clamp, exp, ln, sigmoid};
 use crate::layer::{Backward, Build, Forward, Inputs, Layer};
-use crate::output::Data;
+use crate::output::OutputValues;
 
 /// Compares two scores.
 pub struct RankCost {
@@ -24,9 +24,9 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 
 fn target(inputs: &Inputs<'_>, row: usize) -> f32 {
     match &inputs.get(2).data {
-        Data::Ids(ids) => ids[row] as f32,
-        Data::Dense(values) => values.values()[row],
-        Data::Sparse(_) => 0.0,
+        OutputValues::Ids(ids) => ids[row] as f32,
+        OutputValues::Dense(values) => values.values()[row],
+        OutputValues::Sparse(_) => 0.0,
     }
 }
 
@@ -49,7 +49,7 @@ impl Layer for RankCost {
         for input in 1..pass.inputs.len() {
             pass.inputs.check_rows(input, rows)?;
         }
-        if !matches!(pass.inputs.get(2).data, Data::Ids(_)) {
+        if !matches!(pass.inputs.get(2).data, OutputValues::Ids(_)) {
             pass.inputs.dense_of(2, 1)?;
         }
         if pass.inputs.len() == 4 {

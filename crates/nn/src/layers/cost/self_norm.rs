@@ -1,7 +1,8 @@
-//! Cross entropy of rows that are not normalised, with a price for that: `-ln p[label] + ln z + α (ln z)²`, `z = Σ p`.
+//! Cross entropy of rows that are not normalised, with a penalty for that:
+//! `-ln p[label] + ln z + α (ln z)²`, `z = Σ p`.
 
 use super::cross_entropy::{CrossEntropy, positive};
-use super::{Cost, Label, RowLoss, check_ids};
+use super::{Cost, CostTarget, RowLoss, check_ids};
 use crate::error::{BuildError, LayerError};
 use crate::functions::ln;
 use crate::layer::{Build, Layer};
@@ -14,7 +15,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Cost::build(build, SelfNorm { alpha })
 }
 
-/// Cross entropy with a price for sums other than 1.
+/// Cross entropy with a penalty for sums other than 1.
 pub struct SelfNorm {
     alpha: f32,
 }
@@ -25,13 +26,13 @@ impl RowLoss for SelfNorm {
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
         let log = ln(simd::sum(row));
         CrossEntropy.cost(row, label) + log + self.alpha * log * log
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
         CrossEntropy.add_grad(row, label, scale, grad);
         let sum = positive(simd::sum(row));
         let slope = scale * (1.0 + 2.0 * self.alpha * ln(sum)) / sum;

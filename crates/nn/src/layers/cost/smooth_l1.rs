@@ -1,6 +1,6 @@
 //! `Σⱼ h(yⱼ - tⱼ)` with `h(d) = d²/2` for `|d| < 1`, else `|d| - ½`.
 
-use super::{Cost, Label, RowLoss, check_dense};
+use super::{Cost, CostTarget, RowLoss, check_dense};
 use crate::error::{BuildError, LayerError};
 use crate::functions::clamp;
 use crate::layer::{Build, Layer};
@@ -20,8 +20,8 @@ impl RowLoss for SmoothL1 {
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
-        let Label::Dense(target) = label else {
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
+        let CostTarget::Dense(target) = label else {
             return 0.0;
         };
         let price = |d: f32| {
@@ -35,8 +35,10 @@ impl RowLoss for SmoothL1 {
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
-        let Label::Dense(target) = label else { return };
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
+        let CostTarget::Dense(target) = label else {
+            return;
+        };
         for ((grad, y), t) in grad.iter_mut().zip(row).zip(target) {
             *grad += scale * clamp(y - t, -1.0, 1.0);
         }

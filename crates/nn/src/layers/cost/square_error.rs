@@ -1,9 +1,9 @@
 //! `Σⱼ (yⱼ - tⱼ)²`, without a half; the targets may be dense, sparse, or ids for a single column.
 
-use super::{Cost, Label, RowLoss, check_dense};
+use super::{Cost, CostTarget, RowLoss, check_dense};
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Build, Layer};
-use crate::output::{Data, Output};
+use crate::output::{Output, OutputValues};
 use crate::simd;
 
 /// Builds a `square_error` layer.
@@ -17,18 +17,18 @@ pub struct SquareError;
 impl RowLoss for SquareError {
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {
         match &label.data {
-            Data::Sparse(rows) if rows.cols == cols => Ok(()),
-            Data::Ids(_) if cols == 1 => Ok(()),
+            OutputValues::Sparse(rows) if rows.cols == cols => Ok(()),
+            OutputValues::Ids(_) if cols == 1 => Ok(()),
             _ => check_dense(label, cols),
         }
     }
 
     #[inline(always)]
-    fn cost(&self, row: &[f32], label: Label<'_>) -> f32 {
+    fn cost(&self, row: &[f32], label: CostTarget<'_>) -> f32 {
         match label {
-            Label::Dense(target) => simd::squared_distance(row, target),
-            Label::Id(id) => (row[0] - id as f32) * (row[0] - id as f32),
-            Label::Sparse(rows, r) => {
+            CostTarget::Dense(target) => simd::squared_distance(row, target),
+            CostTarget::Id(id) => (row[0] - id as f32) * (row[0] - id as f32),
+            CostTarget::Sparse(rows, r) => {
                 let all = simd::dot(row, row);
                 rows.range(r).fold(all, |cost, entry| {
                     let (y, t) = (row[rows.columns[entry] as usize], rows.value(entry));
@@ -39,16 +39,16 @@ impl RowLoss for SquareError {
     }
 
     #[inline(always)]
-    fn add_grad(&self, row: &[f32], label: Label<'_>, scale: f32, grad: &mut [f32]) {
+    fn add_grad(&self, row: &[f32], label: CostTarget<'_>, scale: f32, grad: &mut [f32]) {
         let scale = 2.0 * scale;
         match label {
-            Label::Dense(target) => {
+            CostTarget::Dense(target) => {
                 for ((grad, y), t) in grad.iter_mut().zip(row).zip(target) {
                     *grad += scale * (y - t);
                 }
             }
-            Label::Id(id) => grad[0] += scale * (row[0] - id as f32),
-            Label::Sparse(rows, r) => {
+            CostTarget::Id(id) => grad[0] += scale * (row[0] - id as f32),
+            CostTarget::Sparse(rows, r) => {
                 simd::add_scaled(grad, scale, row);
                 for entry in rows.range(r) {
                     grad[rows.columns[entry] as usize] -= scale * rows.value(entry);

@@ -9,7 +9,7 @@
 #[derive(Debug, Default)]
 pub struct Chain {
     classes: usize,
-    /// The parameter, and `e` to its power.
+    /// The parameter, and `e` to the power of it.
     scores: Vec<f64>,
     factors: Vec<f64>,
 }
@@ -24,7 +24,7 @@ struct Sums {
 }
 
 impl Chain {
-    /// A chain of so many classes with this parameter.
+    /// A chain of `classes` classes with this parameter.
     pub fn new(classes: usize, parameter: &[f32]) -> Self {
         let scores: Vec<f64> = parameter.iter().map(|&x| f64::from(x)).collect();
         let factors = scores.iter().map(|&x| libm::exp(x)).collect();
@@ -196,7 +196,7 @@ impl Chain {
         }
     }
 
-    /// Adds the chances of all transitions of one step, less the one that happened.
+    /// Adds `weight` times the probability of every transition of one step, minus `weight` for the true one.
     fn add_pairs(
         &self,
         from: &[f64],
@@ -250,7 +250,7 @@ impl Chain {
     }
 }
 
-/// Position and value of the first greatest number.
+/// Index and value of the first maximum.
 fn greatest(scores: impl Iterator<Item = f64>) -> (usize, f64) {
     let first = (0, f64::NEG_INFINITY);
     scores
@@ -258,7 +258,7 @@ fn greatest(scores: impl Iterator<Item = f64>) -> (usize, f64) {
         .fold(first, |best, now| if now.1 > best.1 { now } else { best })
 }
 
-/// Makes the sum 1 and answers what it was.
+/// Scales the sum to 1 and returns the old sum.
 fn normalise(values: &mut [f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     values.iter_mut().for_each(|value| *value /= sum);

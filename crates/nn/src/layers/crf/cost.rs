@@ -1,6 +1,6 @@
 //! `crf`: `-ln p(labels | scores)` of each sequence, see [`Chain`].
 //!
-//! Inputs: scores of all classes (a sequence), labels (ids, the same sequence) and maybe a weight for each sequence.
+//! Inputs: scores of all classes (a sequence), labels (ids, the same sequence) and maybe a weight per sequence.
 //! As in v1, `coeff` scales the gradient, not the cost that is reported.
 
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Inputs, Layer};
 use crate::parameters::ParameterIndex;
 
-/// Parts that the sum over sequences is cut into, whatever the number of threads.
+/// Number of parts of the sum over sequences, whatever the number of threads.
 const PARTS: usize = 8;
 
 /// The cost of a conditional random field.

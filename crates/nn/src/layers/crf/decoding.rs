@@ -1,6 +1,7 @@
 //! `crf_decoding`: the most probable labels of each sequence, see [`Chain`].
 //!
-//! Without a second input the output is the labels. With one (the true labels) it is 1 where they differ and else 0.
+//! Without a second input the output is the labels. With one (the true labels) it is 1 where they differ and else 0;
+//! evaluators of labels still see the labels.
 
 use rayon::prelude::*;
 
@@ -65,6 +66,7 @@ impl Layer for CrfDecoding {
         for ((error, got), want) in out.values_mut().iter_mut().zip(&decoded).zip(labels) {
             *error = if got == want { 0.0 } else { 1.0 };
         }
+        pass.out.beside = decoded;
         Ok(())
     }
 
@@ -73,20 +75,21 @@ impl Layer for CrfDecoding {
 
 #[cfg(test)]
 mod tests {
-    use crate::gradient_check::{Layer, Model};
-    use crate::{Batch, Network, Parameters, Pass, Slot, SlotData, Values};
+    use crate::gradient_check::{LayerBuilder, ModelBuilder};
+    use crate::{Batch, BatchUse, Network, ParameterValues, Parameters, Slot, SlotData};
 
     /// Two classes; staying in a class is worth 1, the start must be class 1.
     #[test]
     fn labels_or_errors_come_out() {
-        let decoding = |name: &str| Layer::new("crf_decoding", name, 2).weighted("x", &[4, 2]);
-        let model = Model::new()
+        let decoding =
+            |name: &str| LayerBuilder::new("crf_decoding", name, 2).weighted("x", &[4, 2]);
+        let model = ModelBuilder::new()
             .data("x", 2)
             .data("l", 2)
             .layer(decoding("labels"))
             .layer(decoding("errors").input("l"));
         let mut network = Network::new(&model.0).unwrap();
-        let weight = Values::Full(vec![-9.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+        let weight = ParameterValues::Full(vec![-9.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
         let sequence = |data| Slot::sequence(data, vec![0, 3, 3, 4]);
         let values = vec![5.0, 0.0, 0.6, 0.0, 3.0, 0.0, 1.0, 0.0];
         let batch = Batch {
@@ -100,7 +103,7 @@ mod tests {
             .forward(
                 &Parameters(vec![weight.clone(), weight]),
                 &batch,
-                Pass::Test,
+                BatchUse::Test,
             )
             .unwrap();
         let (labels, errors) = (
@@ -114,6 +117,12 @@ mod tests {
             [1, 0, 0, 1]
         );
         assert_eq!(errors.to_dense().unwrap(), [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(
+            (0..4)
+                .map(|row| errors.label(row).unwrap())
+                .collect::<Vec<_>>(),
+            [1, 0, 0, 1]
+        );
         assert_eq!(labels.sequences().unwrap(), [0, 3, 3, 4]);
     }
 }

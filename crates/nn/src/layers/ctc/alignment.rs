@@ -12,7 +12,7 @@ pub struct Alignment<'a> {
     classes: usize,
     /// Class of each segment.
     segments: Vec<u32>,
-    /// Paths that reach a segment at a step, with that step.
+    /// Log sum of the paths that reach a segment at a step, including that step.
     before: Vec<f64>,
     log_probability: f64,
 }
@@ -87,7 +87,7 @@ impl<'a> Alignment<'a> {
         before
     }
 
-    /// Paths from a segment at a step to the end, without that step.
+    /// Log sums of the paths from a segment at a step to the end, without that step.
     fn remain(&self) -> Vec<f64> {
         let (count, steps) = (self.segments.len(), self.logs.len() / self.classes);
         let mut after = vec![f64::NEG_INFINITY; steps * count];
@@ -113,7 +113,7 @@ impl<'a> Alignment<'a> {
         after
     }
 
-    /// The chance that a path is in each class at each step, given the labels.
+    /// The probability that a path is in each class at each step, given the labels.
     pub fn chances(&self) -> Vec<f64> {
         let count = self.segments.len();
         let after = self.remain();
@@ -159,7 +159,7 @@ mod tests {
         p
     }
 
-    /// The labels that a path means: repeats once, blanks never.
+    /// The labels of a path: repeats merged, blanks removed.
     fn meaning(path: &[u32]) -> Vec<u32> {
         let mut labels = path.to_vec();
         labels.dedup();

@@ -1,8 +1,8 @@
-//! Connectionist temporal classification (`ctc`, `warp_ctc`): labels without their places in time.
+//! Connectionist temporal classification (`ctc`, `warp_ctc`): labels without positions in time.
 //!
 //! The cost of a sequence is `-ln` of the probability of its labels, summed over all ways to stretch them over the
 //! steps of the input, with blanks between them (see [`alignment`]). `ctc` reads probabilities (a softmax) and its
-//! blank is the last class; `warp_ctc` reads what goes into a softmax, and `blank` says which class it is.
+//! blank is the last class; `warp_ctc` reads the input of a softmax, and `blank` is the index of its blank class.
 //!
 //! As in v1, a sequence that is too short for its labels costs nothing, and `norm_by_times` divides the gradient (not
 //! the cost) by the number of steps. Unlike v1, the cost of long sequences does not stop at 87.
@@ -20,7 +20,7 @@ pub struct Ctc {
     classes: usize,
     blank: u32,
     norm_by_times: bool,
-    /// Whether the input is probabilities already.
+    /// Whether the input already is probabilities.
     softmax_below: bool,
 }
 

@@ -5,9 +5,9 @@
 //! `m ← fraction · m + (1 - fraction) · μ` (the variance likewise), are kept in two static parameters and reported
 //! through [`Layer::assigned`]. Testing uses the running ones, unless `use_global_stats` is false.
 //!
-//! Backward, with `n` numbers in a channel and `z = (x - μ)/√…`: `dx = γ/√… (dy - Σdy/n - z Σ(dy z)/n)`.
+//! Backward, with `n` values in a channel and `z = (x - μ)/√…`: `dx = γ/√… (dy - Σdy/n - z Σ(dy z)/n)`.
 //!
-//! On purpose unlike v1: the variance is that of the differences from the mean, in double precision, instead of
+//! Deliberately unlike v1: the variance is that of the differences from the mean, in double precision, instead of
 //! `E[x²] - E[x]²`, and testing never changes the running statistics.
 
 use rayon::prelude::*;
@@ -15,13 +15,13 @@ use rayon::prelude::*;
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::image::Shape;
-use crate::layer::{Assigned, Backward, Build, Forward, Layer, Pass};
+use crate::layer::{Assigned, Backward, BatchUse, Build, Forward, Layer};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 use crate::simd;
 
 const EPSILON: f64 = 1e-5;
-/// Channels that one thread takes at a time.
+/// Channels per work item of a thread.
 const CHANNEL_BLOCK: usize = 16;
 
 /// Normalises each channel over the batch.
@@ -89,7 +89,7 @@ impl Layer for BatchNorm {
             ..
         } = pass;
         let x = inputs.dense_of(0, self.planes.size())?;
-        self.training = matches!(pass.pass, Pass::Train { .. });
+        self.training = matches!(pass.pass, BatchUse::Train { .. });
         self.of_batch = self.training || !self.global_in_test;
         if self.of_batch {
             (self.mean, self.variance) = self.planes.statistics(x.values());
@@ -315,12 +315,12 @@ fn lane_sum(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> f64 {
 mod tests {
     use config::model::ImageConfig;
 
-    use crate::gradient_check::{Layer, Model};
-    use crate::{Batch, Network, Parameters, Pass, Slot, SlotData, Values};
+    use crate::gradient_check::{LayerBuilder, ModelBuilder};
+    use crate::{Batch, BatchUse, Network, ParameterValues, Parameters, Slot, SlotData};
 
     /// Two channels of two pixels: γ = (2, 1), β = (0.5, 0), moving mean (1, 2), moving variance (4, 9).
     fn network(use_global_stats: Option<bool>) -> (Network, Parameters) {
-        let norm = Layer::new("batch_norm", "y", 4)
+        let norm = LayerBuilder::new("batch_norm", "y", 4)
             .weighted("x", &[1, 2])
             .weighted("x", &[1, 2])
             .weighted("x", &[1, 2])
@@ -336,9 +336,11 @@ mod tests {
                 });
             });
         let values = [[2.0, 1.0], [1.0, 2.0], [4.0, 9.0], [0.5, 0.0]];
-        let parameters = values.map(|values| Values::Full(values.to_vec())).to_vec();
+        let parameters = values
+            .map(|values| ParameterValues::Full(values.to_vec()))
+            .to_vec();
         (
-            Network::new(&Model::new().data("x", 4).layer(norm).0).unwrap(),
+            Network::new(&ModelBuilder::new().data("x", 4).layer(norm).0).unwrap(),
             Parameters(parameters),
         )
     }
@@ -364,7 +366,7 @@ mod tests {
     fn training_uses_the_batch_and_moves_the_averages() {
         let (mut network, mut parameters) = network(None);
         network
-            .forward(&parameters, &batch(), Pass::Train { noise: 0 })
+            .forward(&parameters, &batch(), BatchUse::Train { noise: 0 })
             .unwrap();
         let (a, b) = (1.0 / 5.0f32.sqrt(), 3.0 / 5.0f32.sqrt()); // mean 4, variance 5; mean 2, variance 4
         let want = [
@@ -379,8 +381,14 @@ mod tests {
         ];
         assert_near(&network.output("y").unwrap().to_dense().unwrap(), &want);
         network.assign(&mut parameters);
-        assert_eq!(parameters.0[1], Values::Full(vec![0.75 + 1.0, 1.5 + 0.5]));
-        assert_eq!(parameters.0[2], Values::Full(vec![3.0 + 1.25, 6.75 + 1.0]));
+        assert_eq!(
+            parameters.0[1],
+            ParameterValues::Full(vec![0.75 + 1.0, 1.5 + 0.5])
+        );
+        assert_eq!(
+            parameters.0[2],
+            ParameterValues::Full(vec![3.0 + 1.25, 6.75 + 1.0])
+        );
     }
 
     #[test]
@@ -391,7 +399,9 @@ mod tests {
             (Some(false), 0.5 - 6.0 / 5.0f32.sqrt()),
         ] {
             let (mut network, parameters) = network(global);
-            network.forward(&parameters, &batch(), Pass::Test).unwrap();
+            network
+                .forward(&parameters, &batch(), BatchUse::Test)
+                .unwrap();
             assert_near(
                 &network.output("y").unwrap().to_dense().unwrap()[..1],
                 &[first],

@@ -15,7 +15,7 @@ pub struct Bilinear {
     columns: Vec<Tap>,
 }
 
-/// Where a line (or column) of the result is between two of the image.
+/// Position of a line (or column) of the result between two of the image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Tap {
     first: usize,
@@ -72,7 +72,7 @@ impl Bilinear {
         self.from.channels * self.lines.len() * self.columns.len()
     }
 
-    /// Calls `work(place in the result, the four places in the image, their weights)`.
+    /// Calls `work(index in the result, the four indices in the image, their weights)`.
     #[inline(always)]
     fn for_places(&self, mut work: impl FnMut(usize, [usize; 4], [f32; 4])) {
         let mut place = 0;

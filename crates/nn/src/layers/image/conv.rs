@@ -1,8 +1,8 @@
 //! Image convolution (`exconv`, `cudnn_conv`) and its transpose (`exconvt`, `cudnn_convt`).
 //!
 //! `y[f] = act(Σ_inputs Σ_c w[f,c] * x[c] + b)`, where `*` slides the filter over the channel. The weight of an input
-//! is `filters × channels/groups × height × width`. The bias is one number for each filter (`shared_biases`) or one
-//! for each pixel of each filter. The transpose takes maps to images: its weight is
+//! is `filters × channels/groups × height × width`. The bias has one value per filter (`shared_biases`) or one
+//! per pixel of each filter. The transpose maps feature maps to images: its weight is
 //! `channels × filters/groups × height × width`, and what was `output` in the description is its input.
 
 use config::model::ConvConfig;
@@ -14,7 +14,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::parameters::ParameterIndex;
 use crate::product::Accumulate;
 
-/// The largest side, number of channels or number of filters that makes sense.
+/// The largest side, number of channels or number of filters that is accepted.
 const LARGEST: usize = 1 << 16;
 
 /// A convolution of one or more images, or its transpose.
@@ -69,7 +69,7 @@ impl Conv {
     }
 }
 
-/// The convolution that a description means, of an image or (transposed) to one.
+/// The convolution of a description, from an image or (transposed) to one.
 pub fn convolution(
     build: &Build<'_>,
     conf: &ConvConfig,
@@ -119,7 +119,7 @@ pub fn convolution(
     Ok(Convolution::new(windows, groups, maps))
 }
 
-/// Whether windows have sizes that can be computed with.
+/// Whether the sizes of the windows are in the accepted range.
 pub fn is_usable(windows: &Sliding) -> bool {
     let small = |axis: &Axis| {
         axis.is_valid()
@@ -136,7 +136,7 @@ pub fn is_usable(windows: &Sliding) -> bool {
     small(&windows.y) && small(&windows.x) && (1..=LARGEST).contains(&windows.channels)
 }
 
-/// Sizes of what goes in and what comes out.
+/// Sizes of input and output.
 pub fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
     let (images, maps) = (convolution.image_size(), convolution.maps_size());
     if transposed {
@@ -146,7 +146,7 @@ pub fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
     }
 }
 
-/// An error unless a size is the one that the geometry means.
+/// Returns an error unless a size is the one that follows from the geometry.
 pub fn check_size(
     build: &Build<'_>,
     what: &str,

@@ -1,6 +1,6 @@
 //! Maxout (`maxout`): the greatest of `groups` neighbouring channels, pixel by pixel.
 //!
-//! `y[c] = max(x[c·groups], …, x[c·groups + groups - 1])`; the gradient goes to the first channel that has it.
+//! `y[c] = max(x[c·groups], …, x[c·groups + groups - 1])`; the gradient goes to the first channel with the maximum.
 
 use crate::error::{BuildError, LayerError};
 use crate::image::Shape;
@@ -11,7 +11,7 @@ use crate::simd;
 pub struct MaxOut {
     groups: usize,
     pixels: usize,
-    /// Numbers in a row of the input and of the output.
+    /// Width of the input and of the output.
     from: usize,
     to: usize,
 }
@@ -40,7 +40,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 impl MaxOut {
-    /// The place in the input that decides a place of the output.
+    /// The index in the input of the maximum for index `place` of the output.
     #[inline(always)]
     fn winner(&self, x: &[f32], place: usize) -> usize {
         let (channel, pixel) = (place / self.pixels, place % self.pixels);

@@ -1,4 +1,4 @@
-//! Layers that see the rows of their inputs as images.
+//! Layers that treat the rows of their inputs as images.
 
 pub mod batch_norm;
 pub mod bilinear;

@@ -1,7 +1,7 @@
 //! Image pooling (`pool`) and spatial pyramid pooling (`spp`).
 //!
 //! `pool` takes the maximum or the mean over windows of each channel. `spp` does so with `1, 2, …, 2ʰ⁻¹` windows to a
-//! side, whatever the size of the image, and puts the results one after another: channels × (4ʰ - 1)/3 numbers.
+//! side, whatever the size of the image, and concatenates the results: channels × (4ʰ - 1)/3 values.
 
 use config::model::PoolConfig;
 
@@ -11,7 +11,7 @@ use crate::image::{Axis, PoolKind, Pooling, Shape, Sliding};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::layers::image::conv::is_usable;
 
-/// The highest pyramid that makes sense: 512 windows to a side.
+/// The highest pyramid that is accepted: 512 windows to a side.
 const HIGHEST: u32 = 10;
 
 /// One or more poolings of the same image, one after another.
@@ -55,7 +55,7 @@ pub fn build_pyramid(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError
     ImagePool::boxed(build, levels)
 }
 
-/// Windows that cut an axis into equal bins, padded if the bins are too long together.
+/// Windows that split an axis into equal bins, padded if the bins together are longer than the image.
 fn pyramid_axis(image: usize, bins: usize) -> Axis {
     let window = image.div_ceil(bins);
     Axis {
@@ -71,7 +71,7 @@ fn kind(build: &Build<'_>, name: &str) -> Result<PoolKind, BuildError> {
     PoolKind::of_name(name).ok_or_else(|| build.error(format!("pool type '{name}' is not known")))
 }
 
-/// The pooling that a description means; `_y` fields that are absent equal the others.
+/// The pooling of a description; `_y` fields that are absent equal the others.
 fn pooling(build: &Build<'_>, conf: &PoolConfig) -> Result<Pooling, BuildError> {
     let axis = |image: u32, window: u32, stride: u32, padding: u32, outputs: u32| Axis {
         image: image as usize,

@@ -1,9 +1,9 @@
 //! Prior boxes of a single-shot detector (`priorbox`).
 //!
-//! Inputs: a layer whose lines and columns are the places of the boxes, and the image. Around the centre of every
-//! place there is, for each `min_size`, a square of that side and one for each `max_size` with side
+//! Inputs: a layer whose lines and columns are the positions of the boxes, and the image. Around the centre of every
+//! position there is, for each `min_size`, a square of that side and one for each `max_size` with side
 //! `√(min · max)`; then, for the last `min_size` `m`, boxes of `m√r × m/√r` for each aspect ratio `r` and `1/r`.
-//! A box is eight numbers: left, top, right, bottom (as parts of the image, cut to it), then the four variances.
+//! A box is eight values: left, top, right, bottom (as fractions of the image, clamped to it), then the four variances.
 //! The output is one row, the same for all samples.
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn boxes(conf: &PriorBoxConfig, places: (usize, usize), image: (usize, usize)) -
     boxes
 }
 
-/// Width and height of the boxes at one place.
+/// Width and height of the boxes at one position.
 fn sides(conf: &PriorBoxConfig) -> Vec<(f32, f32)> {
     let mut sides = Vec::new();
     for &min in &conf.min_size {

@@ -1,12 +1,15 @@
-//! Layers that only move numbers inside an image: `rotate`, `pad` and `blockexpand`.
+//! Layers that only move values inside an image: `rotate`, `pad` and `blockexpand`.
 //!
 //! - `rotate` turns every channel by 90° clockwise.
 //! - `pad` adds channels, lines and columns of zeros around an image.
-//! - `blockexpand` cuts an image into a sequence of (overlapping) blocks, line by line; a block is one row.
+//! - `blockexpand` splits an image into a sequence of (overlapping) blocks, line by line; a block is one row.
 //!
-//! All are a list that says for each number of the result where it comes from; backward goes the other way.
+//! Each is a list with the source index of every value of the result; backward uses the same list.
 
 use std::sync::Arc;
+
+use config::LayerConfig;
+use config::model::BlockExpandConfig;
 
 use crate::error::{BuildError, LayerError};
 use crate::image::{Axis, Shape, Sliding};
@@ -14,15 +17,15 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::layers::image::conv::is_usable;
 use crate::simd;
 
-/// Marks a number of the result that is 0.
+/// Marks a value of the result that is 0.
 const NOTHING: u32 = u32::MAX;
 
-/// Moves the numbers of each image.
+/// Moves the values of each image.
 pub struct Rearrange {
     from: usize,
-    /// Place in the image of each number of the result.
+    /// Index in the image of each value of the result.
     places: Vec<u32>,
-    /// Rows that an image becomes, as a sequence; `None`: it stays one row.
+    /// Number of rows that an image becomes, as a sequence; `None`: it stays one row.
     blocks: Option<usize>,
 }
 
@@ -97,7 +100,7 @@ pub fn build_pad(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Rearrange::boxed(build, places, None)
 }
 
-/// The positions along an axis after padding it, `None` for those that are new; `None` if `pad` is not two numbers.
+/// The positions along an axis after padding it, `None` for those that are new; `None` if `pad` is not two values.
 fn padded(pad: &[u32], length: usize) -> Option<Vec<Option<usize>>> {
     let &[before, after] = pad else { return None };
     if before.max(after) >= 1 << 16 {
@@ -112,15 +115,10 @@ fn padded(pad: &[u32], length: usize) -> Option<Vec<Option<usize>>> {
     )
 }
 
-/// Builds `blockexpand`.
-pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
-    build.expect_inputs(1..=1)?;
-    let Some(conf) = &build.config.inputs[0].block_expand_conf else {
-        return Err(build.error("its input has no block_expand_conf"));
-    };
-    // sizes of 0 mean those of the layer below
+/// The blocks of an image; sizes of 0 mean `below`, those of the layer below.
+fn blocks(conf: &BlockExpandConfig, below: (usize, usize)) -> Sliding {
     let (height, width) = match (conf.img_size_y as usize, conf.img_size_x as usize) {
-        (0, _) | (_, 0) => build.input_frame(0).unwrap_or((0, 0)),
+        (0, _) | (_, 0) => below,
         frame => frame,
     };
     let axis = |image: usize, window: u32, stride: u32, padding: u32| {
@@ -135,11 +133,26 @@ pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, Build
             outputs: 1 + rest.div_ceil(stride.max(1)),
         }
     };
-    let windows = Sliding {
+    Sliding {
         channels: conf.channels as usize,
         y: axis(height, conf.block_y, conf.stride_y, conf.padding_y),
         x: axis(width, conf.block_x, conf.stride_x, conf.padding_x),
+    }
+}
+
+/// Number of blocks on both axes of a `blockexpand` layer above images of this height and width; `None` if it is not one.
+pub(crate) fn block_grid(layer: &LayerConfig, below: (usize, usize)) -> Option<(usize, usize)> {
+    let windows = blocks(layer.inputs.first()?.block_expand_conf.as_ref()?, below);
+    Some((windows.y.outputs, windows.x.outputs))
+}
+
+/// Builds `blockexpand`.
+pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+    build.expect_inputs(1..=1)?;
+    let Some(conf) = &build.config.inputs[0].block_expand_conf else {
+        return Err(build.error("its input has no block_expand_conf"));
     };
+    let windows = blocks(conf, build.input_frame(0).unwrap_or((0, 0)));
     build.expect(is_usable(&windows), || {
         format!("its sizes are not usable: {conf:?}")
     })?;
@@ -249,12 +262,13 @@ impl Layer for Rearrange {
 mod tests {
     use config::model::{BlockExpandConfig, ImageConfig, PadConfig};
 
-    use crate::gradient_check::{Layer, Model};
-    use crate::{Batch, Network, Parameters, Pass, Slot, SlotData};
+    use crate::gradient_check::{LayerBuilder, ModelBuilder};
+    use crate::{Batch, BatchUse, Network, Parameters, Slot, SlotData};
 
-    /// What a layer makes of images with the numbers 1, 2, 3 … in them: rows, and where sequences start.
-    fn result(layer: Layer, size: u64) -> (Vec<f32>, Option<Vec<u32>>) {
-        let mut network = Network::new(&Model::new().data("x", size).layer(layer).0).unwrap();
+    /// The output of a layer for images with the values 1, 2, 3 …: rows, and where sequences start.
+    fn result(layer: LayerBuilder, size: u64) -> (Vec<f32>, Option<Vec<u32>>) {
+        let mut network =
+            Network::new(&ModelBuilder::new().data("x", size).layer(layer).0).unwrap();
         let batch = Batch {
             samples: 2,
             slots: vec![Slot::plain(SlotData::Dense {
@@ -263,7 +277,7 @@ mod tests {
             })],
         };
         network
-            .forward(&Parameters::default(), &batch, Pass::Test)
+            .forward(&Parameters::default(), &batch, BatchUse::Test)
             .unwrap();
         let view = network.output("y").unwrap();
         (
@@ -274,7 +288,7 @@ mod tests {
 
     #[test]
     fn rotation_is_clockwise() {
-        let layer = Layer::new("rotate", "y", 6)
+        let layer = LayerBuilder::new("rotate", "y", 6)
             .input("x")
             .with(|c| (c.height, c.width) = (Some(2), Some(3)));
         // 1 2 3      4 1
@@ -290,7 +304,7 @@ mod tests {
 
     #[test]
     fn padding_surrounds_the_image() {
-        let layer = Layer::new("pad", "y", 12).input("x").with(|c| {
+        let layer = LayerBuilder::new("pad", "y", 12).input("x").with(|c| {
             let (channels, img_size) = (1, 2);
             let img_size_y = Some(1);
             c.inputs[0].pad_conf = Some(PadConfig {
@@ -319,18 +333,20 @@ mod tests {
 
     #[test]
     fn blocks_follow_each_other_line_by_line() {
-        let layer = Layer::new("blockexpand", "y", 4).input("x").with(|c| {
-            c.inputs[0].block_expand_conf = Some(BlockExpandConfig {
-                channels: 2,
-                stride_x: 2,
-                stride_y: 1,
-                block_x: 2,
-                block_y: 1,
-                img_size_x: 3,
-                img_size_y: 2,
-                ..BlockExpandConfig::default()
-            })
-        });
+        let layer = LayerBuilder::new("blockexpand", "y", 4)
+            .input("x")
+            .with(|c| {
+                c.inputs[0].block_expand_conf = Some(BlockExpandConfig {
+                    channels: 2,
+                    stride_x: 2,
+                    stride_y: 1,
+                    block_x: 2,
+                    block_y: 1,
+                    img_size_x: 3,
+                    img_size_y: 2,
+                    ..BlockExpandConfig::default()
+                })
+            });
         let (rows, sequences) = result(layer, 12);
         assert_eq!(sequences.unwrap(), [0, 4, 8]);
         let want = [

@@ -43,11 +43,11 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     }
 }
 
-/// Divides each number by a power of what its neighbours in other channels sum to.
+/// Divides each value by a power of a sum over neighbouring channels.
 pub struct ResponseNorm {
     channels: usize,
     pixels: usize,
-    /// Channels before and from the own one that count.
+    /// Number of neighbouring channels that count: before, and from the own one on.
     before: usize,
     after: usize,
     scale: f32,
@@ -165,7 +165,7 @@ impl Layer for ResponseNorm {
     }
 }
 
-/// Gives the channels of every pixel the length of 1, then scales each channel.
+/// Normalizes the channels of every pixel to length 1, then scales each channel.
 pub struct CrossChannelNorm {
     channels: usize,
     pixels: usize,

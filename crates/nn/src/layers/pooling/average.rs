@@ -1,6 +1,6 @@
 //! The average over a sequence: `y = f(s Σ_t x[t] + b)` with `s` = 1/n (`average`), 1 (`sum`) or 1/√n (`squarerootn`).
 //!
-//! An empty sequence gives 0.
+//! An empty sequence yields 0.
 
 use super::Segments;
 use crate::error::{BuildError, LayerError};

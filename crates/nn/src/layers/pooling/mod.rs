@@ -15,14 +15,14 @@ use crate::layer::Build;
 pub struct Segments {
     /// Sub-sequences become rows of a sequence; otherwise sequences become single rows.
     nested: bool,
-    /// Sequences are cut into windows of so many rows first.
+    /// Sequences are cut into windows of this many rows first.
     stride: Option<usize>,
     /// Windows are counted from the end.
     from_end: bool,
 }
 
 impl Segments {
-    /// What a pooling layer asks for.
+    /// The segments that a pooling layer's description asks for.
     pub fn new(build: &Build<'_>) -> Result<Self, BuildError> {
         let config = build.config;
         build.expect_inputs(1..=1)?;
@@ -84,7 +84,7 @@ impl Segments {
     }
 }
 
-/// Cuts each sequence into windows of `stride` rows; the odd one is the last, or the first if counted from the end.
+/// Cuts each sequence into windows of `stride` rows; the shorter one is the last, or the first if counted from the end.
 fn windows(sequences: &[u32], stride: u32, from_end: bool) -> (Arc<[u32]>, Arc<[u32]>) {
     let (mut inner, mut outer) = (vec![0], vec![0]);
     for pair in sequences.windows(2) {

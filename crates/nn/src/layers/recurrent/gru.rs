@@ -10,13 +10,13 @@
 //! The weight is `size × 2 size` for the gates, followed by `size × size` for the candidate.
 
 use super::TimeMajor;
-use crate::activation::Activation;
+use super::gru_cell::Functions;
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::{gather_rows, scatter_add_rows};
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply, multiply_strided};
+use crate::product::{Accumulate, MatrixView, multiply, multiply_strided};
 use crate::simd;
 
 /// A layer of gated recurrent units.
@@ -25,14 +25,13 @@ pub struct Gru {
     weight: ParameterIndex,
     bias: Option<ParameterIndex>,
     reversed: bool,
-    gate: Activation,
-    candidate: Activation,
+    functions: Functions,
     time: TimeMajor,
     stored: Vec<u32>,
     /// The two gates and the candidate of each row; in backward the gradients of their sums.
     sums: Matrix,
     hidden: Matrix,
-    /// Output of the step before, and the same after the reset gate, for each row (zeros in the first step).
+    /// Output of the previous step, and the same after the reset gate, for each row (zeros in the first step).
     previous: Matrix,
     reset: Matrix,
     grads: Matrix,
@@ -55,8 +54,10 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
         weight: build.input_parameter(0, 3 * size * size)?,
         bias: build.bias(3 * size)?,
         reversed: config.reversed(),
-        gate: build.gate(config.active_gate_type())?,
-        candidate: build.gate(config.active_type())?,
+        functions: Functions {
+            gate: build.gate(config.active_gate_type())?,
+            candidate: build.gate(config.active_type())?,
+        },
         time: TimeMajor::default(),
         stored: Vec::new(),
         sums: Matrix::default(),
@@ -113,21 +114,21 @@ impl Layer for Gru {
         let (size, rows) = (self.size, self.time.rows());
         if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
             let (gates, candidate) = weight.split_at_mut(2 * size * size);
-            let gate_grads = View::strided(self.sums.values(), rows, 2 * size, 3 * size);
+            let gate_grads = MatrixView::strided(self.sums.values(), rows, 2 * size, 3 * size);
             multiply_strided(
                 gates,
                 2 * size,
-                View::from(&self.previous).t(),
+                MatrixView::from(&self.previous).t(),
                 gate_grads,
                 mode,
             );
-            let grads = View::strided(
+            let grads = MatrixView::strided(
                 self.sums.values().get(2 * size..).unwrap_or(&[]),
                 rows,
                 size,
                 3 * size,
             );
-            multiply(candidate, View::from(&self.reset).t(), grads, mode);
+            multiply(candidate, MatrixView::from(&self.reset).t(), grads, mode);
         }
         if let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) {
             simd::column_sums(bias, self.sums.values(), mode);
@@ -154,48 +155,29 @@ impl Gru {
         if step > 0 {
             let before = self.time.before(step);
             previous.copy_from_slice(&done[before.start * size..before.end * size]);
-            let weight = View::new(gate_weight, size, 2 * size);
+            let weight = MatrixView::new(gate_weight, size, 2 * size);
             multiply_strided(
                 sums,
                 3 * size,
-                View::new(previous, count, size),
+                MatrixView::new(previous, count, size),
                 weight,
                 Accumulate::Add,
             );
         }
         let reset = &mut self.reset.values_mut()[rows.start * size..rows.end * size];
-        for ((sums, previous), reset) in sums
-            .chunks_exact_mut(3 * size)
-            .zip(previous.chunks_exact(size))
-            .zip(reset.chunks_exact_mut(size))
-        {
-            self.gate.forward(&mut sums[..2 * size], 2 * size, None);
-            for j in 0..size {
-                reset[j] = sums[size + j] * previous[j];
-            }
-        }
+        self.functions.gates(size, sums, previous, reset);
         if step > 0 {
-            let weight = View::new(candidate_weight, size, size);
+            let weight = MatrixView::new(candidate_weight, size, size);
             multiply_strided(
                 &mut sums[2 * size..],
                 3 * size,
-                View::new(reset, count, size),
+                MatrixView::new(reset, count, size),
                 weight,
                 Accumulate::Add,
             );
         }
-        let hidden = rest[..count * size].chunks_exact_mut(size);
-        for ((sums, previous), hidden) in sums
-            .chunks_exact_mut(3 * size)
-            .zip(previous.chunks_exact(size))
-            .zip(hidden)
-        {
-            self.candidate.forward(&mut sums[2 * size..], size, None);
-            for j in 0..size {
-                let (update, candidate) = (sums[j], sums[2 * size + j]);
-                hidden[j] = previous[j] - update * previous[j] + update * candidate;
-            }
-        }
+        self.functions
+            .output(size, sums, previous, &mut rest[..count * size]);
     }
 
     fn backward_step(&mut self, step: usize, weight: &[f32]) {
@@ -207,18 +189,7 @@ impl Gru {
         let (done, rest) = self.grads.values_mut().split_at_mut(rows.start * size);
         let grads = &mut rest[..count * size];
         let previous = &self.previous.values()[rows.start * size..rows.end * size];
-        for ((sums, previous), grads) in sums
-            .chunks_exact_mut(3 * size)
-            .zip(previous.chunks_exact(size))
-            .zip(grads.chunks_exact_mut(size))
-        {
-            for j in 0..size {
-                let (update, candidate, grad) = (sums[j], sums[2 * size + j], grads[j]);
-                sums[j] = grad * (candidate - previous[j]) * self.gate.slope(update);
-                sums[2 * size + j] = grad * update * self.candidate.slope(candidate);
-                grads[j] = grad * (1.0 - update);
-            }
-        }
+        self.functions.output_backward(size, sums, previous, grads);
         if step == 0 {
             // There was nothing to reset or to keep.
             sums.chunks_exact_mut(3 * size)
@@ -226,30 +197,21 @@ impl Gru {
             return;
         }
         self.reset_grads.resize(count, size);
-        let candidate_grads = View::strided(&sums[2 * size..], count, size, 3 * size);
-        let candidate_weight = View::new(candidate_weight, size, size).t();
+        let candidate_grads = MatrixView::strided(&sums[2 * size..], count, size, 3 * size);
+        let candidate_weight = MatrixView::new(candidate_weight, size, size).t();
         multiply(
             self.reset_grads.values_mut(),
             candidate_grads,
             candidate_weight,
             Accumulate::Overwrite,
         );
-        let rows = sums
-            .chunks_exact_mut(3 * size)
-            .zip(previous.chunks_exact(size))
-            .zip(grads.chunks_exact_mut(size));
-        for (((sums, previous), grads), reset_grads) in rows.zip(self.reset_grads.iter_rows()) {
-            for j in 0..size {
-                let reset = sums[size + j];
-                grads[j] += reset_grads[j] * reset;
-                sums[size + j] = reset_grads[j] * previous[j] * self.gate.slope(reset);
-            }
-        }
-        let gate_grads = View::strided(sums, count, 2 * size, 3 * size);
+        self.functions
+            .reset_backward(size, sums, previous, self.reset_grads.values(), grads);
+        let gate_grads = MatrixView::strided(sums, count, 2 * size, 3 * size);
         multiply(
             grads,
             gate_grads,
-            View::new(gate_weight, size, 2 * size).t(),
+            MatrixView::new(gate_weight, size, 2 * size).t(),
             Accumulate::Add,
         );
         let before = self.time.before(step);

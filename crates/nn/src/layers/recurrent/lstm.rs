@@ -18,7 +18,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::scatter_add_rows;
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply, multiply_strided};
+use crate::product::{Accumulate, MatrixView, multiply, multiply_strided};
 use crate::simd;
 
 /// A layer of LSTM cells.
@@ -34,7 +34,7 @@ pub struct Lstm {
     gates: Matrix,
     /// State, activated state and output of each row.
     cells: Matrix,
-    /// Output of the step before, for each row after the first step.
+    /// Output of the previous step, for each row after the first step.
     previous: Matrix,
     /// Gradient of each row's output.
     output_grads: Matrix,
@@ -156,8 +156,8 @@ impl Lstm {
             }
             multiply(
                 gates,
-                View::new(previous, count, size),
-                View::new(weight, size, 4 * size),
+                MatrixView::new(previous, count, size),
+                MatrixView::new(weight, size, 4 * size),
                 Accumulate::Add,
             );
         }
@@ -225,7 +225,7 @@ impl Lstm {
             },
         );
         if step > 0 {
-            let grads = View::new(
+            let grads = MatrixView::new(
                 &self.gates.values()[rows.start * 4 * size..rows.end * 4 * size],
                 rows.len(),
                 4 * size,
@@ -234,7 +234,7 @@ impl Lstm {
             multiply(
                 to,
                 grads,
-                View::new(weight, size, 4 * size).t(),
+                MatrixView::new(weight, size, 4 * size).t(),
                 Accumulate::Add,
             );
         }
@@ -245,8 +245,9 @@ impl Lstm {
         let rows = self.time.rows();
         if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
             let first = self.time.starts.get(1).copied().unwrap_or(0);
-            let previous = View::new(&self.previous.values()[first * size..], rows - first, size);
-            let grads = View::new(
+            let previous =
+                MatrixView::new(&self.previous.values()[first * size..], rows - first, size);
+            let grads = MatrixView::new(
                 &self.gates.values()[first * 4 * size..],
                 rows - first,
                 4 * size,

@@ -1,6 +1,9 @@
 //! One LSTM cell, forward and backward, in loops that vectorise (the formulas are in [`super::lstm`]).
 //!
-//! The usual functions (tanh, sigmoid, tanh) have loops of their own; any others share one that asks at each number.
+//! The usual functions (tanh, sigmoid, tanh) have loops of their own; any others share one that selects the function
+//! per value.
+
+use std::ops::Range;
 
 use crate::activation::Activation;
 
@@ -99,8 +102,45 @@ impl Functions {
     }
 }
 
-/// Zeros to read where there is nothing: before the first step, or without peepholes.
+/// Zeros to read where there are no values: before the first step, or without peepholes.
 const ZEROS: [f32; 4096] = [0.0; 4096];
+
+/// Stretches of a cell that are not longer than [`ZEROS`].
+#[inline(always)]
+fn parts(size: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..size)
+        .step_by(ZEROS.len())
+        .map(move |start| start..size.min(start + ZEROS.len()))
+}
+
+/// Part of the state before and of the peepholes of input, forget and output gate.
+#[inline(always)]
+fn inputs<'a>(
+    size: usize,
+    before: Option<&'a [f32]>,
+    peepholes: Option<&'a [f32]>,
+    part: &Range<usize>,
+) -> [&'a [f32]; 4] {
+    let zeros = &ZEROS[..part.len()];
+    let peephole =
+        |n: usize| peepholes.map_or(zeros, |all| &all[n * size + part.start..][..part.len()]);
+    let before = before.map_or(zeros, |before| &before[part.clone()]);
+    [before, peephole(0), peephole(1), peephole(2)]
+}
+
+/// Part of candidate, input gate, forget gate and output gate.
+#[inline(always)]
+fn gates_of<'a>(size: usize, gates: &'a mut [f32], part: &Range<usize>) -> [&'a mut [f32]; 4] {
+    let (c, rest) = gates.split_at_mut(size);
+    let (i, rest) = rest.split_at_mut(size);
+    let (f, o) = rest.split_at_mut(size);
+    [
+        &mut c[part.clone()],
+        &mut i[part.clone()],
+        &mut f[part.clone()],
+        &mut o[part.clone()],
+    ]
+}
 
 #[inline(always)]
 fn cell_forward(
@@ -115,23 +155,10 @@ fn cell_forward(
         impl Fn(f32) -> f32,
     ),
 ) {
-    let mut start = 0;
-    while start < size {
-        let width = (size - start).min(ZEROS.len());
-        let part = start..start + width;
-        let zeros = &ZEROS[..width];
-        let before = before.map_or(zeros, |before| &before[part.clone()]);
-        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
-        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
-        let (c, rest) = gates.split_at_mut(size);
-        let (i, rest) = rest.split_at_mut(size);
-        let (f, o) = rest.split_at_mut(size);
-        let (c, i, f, o) = (
-            &mut c[part.clone()],
-            &mut i[part.clone()],
-            &mut f[part.clone()],
-            &mut o[part.clone()],
-        );
+    for part in parts(size) {
+        let [before, pi, pf, po] = inputs(size, before, peepholes, &part);
+        let [c, i, f, o] = gates_of(size, gates, &part);
+        let width = part.len();
         let (state, rest) = cell.split_at_mut(size);
         let (activated, out) = rest.split_at_mut(size);
         let (state, activated, out) = (
@@ -148,7 +175,6 @@ fn cell_forward(
             activated[j] = state_act(state[j]);
             out[j] = o[j] * activated[j];
         }
-        start += width;
     }
 }
 
@@ -168,23 +194,10 @@ fn cell_backward(
         impl Fn(f32) -> f32,
     ),
 ) {
-    let mut start = 0;
-    while start < size {
-        let width = (size - start).min(ZEROS.len());
-        let part = start..start + width;
-        let zeros = &ZEROS[..width];
-        let before = before.map_or(zeros, |before| &before[part.clone()]);
-        let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + start..][..width]);
-        let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
-        let (c, rest) = gates.split_at_mut(size);
-        let (i, rest) = rest.split_at_mut(size);
-        let (f, o) = rest.split_at_mut(size);
-        let (c, i, f, o) = (
-            &mut c[part.clone()],
-            &mut i[part.clone()],
-            &mut f[part.clone()],
-            &mut o[part.clone()],
-        );
+    for part in parts(size) {
+        let [before, pi, pf, po] = inputs(size, before, peepholes, &part);
+        let [c, i, f, o] = gates_of(size, gates, &part);
+        let width = part.len();
         let activated = &cell[size..2 * size][part.clone()];
         let (output_grad, state_grad) = (&output_grad[part.clone()], &mut state_grad[part]);
         for j in 0..width {
@@ -200,6 +213,5 @@ fn cell_backward(
             f[j] = d_f;
             o[j] = d_o;
         }
-        start += width;
     }
 }

@@ -1,8 +1,12 @@
-//! Recurrent layers on ragged sequences, a step of all sequences at once, without padding.
+//! Recurrent layers on ragged sequences, one step of all sequences at a time, without padding.
 
 pub mod gru;
+mod gru_cell;
+pub mod gru_step;
 pub mod lstm;
 mod lstm_cell;
+pub mod lstm_step;
+pub mod multi_lstm;
 pub mod simple;
 
 use crate::matrix::Matrix;
@@ -14,7 +18,7 @@ use crate::simd;
 /// step `t` has the rows `starts[t]..starts[t + 1]`, and its row `r` continues row `r` of step `t - 1`.
 #[derive(Debug, Default)]
 pub struct TimeMajor {
-    /// Where each step starts; one more than steps.
+    /// The first row of each step, and the end: one more than steps.
     pub starts: Vec<usize>,
     /// Position of each row.
     pub positions: Vec<u32>,
@@ -56,9 +60,14 @@ impl TimeMajor {
         }
     }
 
+    /// The sequences in the order of rows: the longest first, equal ones as they came.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     /// Number of steps: length of the longest sequence.
     pub fn steps(&self) -> usize {
-        self.starts.len() - 1
+        self.starts.len().saturating_sub(1)
     }
 
     /// Number of rows in all steps.
@@ -71,7 +80,7 @@ impl TimeMajor {
         self.starts[step]..self.starts[step + 1]
     }
 
-    /// The rows of the step before that continue in a step.
+    /// The rows of the previous step that continue in a step.
     pub fn before(&self, step: usize) -> std::ops::Range<usize> {
         let start = self.starts[step - 1];
         start..start + (self.starts[step + 1] - self.starts[step])

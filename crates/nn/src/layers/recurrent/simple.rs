@@ -7,7 +7,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::{gather_rows, scatter_add_rows};
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply};
+use crate::product::{Accumulate, MatrixView, multiply};
 use crate::simd;
 
 /// A recurrent layer.
@@ -21,7 +21,7 @@ pub struct Recurrent {
     stored: Vec<u32>,
     /// Output of each row.
     hidden: Matrix,
-    /// Output of the step before, for each row after the first step.
+    /// Output of the previous step, for each row after the first step.
     previous: Matrix,
     /// Gradient of each row's output, then of its sum.
     grads: Matrix,
@@ -80,8 +80,8 @@ impl Layer for Recurrent {
                 previous.copy_from_slice(&done[before.start * size..before.end * size]);
                 multiply(
                     sums,
-                    View::new(previous, rows.len(), size),
-                    View::new(weight, size, size),
+                    MatrixView::new(previous, rows.len(), size),
+                    MatrixView::new(weight, size, size),
                     Accumulate::Add,
                 );
             }
@@ -110,8 +110,8 @@ impl Layer for Recurrent {
                 let to = &mut done[before.start * size..before.end * size];
                 multiply(
                     to,
-                    View::new(grads, rows.len(), size),
-                    View::new(weight, size, size).t(),
+                    MatrixView::new(grads, rows.len(), size),
+                    MatrixView::new(weight, size, size).t(),
                     Accumulate::Add,
                 );
             }
@@ -119,8 +119,9 @@ impl Layer for Recurrent {
         let rows = self.time.rows();
         let first = self.time.starts.get(1).copied().unwrap_or(0);
         if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
-            let previous = View::new(&self.previous.values()[first * size..], rows - first, size);
-            let grads = View::new(&self.grads.values()[first * size..], rows - first, size);
+            let previous =
+                MatrixView::new(&self.previous.values()[first * size..], rows - first, size);
+            let grads = MatrixView::new(&self.grads.values()[first * size..], rows - first, size);
             multiply(weight, previous.t(), grads, mode);
         }
         if let Some((bias, mode)) = self.bias.and_then(|bias| pass.gradients.dense(bias)) {

@@ -5,16 +5,16 @@ use rayon::prelude::*;
 use super::SequenceConv;
 use crate::layer::{Backward, full};
 use crate::matrix::Matrix;
-use crate::product::{Accumulate, View, multiply, multiply_strided};
+use crate::product::{Accumulate, MatrixView, multiply, multiply_strided};
 use crate::simd;
 
 /// How much faster a product of matrices does a multiplication than a loop over single rows does.
 const PRODUCT_ADVANTAGE: usize = 6;
 
-/// So many columns' weights and gradients stay in a near cache.
+/// Number of columns whose weights and gradients fit into a near cache.
 const COLUMN_BLOCK: usize = 64;
 
-/// Buffers of backward, kept from batch to batch.
+/// Buffers of backward, reused from batch to batch.
 #[derive(Default)]
 pub(super) struct Buffers {
     /// Gradient of each row, the padding's after the input's.
@@ -96,7 +96,7 @@ impl SequenceConv {
         };
         let rows = x.rows();
         let grads = |k: usize| {
-            View::strided(
+            MatrixView::strided(
                 self.products.values().get(k * size..).unwrap_or_default(),
                 rows,
                 size,
@@ -105,7 +105,7 @@ impl SequenceConv {
         };
         if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
             for (k, block) in weight.chunks_exact_mut(dim * size).enumerate() {
-                multiply_strided(block, size, View::from(x).t(), grads(k), mode);
+                multiply_strided(block, size, MatrixView::from(x).t(), grads(k), mode);
             }
         }
         if !source.wants_grad && self.window.padding.is_none() {
@@ -122,7 +122,7 @@ impl SequenceConv {
             multiply(
                 self.buffers.rows.values_mut(),
                 grads(k),
-                View::new(block, dim, size).t(),
+                MatrixView::new(block, dim, size).t(),
                 mode,
             );
         }
@@ -223,7 +223,7 @@ impl SequenceConv {
 /// A range of columns of every row.
 type ColumnPart<'a> = Vec<&'a mut [f32]>;
 
-/// Cuts rows of `dim` into column ranges, so that threads can own one each: for each range its part of every row.
+/// Splits rows of `dim` into column ranges, so that threads can own one each: for each range its part of every row.
 fn column_parts(values: &mut [f32], dim: usize, width: usize) -> Vec<ColumnPart<'_>> {
     let mut parts: Vec<ColumnPart<'_>> = Vec::new();
     parts.resize_with(dim.div_ceil(width), Vec::new);

@@ -1,9 +1,10 @@
-//! A fully connected layer on a window over neighbours, and maybe the maximum over the sequence above it, as one.
+//! A fully connected layer on a window over neighbours, and optionally the maximum over the sequence above it, fused
+//! into one.
 //!
-//! With weights `W = (W₀; …; W_{n-1})`, one block for each neighbour, `z[t] = Σₖ x[t+s+k] Wₖ`. The products `x Wₖ` are
-//! computed once for each stored row of `x` (each distinct word, not each position) and added up at each position.
+//! With weights `W = (W₀; …; W_{n-1})`, one block per neighbour, `z[t] = Σₖ x[t+s+k] Wₖ`. The products `x Wₖ` are
+//! computed once per stored row of `x` (each distinct word, not each position) and added up at each position.
 //! A maximum commutes with the bias and a monotone activation, so those are applied to the maxima only; and its
-//! gradient reaches one position for each sequence and column, so backward visits only these.
+//! gradient reaches one position per sequence and column, so backward visits only these.
 
 mod grads;
 
@@ -14,12 +15,12 @@ use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, View, multiply_strided};
-use crate::projections::{ContextWindow, Neighbour};
+use crate::product::{Accumulate, MatrixView, multiply_strided};
+use crate::projections::{ContextWindow, NeighbourValues};
 use crate::simd;
 use grads::Buffers;
 
-/// The joined layers.
+/// The fused layers.
 pub struct SequenceConv {
     window: ContextWindow,
     size: usize,
@@ -30,7 +31,7 @@ pub struct SequenceConv {
     sequences: Arc<[u32]>,
     /// The rows of the input, then those of the padding; used only if there is a padding.
     padded: Matrix,
-    /// For each of these rows its products with all blocks, beside each other; in backward their gradients.
+    /// For each of these rows its products with all blocks, side by side; in backward their gradients.
     products: Matrix,
     /// Position of each maximum; `u32::MAX` for none.
     winners: Vec<u32>,
@@ -38,7 +39,7 @@ pub struct SequenceConv {
 }
 
 impl SequenceConv {
-    /// Joins a window and a fully connected layer, each built from its own description, and maybe a maximum.
+    /// Fuses a window and a fully connected layer, each built from its own description, and optionally a maximum.
     pub fn new(
         window: &mut Build<'_>,
         connected: &mut Build<'_>,
@@ -64,13 +65,13 @@ impl SequenceConv {
         })
     }
 
-    /// Which row of the products a neighbour is, if it has one.
+    /// Index of a neighbour's row in the products, if it has one.
     #[inline(always)]
-    fn row(&self, rows: usize, index: Option<&[u32]>, neighbour: Neighbour) -> Option<usize> {
+    fn row(&self, rows: usize, index: Option<&[u32]>, neighbour: NeighbourValues) -> Option<usize> {
         match neighbour {
-            Neighbour::Position(at) => Some(index.map_or(at, |index| index[at] as usize)),
-            Neighbour::Padding(row) if self.window.padding.is_some() => Some(rows + row),
-            Neighbour::Padding(_) => None,
+            NeighbourValues::Position(at) => Some(index.map_or(at, |index| index[at] as usize)),
+            NeighbourValues::Padding(row) if self.window.padding.is_some() => Some(rows + row),
+            NeighbourValues::Padding(_) => None,
         }
     }
 
@@ -87,7 +88,7 @@ impl SequenceConv {
                 out,
                 length * size,
                 x.into(),
-                View::new(block, dim, size),
+                MatrixView::new(block, dim, size),
                 Accumulate::Overwrite,
             );
         }
@@ -184,7 +185,7 @@ impl SequenceConv {
         self.winners = winners;
     }
 
-    /// Sequences without any position have no maximum: their rows are zero, whatever bias and activation say.
+    /// Sequences without any position have no maximum: their rows are zero, whatever bias and activation are.
     fn clear_empty(&self, rows: &mut Matrix) {
         for (row, winners) in rows
             .iter_rows_mut()

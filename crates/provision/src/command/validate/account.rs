@@ -1,9 +1,10 @@
 //! What the caller may do, and how much of it.
 
-use super::{Check, Verdict, check};
+use super::{Check, CheckVerdict, check};
 use crate::cloud::{Caller, Cloud, CloudError};
+use crate::command::own::{self, StackOwner};
 use crate::spec::{Capacity, ClusterSpec, Egress};
-use crate::template::Layer;
+use crate::template::{StackLayer, groups};
 use crate::{catalog, policy};
 
 /// Quotas that AWS gives a new account: VPCs in a region, elastic addresses in a region.
@@ -15,7 +16,7 @@ pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: 
         let text = "the root user may do everything and should do nothing; make a user with `canoe cluster policy`";
         return Check {
             what: "permissions",
-            verdict: Verdict::Unknown,
+            verdict: CheckVerdict::Unknown,
             text: text.to_owned(),
         };
     }
@@ -24,9 +25,9 @@ pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: 
         .iter()
         .map(|simulation| simulation.actions.len())
         .sum();
-    let context = policy::simulation_context(spec);
+    let context = policy::simulation_context(spec, &caller.account);
     let result = cloud
-        .denied_actions(&principal(&caller.arn), &simulations, &context)
+        .denied_actions(&principal(cloud, &caller.arn).await, &simulations, &context)
         .await
         .map(|denied| {
             if denied.is_empty() {
@@ -41,15 +42,24 @@ pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: 
     check("permissions", result)
 }
 
-/// The role behind `arn:aws:sts::1:assumed-role/NAME/SESSION`; users as they are.
-fn principal(arn: &str) -> String {
-    match arn.split_once(":assumed-role/") {
-        Some((head, tail)) => {
-            let role = tail.split('/').next().unwrap_or_default();
-            format!("{}:role/{role}", head.replacen(":sts:", ":iam:", 1))
-        }
-        None => arn.to_owned(),
+/// Whose policies count: users as they are, and the role behind a session. The session's ARN lacks the
+/// role's path, which roles of SSO have and without which IAM does not find them, so IAM is asked.
+async fn principal(cloud: &impl Cloud, arn: &str) -> String {
+    let Some((bare, name)) = role_of_session(arn) else {
+        return arn.to_owned();
+    };
+    match cloud.role_arn(&name).await {
+        Ok(Some(full)) => full,
+        _ => bare,
     }
+}
+
+/// `arn:aws:sts::1:assumed-role/NAME/SESSION` as a role without a path, and its name.
+fn role_of_session(arn: &str) -> Option<(String, String)> {
+    let (head, tail) = arn.split_once(":assumed-role/")?;
+    let name = tail.split('/').next().unwrap_or_default();
+    let bare = format!("{}:role/{name}", head.replacen(":sts:", ":iam:", 1));
+    Some((bare, name.to_owned()))
 }
 
 /// Quota on running vCPUs: on demand standard families, or spot.
@@ -58,20 +68,26 @@ pub(super) async fn machines(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
         Capacity::OnDemand => "L-1216C47A",
         Capacity::Spot => "L-34B43A08",
     };
-    let needed = spec
-        .workers
-        .instance_types
-        .first()
-        .and_then(|name| catalog::instance_type(name));
-    let Some(kind) = needed else {
+    // Machines on demand in the place of spot ones count against the other quota.
+    let mine = groups::all(spec);
+    let mine = mine
+        .iter()
+        .filter(|group| group.capacity == spec.workers.capacity);
+    let needed: Option<u32> = mine
+        .map(|group| {
+            let first = group.instance_types.first()?;
+            Some(catalog::instance_type(first)?.cpus * group.count)
+        })
+        .sum();
+    let Some(cpus) = needed else {
         let text = "the type's number of CPUs is not known here".to_owned();
         return Check {
             what: "vCPU quota",
-            verdict: Verdict::Unknown,
+            verdict: CheckVerdict::Unknown,
             text,
         };
     };
-    let wanted = f64::from(kind.cpus * spec.workers.count);
+    let wanted = f64::from(cpus);
     let result = cloud.quota("ec2", code).await.map(|quota| match quota {
         Some(quota) if quota < wanted => {
             Err(format!("{wanted} vCPUs are wanted, the quota is {quota}; ask for more in Service Quotas ({code})"))
@@ -91,17 +107,16 @@ async fn network_room(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
 ) -> Result<Result<String, String>, CloudError> {
-    if cloud
-        .stack(&Layer::Base.stack_name(&spec.name))
-        .await?
-        .is_some()
-    {
+    if spec.has_given_vpc() {
+        return Ok(Ok("not needed: the VPC is given".to_owned()));
+    }
+    if let StackOwner::Ours(_) = own::find(cloud, spec, StackLayer::Base).await? {
         return Ok(Ok("the network exists".to_owned()));
     }
     let gateways = match spec.network.egress {
         Egress::Nat => 1,
         Egress::NatPerZone => spec.zones.len(),
-        Egress::Public => 0,
+        Egress::Public | Egress::Endpoints => 0,
     };
     let (vpcs, addresses) = cloud.network_use().await?;
     let most_vpcs = cloud.quota("vpc", "L-F678F1CE").await?;
@@ -145,15 +160,29 @@ fn room(parts: &[(&str, usize, f64)]) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::double::Double;
 
     #[test]
-    fn a_session_is_simulated_as_its_role() {
-        let session = "arn:aws:sts::123456789012:assumed-role/Admin/me@example.com";
-        assert_eq!(principal(session), "arn:aws:iam::123456789012:role/Admin");
-        assert_eq!(
-            principal("arn:aws:iam::123456789012:user/me"),
-            "arn:aws:iam::123456789012:user/me"
-        );
+    fn a_session_is_traced_to_its_role() {
+        let session = "arn:aws-cn:sts::123456789012:assumed-role/Admin/me@example.com";
+        let (bare, name) = role_of_session(session).unwrap();
+        assert_eq!(bare, "arn:aws-cn:iam::123456789012:role/Admin");
+        assert_eq!(name, "Admin");
+        assert_eq!(role_of_session("arn:aws:iam::123456789012:user/me"), None);
+    }
+
+    /// Roles of SSO have a path; without it the simulation failed and permissions stayed unknown.
+    #[tokio::test]
+    async fn the_path_of_a_role_is_kept() {
+        let cloud = Double::default();
+        let name = "AWSReservedSSO_Admin_0123456789abcdef";
+        let path = "aws-reserved/sso.amazonaws.com/eu-west-1";
+        let full = format!("arn:aws:iam::1:role/{path}/{name}");
+        cloud.with(|account| account.roles.insert(name.to_owned(), full.clone()));
+        let session = format!("arn:aws:sts::1:assumed-role/{name}/me");
+        assert_eq!(principal(&cloud, &session).await, full);
+        let other = principal(&cloud, "arn:aws:sts::1:assumed-role/Plain/me").await;
+        assert_eq!(other, "arn:aws:iam::1:role/Plain");
     }
 
     #[test]

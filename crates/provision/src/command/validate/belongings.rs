@@ -1,12 +1,14 @@
 //! Whether names are free, and whether what the cluster file brings along is there and fits.
 
 use super::{Check, check};
-use crate::cloud::{Caller, Cloud, CloudError};
-use crate::lifecycle::next::StackState;
-use crate::names::BUCKET;
-use crate::spec::{ClusterSpec, Mode};
+use crate::cidr::Cidr;
+use crate::cloud::{Cloud, CloudError};
+use crate::command::own::{self, StackOwner};
+use crate::ownership::{is_our_bucket, is_ours, missing_id, stranger};
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::statuses::KeyState;
 use crate::template::roles::role_name;
-use crate::template::{Layer, MAX_BODY, Render, render};
+use crate::template::{MAX_BODY, Render, StackLayer, render};
 
 type Finding = Result<Result<String, String>, CloudError>;
 
@@ -16,23 +18,28 @@ pub(super) async fn names(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
 }
 
 async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
-    let mut there = Vec::new();
-    for layer in Layer::ALL {
-        let name = layer.stack_name(&spec.name);
-        let view = cloud.stack(&name).await?;
-        if view.is_some_and(|view| StackState::from_status(&view.status) != StackState::Absent) {
-            there.push((layer, name));
+    let (mut there, mut strangers) = (Vec::new(), Vec::new());
+    for layer in StackLayer::ALL {
+        match own::find(cloud, spec, layer).await? {
+            StackOwner::Nothing => {}
+            StackOwner::Ours(_) => there.push((layer, layer.stack_name(&spec.name))),
+            StackOwner::Stranger(words) => strangers.push(words),
         }
     }
-    let has = |layer: Layer| there.iter().any(|(other, _)| *other == layer);
-    let listed: Vec<&str> = there.iter().map(|(_, name)| name.as_str()).collect();
-    if !there.is_empty() && !has(Layer::Base) {
+    if !strangers.is_empty() {
         return Ok(Err(format!(
-            "{} exist without their base; another tool's? choose another name",
-            listed.join(", ")
+            "{}; choose another name, or remove it yourself",
+            strangers.join("; ")
         )));
     }
-    if !has(Layer::Cluster)
+    let has = |layer: StackLayer| there.iter().any(|(other, _)| *other == layer);
+    let listed: Vec<&str> = there.iter().map(|(_, name)| name.as_str()).collect();
+    if !has(StackLayer::Base)
+        && let Some(taken) = taken_repository(cloud, spec).await?
+    {
+        return Ok(Err(taken));
+    }
+    if !has(StackLayer::Cluster)
         && let Some(taken) = taken_name(cloud, spec).await?
     {
         return Ok(Err(taken));
@@ -44,18 +51,38 @@ async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
     }))
 }
 
+/// An image repository of the name that the base stack will want to make.
+async fn taken_repository(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<Option<String>, CloudError> {
+    if !spec.image_repository {
+        return Ok(None);
+    }
+    let name = spec.repository_name();
+    let tags = cloud.repository_tags(&name).await?;
+    Ok(tags.map(|tags| {
+        let words = stranger(
+            &format!("image repository {name}"),
+            &tags,
+            spec.id.as_deref(),
+        );
+        format!("{words}; choose another name, or remove it yourself")
+    }))
+}
+
 /// Something of a name that the cluster stack will want to make.
 async fn taken_name(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Option<String>, CloudError> {
     let role = role_name(spec, "workers");
-    if cloud.role_exists(&role).await? {
+    if cloud.role_arn(&role).await?.is_some() {
         return Ok(Some(format!(
             "a role {role} exists that no stack of this cluster made; choose another name, or remove it"
         )));
     }
-    if spec.control_plane.mode == Mode::SelfManaged {
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
         return Ok(None);
     }
-    if cloud.eks_cluster_exists(&spec.name).await? {
+    if cloud.eks_cluster(&spec.name).await?.is_some() {
         return Ok(Some(format!(
             "an EKS cluster {} exists that no stack of this cluster made; choose another name, or remove it",
             spec.name
@@ -63,33 +90,40 @@ async fn taken_name(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Option<Str
     }
     let group = crate::template::eks::log_group(spec);
     let groups = cloud.log_groups(&group).await?;
-    Ok(groups.contains(&group).then(|| {
-        format!(
-            "log group {group} is left from an earlier cluster; `canoe cluster down` removes it, or choose another name"
-        )
+    let found = groups.into_iter().find(|found| found.id == group);
+    Ok(found.map(|found| {
+        if is_ours(&found.tags, spec.id.as_deref()) {
+            return format!(
+                "log group {group} is left from this cluster; `canoe cluster down` removes it"
+            );
+        }
+        let words = stranger(
+            &format!("log group {group}"),
+            &found.tags,
+            spec.id.as_deref(),
+        );
+        format!("{words}; choose another name, or remove it yourself")
     }))
 }
 
-/// The bucket is needed only for large templates; its name must be one, and free or ours.
-pub(super) async fn bucket(cloud: &impl Cloud, spec: &ClusterSpec, caller: &Caller) -> Check {
+/// The bucket is needed only for large templates; it must be free or ours.
+pub(super) async fn bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let stacks = render(spec, &Render::default());
     let largest = stacks.iter().map(|stack| stack.compact().len()).max();
     let largest = largest.unwrap_or(0);
-    if largest <= MAX_BODY {
+    if largest <= MAX_BODY && spec.control_plane.mode == ControlPlaneMode::Eks {
         let text = format!("not needed: the largest template has {largest} of {MAX_BODY} bytes");
         return check("bucket", Ok(Ok(text)));
     }
-    let name = crate::policy::bucket_name(spec, &caller.account);
-    if let Some(complaint) = BUCKET.complaint(&name) {
-        let text = format!("{complaint}; choose a shorter cluster name");
-        return check("bucket", Ok(Err(text)));
-    }
-    let found = match cloud.bucket_exists(&name).await {
-        Ok(true) => Ok(Ok(format!("{name} is there"))),
-        Ok(false) => Ok(Ok(format!("{name} is free and will be made"))),
-        Err(error) if error.is_denied() => Ok(Err(format!(
-            "{name} belongs to somebody else; choose another cluster name"
-        ))),
+    let Some(id) = &spec.id else {
+        return check("bucket", Ok(Err(missing_id())));
+    };
+    let name = crate::policy::bucket_name(id);
+    let found = match cloud.bucket_tags(&name).await {
+        Ok(Some(tags)) if is_our_bucket(&name, &tags, spec) => Ok(Ok(format!("{name} is there"))),
+        Ok(None) => Ok(Ok(format!("{name} is free and will be made"))),
+        Ok(Some(tags)) => Ok(Err(stranger(&format!("bucket {name}"), &tags, Some(id)))),
+        Err(error) if error.is_denied() => Ok(Err(format!("{name} belongs to another account"))),
         Err(error) => Err(error),
     };
     check("bucket", found)
@@ -107,10 +141,65 @@ pub(super) async fn brought(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check
     if let Some(id) = &spec.storage.file_system_id {
         checks.push(check("file system", file_system(cloud, spec, id).await));
     }
+    if spec.service_role {
+        checks.push(check("service role", service_role(cloud, spec).await));
+    }
+    if spec.has_given_vpc() {
+        checks.push(check("subnets", given_subnets(cloud, spec).await));
+    }
     if let Some(id) = &spec.dns.hosted_zone_id {
         checks.push(check("hosted zone", zone(cloud, spec, id).await));
     }
     checks
+}
+
+/// Subnets of the user's own VPC: there, in that VPC, in our zones, inside its network.
+async fn given_subnets(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
+    let network = &spec.network;
+    let vpc = network.vpc_id.as_deref().unwrap_or_default();
+    let ids = [&network.private_subnet_ids[..], &network.public_subnet_ids].concat();
+    let found = cloud.subnets(&ids).await?;
+    let mut wrong = Vec::new();
+    for list in [&network.private_subnet_ids, &network.public_subnet_ids] {
+        for (id, zone) in list.iter().zip(spec.subnet_zones()) {
+            let inside = |cidr: &str| {
+                let (outer, inner) = (network.vpc_cidr.parse::<Cidr>(), cidr.parse::<Cidr>());
+                matches!((outer, inner), (Ok(outer), Ok(inner)) if outer.contains(inner))
+            };
+            match found.iter().find(|subnet| subnet.id == *id) {
+                None => wrong.push(format!("{id} does not exist in {}", spec.region)),
+                Some(subnet) if subnet.vpc != vpc => {
+                    wrong.push(format!("{id} is in {}, not in {vpc}", subnet.vpc));
+                }
+                Some(subnet) if subnet.zone != zone => {
+                    wrong.push(format!(
+                        "{id} is in {}, but it stands in the place of {zone}",
+                        subnet.zone
+                    ));
+                }
+                Some(subnet) if !inside(&subnet.cidr) => wrong.push(format!(
+                    "{id} has the network {}, which is not in network.vpcCidr {}",
+                    subnet.cidr, network.vpc_cidr
+                )),
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(if wrong.is_empty() {
+        Ok(format!("{} of {vpc}", ids.join(", ")))
+    } else {
+        Err(wrong.join("; "))
+    })
+}
+
+async fn service_role(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
+    let name = crate::policy::service_role_name(spec);
+    Ok(match cloud.role_arn(&name).await? {
+        Some(_) => Ok(name),
+        None => Err(format!(
+            "{name} does not exist; an administrator runs what `canoe cluster policy --write` prints"
+        )),
+    })
 }
 
 async fn key_pair(cloud: &impl Cloud, name: &str) -> Finding {
@@ -125,7 +214,7 @@ async fn key_pair(cloud: &impl Cloud, name: &str) -> Finding {
 
 async fn key(cloud: &impl Cloud, arn: &str) -> Finding {
     let state = cloud.key_state(arn).await?;
-    Ok(if state == "Enabled" {
+    Ok(if state == KeyState::Enabled {
         Ok("enabled".to_owned())
     } else {
         Err(format!("the key is {state}; enable it or use another"))
@@ -134,7 +223,6 @@ async fn key(cloud: &impl Cloud, arn: &str) -> Finding {
 
 /// A file system can have mount targets in one VPC only, and ours is a new one.
 async fn file_system(cloud: &impl Cloud, spec: &ClusterSpec, id: &str) -> Finding {
-    let storage = Layer::Storage.stack_name(&spec.name);
     let count = match cloud.mount_targets(id).await {
         Ok(count) => count,
         Err(error) if error.is_missing() => {
@@ -145,7 +233,11 @@ async fn file_system(cloud: &impl Cloud, spec: &ClusterSpec, id: &str) -> Findin
         }
         Err(error) => return Err(error),
     };
-    if count > 0 && cloud.stack(&storage).await?.is_none() {
+    let ours = matches!(
+        own::find(cloud, spec, StackLayer::Storage).await?,
+        StackOwner::Ours(_)
+    );
+    if count > 0 && !ours {
         return Ok(Err(format!(
             "{id} has {count} mount target(s) already; remove them first, it can be in one VPC only"
         )));

@@ -9,6 +9,7 @@ mod belongings;
 mod offer;
 
 use crate::cloud::{Cloud, CloudError};
+use crate::partition::Partition;
 use crate::spec::ClusterSpec;
 use crate::template::{MAX_BODY, Render, render};
 use crate::{catalog, names, rules};
@@ -16,7 +17,7 @@ use crate::{catalog, names, rules};
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// Good.
     Pass,
     /// Must be corrected.
@@ -31,7 +32,7 @@ pub struct Check {
     /// What was looked at.
     pub what: &'static str,
     /// How it came out.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     /// In words.
     pub text: String,
 }
@@ -62,7 +63,7 @@ pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
         Err(error) => {
             return vec![Check {
                 what: "credentials",
-                verdict: Verdict::Fail,
+                verdict: CheckVerdict::Fail,
                 text: nobody(spec, &error),
             }];
         }
@@ -70,7 +71,7 @@ pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
     let text = format!("account {}, {}", caller.account, caller.arn);
     let mut checks = vec![Check {
         what: "credentials",
-        verdict: Verdict::Pass,
+        verdict: CheckVerdict::Pass,
         text,
     }];
     checks.push(account::permissions(cloud, spec, &caller).await);
@@ -80,14 +81,15 @@ pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
     checks.push(account::machines(cloud, spec).await);
     checks.push(account::network(cloud, spec).await);
     checks.push(belongings::names(cloud, spec).await);
-    checks.push(belongings::bucket(cloud, spec, &caller).await);
+    checks.push(belongings::bucket(cloud, spec).await);
     checks.extend(belongings::brought(cloud, spec).await);
     checks
 }
 
 /// Why nobody could be asked; a region that does not exist looks like a lost network.
 fn nobody(spec: &ClusterSpec, error: &CloudError) -> String {
-    let known = catalog::region_factor(&spec.region).is_some();
+    let known =
+        catalog::region_factor(&spec.region).is_some() || !Partition::of(&spec.region).is_common();
     if !error.is_absent_service() || known {
         return format!("{error}; {}", error.advice());
     }
@@ -104,9 +106,9 @@ fn nobody(spec: &ClusterSpec, error: &CloudError) -> String {
 
 fn check(what: &'static str, result: Result<Result<String, String>, CloudError>) -> Check {
     let (verdict, text) = match result {
-        Ok(Ok(text)) => (Verdict::Pass, text),
-        Ok(Err(text)) => (Verdict::Fail, text),
-        Err(error) => (Verdict::Unknown, error.to_string()),
+        Ok(Ok(text)) => (CheckVerdict::Pass, text),
+        Ok(Err(text)) => (CheckVerdict::Fail, text),
+        Err(error) => (CheckVerdict::Unknown, error.to_string()),
     };
     Check {
         what,
@@ -129,6 +131,8 @@ mod tests {
         };
         let text = nobody(&ClusterSpec::new("demo", "us-wset-2"), &error);
         assert!(text.contains("did you mean us-west-2?"), "{text}");
+        let text = nobody(&ClusterSpec::new("demo", "us-gov-west-1"), &error);
+        assert!(!text.contains("did you mean"), "{text}");
         let text = nobody(&ClusterSpec::new("demo", "us-west-2"), &error);
         assert!(text.contains("check the network"), "{text}");
     }

@@ -1,20 +1,28 @@
 //! What region and zones offer: services, Kubernetes versions, zones, instance types.
 
-use super::{Check, Verdict, check};
-use crate::cloud::{Cloud, CloudError};
-use crate::spec::{ClusterSpec, Mode};
+use super::{Check, CheckVerdict, check};
+use time::OffsetDateTime;
+
+use crate::catalog;
+use crate::cloud::{Cloud, CloudError, Offer};
+use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::statuses::VersionSupport;
 
 /// EFS, and EKS with its versions. A region that lacks one has no host of its name.
 pub(super) async fn services(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
     let mut checks = Vec::new();
-    if spec.control_plane.mode == Mode::Eks {
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
         let found = cloud.eks_versions().await;
         let remedy = "choose another region, or controlPlane.mode self-managed";
         checks.push(service("EKS", spec, found, remedy, |offered| {
-            version(&spec.kubernetes_version, &offered)
+            version(
+                &spec.kubernetes_version,
+                &offered,
+                OffsetDateTime::now_utc(),
+            )
         }));
     }
-    let found = cloud.file_systems(&spec.name).await;
+    let found = cloud.file_systems().await;
     let remedy = "choose another region; the shared files need it";
     checks.push(service("EFS", spec, found, remedy, |_| {
         Ok("on offer".to_owned())
@@ -32,33 +40,41 @@ fn service<T>(
     match found {
         Err(error) if error.is_absent_service() => Check {
             what,
-            verdict: Verdict::Fail,
+            verdict: CheckVerdict::Fail,
             text: format!("{} does not have it: {error}; {remedy}", spec.region),
         },
         other => check(what, other.map(judge)),
     }
 }
 
-fn version(wanted: &str, offered: &[(String, String)]) -> Result<String, String> {
-    match offered.iter().find(|(version, _)| version == wanted) {
-        Some((_, status)) if status.starts_with("EXTENDED") => Ok(format!(
-            "offers {wanted}, in extended support: 0.60 USD an hour instead of 0.10"
-        )),
-        Some((_, status)) if status.starts_with("UNSUPPORTED") => Err(format!(
+fn version(wanted: &str, offered: &[Offer], now: OffsetDateTime) -> Result<String, String> {
+    match offered.iter().find(|offer| offer.version == wanted) {
+        Some(offer) if offer.support == VersionSupport::Unsupported => Err(format!(
             "{wanted} is no longer supported; {}",
             good(offered)
         )),
-        Some(_) => Ok(format!("offers Kubernetes {wanted}")),
+        Some(offer) if offer.support == VersionSupport::Extended => Err(format!(
+            "{wanted} is in extended support only, which would cost {:.2} USD per hour instead of {:.2}, and the cluster \
+             asks for standard support; {}",
+            crate::prices::EKS_EXTENDED,
+            crate::prices::EKS,
+            good(offered)
+        )),
+        Some(offer) => {
+            let notice = catalog::support_notice(wanted, offer.standard_ends, now);
+            let notice = notice.map_or(String::new(), |words| format!("; {words}"));
+            Ok(format!("offers Kubernetes {wanted}{notice}"))
+        }
         None if offered.is_empty() => Ok("on offer; it does not list its versions".to_owned()),
         None => Err(format!("{wanted} is not on offer; {}", good(offered))),
     }
 }
 
-fn good(offered: &[(String, String)]) -> String {
+fn good(offered: &[Offer]) -> String {
     let good = offered
         .iter()
-        .filter(|(_, status)| !status.starts_with("UNSUPPORTED"));
-    let names: Vec<&str> = good.map(|(version, _)| version.as_str()).collect();
+        .filter(|offer| offer.support == VersionSupport::Standard);
+    let names: Vec<&str> = good.map(|offer| offer.version.as_str()).collect();
     format!("set kubernetesVersion to one of {}", names.join(", "))
 }
 
@@ -73,7 +89,7 @@ pub(super) async fn zones(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
             Ok(spec.subnet_zones().join(", "))
         } else {
             Err(format!(
-                "{} not open to this account; choose from {}",
+                "{} not available to this account; choose from {}",
                 missing.join(", "),
                 offered.join(", ")
             ))
@@ -83,7 +99,7 @@ pub(super) async fn zones(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
 }
 
 pub(super) async fn types(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
-    let types = &spec.workers.instance_types;
+    let types = &spec.all_instance_types();
     let result = cloud.offered_types(types).await.map(|offers| {
         let offered =
             |zone: &String, name: &String| offers.iter().any(|(z, n)| z == zone && n == name);
@@ -114,17 +130,29 @@ mod tests {
 
     #[test]
     fn versions_are_judged_by_what_eks_says() {
+        let offer = |version: &str, support| Offer {
+            version: version.to_owned(),
+            support,
+            standard_ends: None,
+        };
         let offered = [
-            ("1.30".to_owned(), "UNSUPPORTED".to_owned()),
-            ("1.33".to_owned(), "EXTENDED_SUPPORT".to_owned()),
-            ("1.34".to_owned(), "STANDARD_SUPPORT".to_owned()),
+            offer("1.30", VersionSupport::Unsupported),
+            offer("1.33", VersionSupport::Extended),
+            offer("1.34", VersionSupport::Standard),
         ];
-        assert!(version("1.34", &offered).unwrap().contains("1.34"));
-        assert!(version("1.33", &offered).unwrap().contains("0.60"));
-        for wanted in ["1.30", "1.99"] {
-            let text = version(wanted, &offered).unwrap_err();
-            assert!(text.contains("one of 1.33, 1.34"), "{text}");
+        let now = OffsetDateTime::from_unix_timestamp(1_780_000_000).unwrap();
+        assert!(version("1.34", &offered, now).unwrap().ends_with("1.34"));
+        assert!(version("1.33", &offered, now).unwrap_err().contains("0.60"));
+        for wanted in ["1.30", "1.33", "1.99"] {
+            let text = version(wanted, &offered, now).unwrap_err();
+            assert!(text.contains("one of 1.34"), "{text}");
         }
-        assert!(version("1.34", &[]).is_ok());
+        let later = OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
+        assert!(
+            version("1.34", &offered, later)
+                .unwrap()
+                .contains("2026-12-02")
+        );
+        assert!(version("1.34", &[], now).is_ok());
     }
 }

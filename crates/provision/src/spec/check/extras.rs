@@ -3,9 +3,10 @@
 use super::named;
 use crate::catalog;
 use crate::names;
-use crate::spec::{ClusterSpec, Mode, Problem};
+use crate::partition::Partition;
+use crate::spec::{ClusterSpec, ControlPlaneMode, SpecProblem};
 
-pub(super) fn storage_and_keys(spec: &ClusterSpec, out: &mut Vec<Problem>) {
+pub(super) fn storage_and_keys(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     named(
         out,
         "storage.directory",
@@ -16,26 +17,40 @@ pub(super) fn storage_and_keys(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         named(out, "storage.fileSystemId", names::FILE_SYSTEM, id);
     } else if !spec.storage.encrypted {
         let remedy = "set it to true; encryption costs nothing and cannot be added later";
-        out.push(Problem::warning(
+        out.push(SpecProblem::warning(
             "storage.encrypted",
             "the data will be stored in the clear",
             remedy,
         ));
     }
+    if let Some(id) = &spec.control_plane.etcd_volume_id {
+        let field = "controlPlane.etcdVolumeId";
+        if !names::is_ec2_id("vol", id) {
+            let message = format!("{id:?} is not a disk");
+            out.push(SpecProblem::error(
+                field,
+                message,
+                "write one such as vol-0123456789abcdef0",
+            ));
+        }
+    }
     if let Some(name) = &spec.ssh_key_name {
         named(out, "sshKeyName", names::KEY_PAIR, name);
     }
     if let Some(arn) = &spec.kms_key_arn {
-        let form = format!("write arn:aws:kms:{}:ACCOUNT:key/ID", spec.region);
+        let form = format!(
+            "write {}",
+            Partition::of(&spec.region).arn(&format!("kms:{}:ACCOUNT:key/ID", spec.region))
+        );
         match names::kms_key_region(arn) {
-            None => out.push(Problem::error(
+            None => out.push(SpecProblem::error(
                 "kmsKeyArn",
                 format!("{arn:?} is not the ARN of a KMS key"),
                 form,
             )),
             Some(region) if region != spec.region => {
                 let message = format!("the key is in {region}, the cluster in {}", spec.region);
-                out.push(Problem::error(
+                out.push(SpecProblem::error(
                     "kmsKeyArn",
                     message,
                     "use a key of the cluster's region",
@@ -46,8 +61,8 @@ pub(super) fn storage_and_keys(spec: &ClusterSpec, out: &mut Vec<Problem>) {
     }
 }
 
-pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<Problem>) {
-    if spec.control_plane.mode == Mode::SelfManaged {
+pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
         return;
     }
     for (index, name) in spec.addons.iter().enumerate() {
@@ -60,7 +75,7 @@ pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<Problem>) {
             format!("write some of {}", catalog::ADDONS.join(", ")),
             |n| format!("did you mean {n}?"),
         );
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             &field,
             format!("{name:?} is not a known add-on"),
             hint,
@@ -70,7 +85,7 @@ pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         .iter()
         .any(|name| spec.has_addon(name));
     if needs_agent && !spec.has_addon("eks-pod-identity-agent") {
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             "addons",
             "the network and storage drivers get their permissions through eks-pod-identity-agent, which is missing",
             "add eks-pod-identity-agent",
@@ -78,9 +93,28 @@ pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<Problem>) {
     }
 }
 
-pub(super) fn tags(spec: &ClusterSpec, out: &mut Vec<Problem>) {
+pub(super) fn addon_versions(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
+    for (name, version) in &spec.addon_versions {
+        if !spec.addons.contains(name) {
+            out.push(SpecProblem::warning(
+                "addonVersions",
+                format!("{name} is not in addons"),
+                "remove it, or add the add-on",
+            ));
+        }
+        if !version.starts_with('v') {
+            out.push(SpecProblem::error(
+                "addonVersions",
+                format!("{version:?} is not the version of an add-on"),
+                "write one such as v1.20.4-eksbuild.2",
+            ));
+        }
+    }
+}
+
+pub(super) fn tags(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     if spec.tags.len() > 40 {
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             "tags",
             format!("{} tags are given", spec.tags.len()),
             "AWS takes 50 in all; keep 40",
@@ -90,8 +124,8 @@ pub(super) fn tags(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         let field = format!("tags.{key}");
         named(out, &field, names::TAG_KEY, key);
         named(out, &field, names::TAG_VALUE, value);
-        if key == "canoe:cluster" {
-            out.push(Problem::error(
+        if key.starts_with("canoe:") {
+            out.push(SpecProblem::error(
                 &field,
                 "is set by canoe itself",
                 "use another key",

@@ -3,20 +3,20 @@
 use crate::catalog;
 use crate::cidr::Cidr;
 use crate::names;
-use crate::spec::{Capacity, ClusterSpec, Mode, Problem};
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, SpecProblem};
 
-pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
+pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     let plane = &spec.control_plane;
     for (index, text) in plane.allowed_cidrs.iter().enumerate() {
         let field = format!("controlPlane.allowedCidrs[{index}]");
         match text.parse::<Cidr>() {
-            Err(error) => out.push(Problem::error(&field, error.to_string(), "write your own address with /32")),
-            Ok(cidr) if cidr.is_world() && !plane.allow_world => out.push(Problem::error(
+            Err(error) => out.push(SpecProblem::error(&field, error.to_string(), "write your own address with /32")),
+            Ok(cidr) if cidr.is_world() && !plane.allow_world => out.push(SpecProblem::error(
                 &field,
                 "0.0.0.0/0 lets the whole Internet reach the API server",
                 "write your own address with /32, or set controlPlane.allowWorld: true if you mean it",
             )),
-            Ok(cidr) if cidr.prefix() < 8 && !cidr.is_world() => out.push(Problem::warning(
+            Ok(cidr) if cidr.prefix() < 8 && !cidr.is_world() => out.push(SpecProblem::warning(
                 &field,
                 format!("{cidr} has {} addresses", cidr.size()),
                 "write the networks you really use",
@@ -25,7 +25,7 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         }
     }
     if plane.allowed_cidrs.is_empty() {
-        out.push(Problem::warning(
+        out.push(SpecProblem::warning(
             "controlPlane.allowedCidrs",
             "is empty, so the API server can only be reached from inside the VPC",
             "add your own address with /32 if you work from outside",
@@ -37,7 +37,7 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
             .take(9)
             .map(u32::to_string)
             .collect();
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             "controlPlane.logDays",
             format!(
                 "CloudWatch does not know a retention of {} days",
@@ -46,13 +46,13 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
             format!("write {}, …", days.join(", ")),
         ));
     }
-    if plane.mode == Mode::SelfManaged {
+    if plane.mode == ControlPlaneMode::SelfManaged {
         let field = "controlPlane.instanceType";
         instance_type(out, field, &plane.instance_type);
         if catalog::instance_type(&plane.instance_type)
             .is_some_and(|t| t.cpus < 2 || t.memory_gib < 2)
         {
-            out.push(Problem::error(
+            out.push(SpecProblem::error(
                 field,
                 "is too small for kubeadm",
                 "write t3.medium or larger",
@@ -64,7 +64,7 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
             .first()
             .is_some_and(|t| catalog::is_arm(t));
         if catalog::is_arm(&plane.instance_type) != mixed {
-            out.push(Problem::error(
+            out.push(SpecProblem::error(
                 field,
                 "has another processor architecture than the workers",
                 "use x86 types or ARM types for both, so that one image runs everywhere",
@@ -73,19 +73,19 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<Problem>) {
     }
 }
 
-fn instance_type(out: &mut Vec<Problem>, field: &str, name: &str) {
+fn instance_type(out: &mut Vec<SpecProblem>, field: &str, name: &str) {
     if !names::is_instance_type(name) {
         let near = names::nearest(name, catalog::INSTANCE_TYPES.iter().map(|t| t.name));
         let hint = near.map_or("write one such as m5.large".to_owned(), |n| {
             format!("did you mean {n}?")
         });
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             field,
             format!("{name:?} is not an instance type"),
             hint,
         ));
     } else if catalog::instance_type(name).is_none() {
-        out.push(Problem::warning(
+        out.push(SpecProblem::warning(
             field,
             format!("{name} is not in the built-in price list"),
             "the cost estimate leaves it out; `canoe cluster validate` asks whether the zones offer it",
@@ -93,10 +93,10 @@ fn instance_type(out: &mut Vec<Problem>, field: &str, name: &str) {
     }
 }
 
-pub(super) fn workers(spec: &ClusterSpec, out: &mut Vec<Problem>) {
+pub(super) fn workers(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     let workers = &spec.workers;
     if workers.count > workers.max {
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             "workers.count",
             format!(
                 "{} is more than workers.max, which is {}",
@@ -105,8 +105,25 @@ pub(super) fn workers(spec: &ClusterSpec, out: &mut Vec<Problem>) {
             "raise workers.max or lower the count",
         ));
     }
+    if workers.on_demand > 0 && workers.capacity == Capacity::OnDemand {
+        out.push(SpecProblem::warning(
+            "workers.onDemand",
+            "all workers are on demand anyway",
+            "set it to 0, or capacity to spot",
+        ));
+    }
+    if workers.on_demand > workers.count {
+        out.push(SpecProblem::error(
+            "workers.onDemand",
+            format!(
+                "{} is more than workers.count, which is {}",
+                workers.on_demand, workers.count
+            ),
+            "lower it: it counts those of the workers that are on demand",
+        ));
+    }
     if workers.instance_types.is_empty() {
-        out.push(Problem::error(
+        out.push(SpecProblem::error(
             "workers.instanceTypes",
             "is empty",
             "write one such as [m5.large]",
@@ -116,7 +133,7 @@ pub(super) fn workers(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         let field = format!("workers.instanceTypes[{index}]");
         instance_type(out, &field, name);
         if catalog::is_arm(name) != catalog::is_arm(&workers.instance_types[0]) {
-            out.push(Problem::error(
+            out.push(SpecProblem::error(
                 &field,
                 format!(
                     "{name} has another processor architecture than {}",
@@ -127,10 +144,53 @@ pub(super) fn workers(spec: &ClusterSpec, out: &mut Vec<Problem>) {
         }
     }
     if workers.capacity == Capacity::Spot && workers.instance_types.len() == 1 {
-        out.push(Problem::warning(
+        out.push(SpecProblem::warning(
             "workers.instanceTypes",
             "has one type only, and spot capacity of one type runs out often",
             "add types of the same size, such as m5.large, m6i.large, m7i.large",
         ));
+    }
+}
+
+/// Further groups. All groups have the processors of the first, so that one image runs everywhere.
+pub(super) fn groups(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
+    let first = spec.workers.instance_types.first();
+    for (index, group) in spec.workers.groups.iter().enumerate() {
+        let field = format!("workers.groups[{index}]");
+        super::named(out, &field, names::GROUP, &group.name);
+        let twice = spec.workers.groups[..index]
+            .iter()
+            .any(|other| other.name == group.name);
+        if twice || ["on-demand", "workers"].contains(&group.name.as_str()) {
+            out.push(SpecProblem::error(
+                &field,
+                format!("the name {} is taken", group.name),
+                "give each group a name of its own",
+            ));
+        }
+        if group.max.is_some_and(|max| max < group.count) {
+            out.push(SpecProblem::error(
+                &field,
+                format!("count {} is more than max", group.count),
+                "raise max or lower the count",
+            ));
+        }
+        if group.instance_types.is_empty() {
+            out.push(SpecProblem::error(
+                &field,
+                "instanceTypes is empty",
+                "write one such as [m5.large]",
+            ));
+        }
+        for name in &group.instance_types {
+            instance_type(out, &field, name);
+            if first.is_some_and(|first| catalog::is_arm(name) != catalog::is_arm(first)) {
+                out.push(SpecProblem::error(
+                    &field,
+                    format!("{name} has another processor architecture than workers.instanceTypes"),
+                    "use x86 types or ARM types, not both",
+                ));
+            }
+        }
     }
 }

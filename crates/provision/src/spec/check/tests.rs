@@ -1,7 +1,7 @@
 //! Each field wrong in turn: named, with its line and the way out.
 
 use super::check;
-use crate::spec::{ClusterSpec, Mode, Severity, read, write::write};
+use crate::spec::{ClusterSpec, ControlPlaneMode, Severity, read, write::write};
 
 /// One replacement in the file of a good cluster, the field that must be named, words of the message.
 const WRONG: &[(&str, &str, &str, &str)] = &[
@@ -16,6 +16,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("name: demo", "name: ''", "name", "characters"),
     ("name: demo", "nmae: demo", "nmae", "did you mean name"),
     ("name: demo", "", "name", "missing"),
+    ("6f1c2f6e-5b0e", "6F1C2F6E-5b0e", "id", "UUID"),
     (
         "region: us-west-2",
         "region: us_west_2",
@@ -37,12 +38,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("[us-west-2a, us-west-2b]", "[]", "zones", "one to three"),
     ("[us-west-2a, us-west-2b]", "us-west-2a", "zones", "list"),
     (
-        "\"1.34\"",
+        "\"1.35\"",
         "\"1.21\"",
         "kubernetesVersion",
         "no longer supported",
     ),
-    ("\"1.34\"", "latest", "kubernetesVersion", "minor version"),
+    ("\"1.35\"", "latest", "kubernetesVersion", "minor version"),
     (
         "mode: eks",
         "mode: ecs",
@@ -91,7 +92,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "controlPlane.logDays",
         "retention",
     ),
-    ("count: 3", "count: 0", "workers.count", "1 to 1000"),
+    ("count: 3", "count: -1", "workers.count", "0 to 1000"),
     ("count: 3", "count: 11", "workers.count", "workers.max"),
     ("count: 3", "count: three", "workers.count", "whole number"),
     ("max: 10", "max: 1001", "workers.max", "1 to 1000"),
@@ -222,10 +223,108 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("tags: {}", "tags: {'aws:x': y}", "tags.aws:x", "tag key"),
     ("tags: {}", "tags: {x: 1}", "tags", "texts"),
     ("workers:\n", "workers: 3\nworker:\n", "workers", "keys"),
+    (
+        "access: {}",
+        "access: {me: edit}",
+        "controlPlane.access",
+        "role/NAME",
+    ),
+    (
+        "access: {}",
+        "access: {\"arn:aws:iam::123456789012:role/a\": everything}",
+        "controlPlane.access",
+        "admin, edit, view",
+    ),
+    (
+        "# etcdVolumeId: vol-0123456789abcdef0",
+        "etcdVolumeId: fs-1",
+        "controlPlane.etcdVolumeId",
+        "vol-0123456789abcdef0",
+    ),
+    (
+        "onDemand: 0",
+        "onDemand: 4",
+        "workers.onDemand",
+        "workers.count",
+    ),
+    (
+        "# kubernetesVersion: \"1.34\"",
+        "kubernetesVersion: \"1.36\"",
+        "workers.kubernetesVersion",
+        "only an upgrade",
+    ),
+    (
+        "groups: []",
+        "groups: [{name: A, count: 1, instanceTypes: [m5.large]}]",
+        "workers.groups[0]",
+        "lower-case",
+    ),
+    (
+        "groups: []",
+        "groups: [{name: a, cuont: 1, instanceTypes: [m5.large]}]",
+        "workers.groups[0]",
+        "did you mean count?",
+    ),
+    (
+        "groups: []",
+        "groups: [{name: a, count: 1, instanceTypes: [m7g.large]}]",
+        "workers.groups[0]",
+        "x86",
+    ),
+    ("groups: []", "groups: 3", "workers.groups", "a list"),
+    (
+        "# vpcId: vpc-0123456789abcdef0",
+        "vpcId: vpc-x",
+        "network.vpcId",
+        "vpc-0123456789abcdef0",
+    ),
+    (
+        "privateSubnetIds: []",
+        "privateSubnetIds: [subnet-01234567]",
+        "network.vpcId",
+        "no VPC",
+    ),
+    (
+        "  # vpcId: vpc-0123456789abcdef0",
+        "  vpcId: vpc-01234567",
+        "network.privateSubnetIds",
+        "us-west-2a, us-west-2b",
+    ),
+    (
+        "publicSubnetIds: []",
+        "publicSubnetIds: 1",
+        "network.publicSubnetIds",
+        "a list",
+    ),
+    (
+        "buckets: []",
+        "buckets: [My_Bucket]",
+        "storage.buckets[0]",
+        "lower-case",
+    ),
+    (
+        "addonVersions: {}",
+        "addonVersions: {coredns: latest}",
+        "addonVersions",
+        "v1.20.4",
+    ),
+    (
+        "imageRepository: false",
+        "imageRepository: yes please",
+        "imageRepository",
+        "true or false",
+    ),
+    (
+        "serviceRole: false",
+        "serviceRole: stacks",
+        "serviceRole",
+        "true or false",
+    ),
 ];
 
 fn good() -> String {
     let mut spec = ClusterSpec::new("demo", "us-west-2");
+    spec.id = Some("6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11".to_owned());
     spec.control_plane.allowed_cidrs = vec!["203.0.113.7/32".to_owned()];
     write(&spec)
 }
@@ -253,7 +352,12 @@ fn each_field_wrong_in_turn_is_named_with_line_and_way_out() {
         if !to.is_empty() && !problem.message.contains("missing") {
             let line = text.lines().nth(problem.line.unwrap() - 1).unwrap();
             let last = to.lines().next().unwrap();
-            assert!(line.contains(last.trim()), "{sentence} points at {line:?}");
+            let elsewhere =
+                last.contains("vpcId: vpc-01234567") || last.contains("subnet-01234567");
+            assert!(
+                elsewhere || line.contains(last.trim()),
+                "{sentence} points at {line:?}"
+            );
         }
     }
     for documented in crate::spec::fields::FIELDS {
@@ -266,6 +370,16 @@ fn each_field_wrong_in_turn_is_named_with_line_and_way_out() {
             documented.path
         );
     }
+}
+
+/// EKS makes the creator of a cluster its administrator: with a service role nobody could have used the cluster.
+#[test]
+fn with_a_service_role_an_administrator_is_named() {
+    let text = good().replace("serviceRole: false", "serviceRole: true");
+    let problems = read(&text).unwrap_err();
+    assert_eq!(problems[0].field, "controlPlane.access");
+    let team = "access: {\"arn:aws:iam::123456789012:role/team\": admin}";
+    assert!(read(&text.replace("access: {}", team)).is_ok());
 }
 
 #[test]
@@ -289,7 +403,7 @@ fn the_world_may_be_let_in_only_on_purpose() {
 #[test]
 fn self_managed_has_rules_of_its_own() {
     let mut spec = ClusterSpec::new("demo", "us-west-2");
-    spec.control_plane.mode = Mode::SelfManaged;
+    spec.control_plane.mode = ControlPlaneMode::SelfManaged;
     spec.control_plane.instance_type = "m7g.large".to_owned();
     spec.network.pod_cidr = "10.0.0.0/16".to_owned();
     let fields: Vec<String> = check(&spec)

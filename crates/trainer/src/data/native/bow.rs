@@ -1,23 +1,23 @@
 //! bow: `label<TAB>words separated by blanks`, the format of the quick start demo.
 //!
-//! A word's id is the number of its line in the dictionary; words that it lacks get the id `unknown`. Slots: the words
-//! as a sparse binary vector (repeated words stay repeated, as with v1's providers) or as a sequence of ids; the label.
-//! Where no slot takes the label, lines may lack it (text to be classified).
+//! A word's id is its line number in the dictionary, from 0; words that are not in it get the id `unknown`. Slots: the
+//! words as a sparse binary vector (repeated words stay repeated, as with v1's providers) or as a sequence of ids; the
+//! label. Where no slot takes the label, lines may lack it (text to be classified).
 
 use std::path::Path;
 
-use super::dictionary::{Dictionary, Words};
-use super::format::{Format, LineError, shown, slot};
+use super::dictionary::{WordIds, Words};
+use super::format::{LineError, LineFormat, shown, slot};
 use super::{Declaration, Part, number};
-use crate::data::Input;
+use crate::data::DataInput;
 use crate::data::error::DataError;
-use crate::data::table::{Column, Kind, SlotType};
+use crate::data::table::{Column, ElementKind, SlotType};
 
-/// The reader of lines.
+/// Parses lines of the format.
 pub(super) struct Bow {
     slots: Vec<SlotType>,
     parts: Vec<Take>,
-    dictionary: Dictionary,
+    dictionary: WordIds,
     unknown: u32,
     labelled: bool,
 }
@@ -33,9 +33,9 @@ impl Bow {
     /// Reads the dictionary.
     pub fn open(
         declaration: &Declaration,
-        inputs: &[Input],
+        inputs: &[DataInput],
         directory: &Path,
-    ) -> Result<Box<dyn Format>, DataError> {
+    ) -> Result<Box<dyn LineFormat>, DataError> {
         let refuse = |reason: String| DataError::Native {
             format: "bow".to_owned(),
             reason,
@@ -43,7 +43,7 @@ impl Bow {
         let Some(path) = &declaration.dictionary else {
             return Err(refuse("it needs a dictionary".to_owned()));
         };
-        let dictionary = Dictionary::read(&directory.join(path))?;
+        let dictionary = WordIds::read(&directory.join(path))?;
         if declaration.unknown >= dictionary.len() {
             return Err(refuse(format!(
                 "the id {} of unknown words is not in dictionary {path}, which has {} words",
@@ -57,8 +57,8 @@ impl Bow {
 
     fn new(
         parts: &[Part],
-        inputs: &[Input],
-        dictionary: Dictionary,
+        inputs: &[DataInput],
+        dictionary: WordIds,
         unknown: u32,
     ) -> Result<Self, String> {
         let words = dictionary.len();
@@ -66,11 +66,12 @@ impl Bow {
         let mut takes = Vec::new();
         for (part, input) in parts.iter().zip(inputs) {
             let (take, slot) = match part {
-                Part::Bag { .. } => (Take::Bag, slot(&input.name, Kind::Binary, 0, words)?),
-                Part::Ids { .. } => (Take::Ids, slot(&input.name, Kind::Ids, 1, words)?),
-                Part::Label { classes, .. } => {
-                    (Take::Label, slot(&input.name, Kind::Ids, 0, *classes)?)
-                }
+                Part::Bag { .. } => (Take::Bag, slot(&input.name, ElementKind::Binary, 0, words)?),
+                Part::Ids { .. } => (Take::Ids, slot(&input.name, ElementKind::Ids, 1, words)?),
+                Part::Label { classes, .. } => (
+                    Take::Label,
+                    slot(&input.name, ElementKind::Ids, 0, *classes)?,
+                ),
                 _ => return Err("its slots are native_bag, native_ids, native_label".to_owned()),
             };
             takes.push(take);
@@ -106,7 +107,7 @@ impl Bow {
     }
 }
 
-impl Format for Bow {
+impl LineFormat for Bow {
     fn slots(&self) -> &[SlotType] {
         &self.slots
     }

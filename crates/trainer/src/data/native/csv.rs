@@ -1,18 +1,18 @@
-//! csv: fields between separators, one sample a line; columns become dense vectors and integers.
+//! csv: fields between separators, one sample per line; columns become dense vectors and integers.
 //!
-//! Columns are named by the header, if there is one, or by number. A field may stand in double quotes, with `""` for a
+//! Columns are named by the header, if there is one, or by number. A field may be in double quotes, with `""` for a
 //! quote in it; it cannot contain a line end. Blanks around numbers do not matter.
 
-use super::format::{Format, LineError, shown, slot};
+use super::format::{LineError, LineFormat, shown, slot};
 use super::{ColumnName, Declaration, Part, number};
-use crate::data::Input;
-use crate::data::table::{Column, Kind, SlotType};
+use crate::data::DataInput;
+use crate::data::table::{Column, ElementKind, SlotType};
 
-/// The reader of lines.
+/// Parses lines of the format.
 pub(super) struct Csv {
     slots: Vec<SlotType>,
     wanted: Vec<Vec<ColumnName>>,
-    /// For each field that somebody wants, in order of fields: its number, its slot and its place in the slot.
+    /// For each field that a slot uses, in order of fields: its index, its slot and its index in the slot.
     takes: Vec<Take>,
     separator: u8,
     header: bool,
@@ -27,7 +27,10 @@ struct Take {
 
 impl Csv {
     /// A reader for the declared columns.
-    pub fn open(declaration: &Declaration, inputs: &[Input]) -> Result<Box<dyn Format>, String> {
+    pub fn open(
+        declaration: &Declaration,
+        inputs: &[DataInput],
+    ) -> Result<Box<dyn LineFormat>, String> {
         let &[separator] = declaration.separator.as_bytes() else {
             return Err(format!(
                 "the separator {:?} is not one byte",
@@ -45,11 +48,14 @@ impl Csv {
             let (columns, slot) = match part {
                 Part::Dense { columns, .. } => {
                     let dim = u32::try_from(columns.len()).unwrap_or(0);
-                    (columns.clone(), slot(&input.name, Kind::Dense, 0, dim)?)
+                    (
+                        columns.clone(),
+                        slot(&input.name, ElementKind::Dense, 0, dim)?,
+                    )
                 }
                 Part::Integer { column, limit, .. } => (
                     vec![column.clone()],
-                    slot(&input.name, Kind::Ids, 0, *limit)?,
+                    slot(&input.name, ElementKind::Ids, 0, *limit)?,
                 ),
                 _ => return Err("its slots are native_dense and native_integer".to_owned()),
             };
@@ -62,7 +68,7 @@ impl Csv {
         Ok(Box::new(csv))
     }
 
-    /// Finds the numbers of the wanted columns.
+    /// Finds the indices of the declared columns by their names.
     fn resolve(&mut self, names: &[Vec<u8>]) -> Result<(), String> {
         self.takes.clear();
         for (slot, columns) in self.wanted.iter().enumerate() {
@@ -93,7 +99,7 @@ impl Csv {
                 shown(field)
             ))
         };
-        if self.slots[take.slot].kind == Kind::Dense {
+        if self.slots[take.slot].kind == ElementKind::Dense {
             let value = number::float(text).ok_or_else(|| wrong("a number"))?;
             let row = column.values.len() - dim;
             column.values[row + take.place] = value;
@@ -111,7 +117,7 @@ impl Csv {
     }
 }
 
-impl Format for Csv {
+impl LineFormat for Csv {
     fn slots(&self) -> &[SlotType] {
         &self.slots
     }
@@ -134,7 +140,7 @@ impl Format for Csv {
 
     fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
         for (slot, column) in self.slots.iter().zip(columns.iter_mut()) {
-            if slot.kind == Kind::Dense {
+            if slot.kind == ElementKind::Dense {
                 column.values.resize(column.values.len() + slot.dim, 0.0);
             }
         }
@@ -158,7 +164,7 @@ impl Format for Csv {
     }
 }
 
-/// Cuts the first field off: the field, and what follows its separator.
+/// Splits off the first field; returns it and the text after its separator.
 fn field<'t: 'f, 'f>(
     text: &'t [u8],
     separator: u8,

@@ -1,46 +1,46 @@
-//! A dictionary of words: their ids are the numbers of their lines.
+//! A dictionary of words: their ids are their line numbers, from 0.
 //!
-//! Looking words up is what reading a bag of words costs, so it is built for that: [`Words`] finds the end of a word and
-//! hashes it in the same steps of eight bytes, and the table (open addressing, at most three quarters full) holds short
-//! words themselves, so that a look touches one cache line.
+//! Lookups dominate the cost of reading a bag of words, so the dictionary is built for them: [`Words`] finds the end of
+//! a word and hashes it in the same steps of eight bytes, and the table (open addressing, at most three quarters full)
+//! holds short words themselves, so that a lookup touches one cache line.
 
 use std::path::Path;
 
 use crate::data::error::DataError;
 
 /// Words and their ids.
-pub(super) struct Dictionary {
-    /// A power of two of places.
-    places: Vec<Place>,
-    /// The words that are too long to stand in their place.
+pub(super) struct WordIds {
+    /// The cells of the hash table; their number is a power of two.
+    places: Vec<WordCell>,
+    /// The words that are too long for a cell, one after another.
     long: Vec<u8>,
     lines: u32,
 }
 
-/// Bytes of a word that stand in the table.
+/// The longest word that is stored in the table itself, in bytes.
 const SHORT: usize = 20;
 
-/// One place of the table: half a cache line.
+/// One cell of the table: half a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-struct Place {
-    /// The word, or where it starts in `long`.
+struct WordCell {
+    /// The word, or its offset in `long`.
     word: [u8; SHORT],
     length: u32,
     /// The upper half of the hash.
     tag: u32,
-    /// The id plus one; 0 for a free place.
+    /// The id plus one; 0 for a free cell.
     id: u32,
 }
 
-const FREE: Place = Place {
+const FREE: WordCell = WordCell {
     word: [0; SHORT],
     length: 0,
     tag: 0,
     id: 0,
 };
 
-impl Dictionary {
+impl WordIds {
     /// Reads a file with a word at the start of each line; what follows a tab is ignored.
     pub fn read(path: &Path) -> Result<Self, DataError> {
         let unreadable = |source| DataError::Dictionary {
@@ -72,7 +72,7 @@ impl Dictionary {
         dictionary
     }
 
-    /// Gives the next id to a word; of equal words the last one counts.
+    /// Assigns the next id to a word; of equal words the last one counts.
     fn add(&mut self, word: &[u8]) {
         let hash = hash(word);
         let at = match self.find(hash, word) {
@@ -86,8 +86,8 @@ impl Dictionary {
         self.places[at].id = self.lines;
     }
 
-    fn place(&mut self, hash: u64, word: &[u8]) -> Place {
-        let mut place = Place {
+    fn place(&mut self, hash: u64, word: &[u8]) -> WordCell {
+        let mut place = WordCell {
             length: word.len() as u32,
             tag: (hash >> 32) as u32,
             ..FREE
@@ -115,7 +115,7 @@ impl Dictionary {
         Some(self.places[at].id - 1)
     }
 
-    /// The place of a word, or the free place where it would go.
+    /// The index of a word's cell, or as an error that of the free cell where it would be stored.
     #[inline]
     fn find(&self, hash: u64, word: &[u8]) -> Result<usize, usize> {
         let mask = self.places.len() - 1;
@@ -133,7 +133,7 @@ impl Dictionary {
     }
 
     #[inline]
-    fn is(&self, place: &Place, word: &[u8]) -> bool {
+    fn is(&self, place: &WordCell, word: &[u8]) -> bool {
         let length = place.length as usize;
         match place.word.get(..length) {
             Some(short) => short == word,
@@ -146,7 +146,7 @@ impl Dictionary {
     }
 }
 
-/// The words of a text, with their hashes; everything up to a blank's code is between words.
+/// The words of a text, with their hashes; every byte up to 0x20 (blank) separates words.
 pub(super) struct Words<'a> {
     rest: &'a [u8],
 }
@@ -185,7 +185,7 @@ impl<'a> Iterator for Words<'a> {
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The hash of a word, equal to what [`Words`] finds for it.
+/// The hash of a word, equal to the hash that [`Words`] yields.
 fn hash(word: &[u8]) -> u64 {
     let (eights, last) = word.as_chunks::<8>();
     let whole = eights.iter().fold(SEED, |state, eight| {
@@ -194,7 +194,7 @@ fn hash(word: &[u8]) -> u64 {
     step(whole, eight(last).0, last.len())
 }
 
-/// Up to eight bytes, the first lowest, and how many there were.
+/// Up to eight bytes, the first in the lowest bits, and their number.
 #[inline]
 fn eight(text: &[u8]) -> (u64, usize) {
     if let Some(eight) = text.first_chunk::<8>() {
@@ -205,10 +205,11 @@ fn eight(text: &[u8]) -> (u64, usize) {
     (u64::from_le_bytes(bytes), text.len())
 }
 
-/// How many of eight bytes come before the first that is not part of a word.
+/// Number of the eight bytes before the first that is not part of a word.
 #[inline]
 fn word_bytes(eight: u64) -> usize {
-    // The lowest byte below 0x21 borrows from its own highest bit; bytes above it may be wrong, so only it counts.
+    // The lowest byte below 0x21 borrows from its own highest bit; bytes above it may be wrong, so only the lowest
+    // counts.
     let blanks = eight.wrapping_sub(0x2121_2121_2121_2121) & !eight & 0x8080_8080_8080_8080;
     blanks.trailing_zeros() as usize / 8
 }
@@ -229,13 +230,13 @@ fn step(state: u64, eight: u64, count: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn id(dictionary: &Dictionary, word: &str) -> Option<u32> {
+    fn id(dictionary: &WordIds, word: &str) -> Option<u32> {
         dictionary.id(hash(word.as_bytes()), word.as_bytes())
     }
 
     #[test]
     fn ids_are_line_numbers() {
-        let dictionary = Dictionary::new(b"unk\t-1\nthe\t100\nof\t50\n\nthe\t3");
+        let dictionary = WordIds::new(b"unk\t-1\nthe\t100\nof\t50\n\nthe\t3");
         assert_eq!(dictionary.len(), 5);
         assert_eq!(id(&dictionary, "unk"), Some(0));
         assert_eq!(id(&dictionary, "of"), Some(2));
@@ -245,7 +246,7 @@ mod tests {
             "the last of equal words counts, as in Python"
         );
         assert_eq!(id(&dictionary, "nothing"), None);
-        assert_eq!(id(&Dictionary::new(b""), "x"), None);
+        assert_eq!(id(&WordIds::new(b""), "x"), None);
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
         let words: Vec<String> = (0..20_000usize)
             .map(|i| "w".repeat(i % 40) + &i.to_string())
             .collect();
-        let dictionary = Dictionary::new(words.join("\t1\n").as_bytes());
+        let dictionary = WordIds::new(words.join("\t1\n").as_bytes());
         for (number, word) in words.iter().enumerate() {
             assert_eq!(id(&dictionary, word), Some(number as u32));
         }

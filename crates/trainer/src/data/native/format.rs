@@ -1,32 +1,32 @@
-//! What a format is: slots, and lines that become samples.
+//! The interface of a native format: its slots, and a parser of lines.
 
 use crate::data::table::{Column, SlotType};
 
-/// A format of text files with one sample a line.
-pub(super) trait Format: Send {
+/// A format of text files with one sample per line.
+pub(super) trait LineFormat: Send {
     /// The slots, in the order of the data layers.
     fn slots(&self) -> &[SlotType];
 
-    /// Looks at the first line of a file if it is a header; answers whether it was.
+    /// Reads the first line of a file if it is a header; returns whether it was.
     fn header(&mut self, line: &[u8]) -> Result<bool, LineError>;
 
     /// Appends the sample of a line to the columns.
     fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError>;
 }
 
-/// Why a line is no sample.
+/// Why a line is not a valid sample.
 #[derive(Debug, PartialEq)]
 pub(super) enum LineError {
-    /// It does not have the form of the format.
+    /// The line does not follow the format; says what was expected.
     Form(String),
     /// A value is too large for its slot.
     OutOfRange { slot: usize, value: i64 },
 }
 
-/// A slot type for a data layer.
+/// The type of a slot for the given data layer.
 pub(super) fn slot(
     name: &str,
-    kind: crate::data::table::Kind,
+    kind: crate::data::table::ElementKind,
     level: u8,
     dim: u32,
 ) -> Result<SlotType, String> {
@@ -41,7 +41,7 @@ pub(super) fn slot(
     })
 }
 
-/// The text of a field for a message, cut if it is long.
+/// The text of a field for an error message, shortened if it is long.
 pub(super) fn shown(field: &[u8]) -> String {
     let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
     let more = if field.len() > 40 { "…" } else { "" };

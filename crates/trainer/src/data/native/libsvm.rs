@@ -1,14 +1,14 @@
-//! libsvm: `label index:value index:value …`, comments behind `#`, `qid:` ignored.
+//! libsvm: `label index:value index:value …`, comments after `#`, `qid:` ignored.
 //!
 //! The label is an integer below the number of classes; with two classes -1 is read as 0. Indices count from `first`
 //! (1 in most files). As a binary vector only the indices with a value other than 0 count.
 
-use super::format::{Format, LineError, shown, slot};
+use super::format::{LineError, LineFormat, shown, slot};
 use super::{Part, number};
-use crate::data::Input;
-use crate::data::table::{Column, Kind, SlotType};
+use crate::data::DataInput;
+use crate::data::table::{Column, ElementKind, SlotType};
 
-/// The reader of lines.
+/// Parses lines of the format.
 pub(super) struct Libsvm {
     slots: Vec<SlotType>,
     parts: Vec<Take>,
@@ -20,15 +20,15 @@ enum Take {
 }
 
 impl Libsvm {
-    /// A reader for the given parts.
-    pub fn open(parts: &[Part], inputs: &[Input]) -> Result<Box<dyn Format>, String> {
+    /// A parser for the given parts of a line.
+    pub fn open(parts: &[Part], inputs: &[DataInput]) -> Result<Box<dyn LineFormat>, String> {
         let mut slots = Vec::new();
         let mut takes = Vec::new();
         for (part, input) in parts.iter().zip(inputs) {
             match part {
                 Part::Label { classes, .. } => {
                     takes.push(Take::Label);
-                    slots.push(slot(&input.name, Kind::Ids, 0, *classes)?);
+                    slots.push(slot(&input.name, ElementKind::Ids, 0, *classes)?);
                 }
                 Part::Features {
                     dimension,
@@ -36,7 +36,11 @@ impl Libsvm {
                     binary,
                     ..
                 } => {
-                    let kind = if *binary { Kind::Binary } else { Kind::Sparse };
+                    let kind = if *binary {
+                        ElementKind::Binary
+                    } else {
+                        ElementKind::Sparse
+                    };
                     takes.push(Take::Features {
                         first: *first,
                         binary: *binary,
@@ -84,7 +88,7 @@ impl Libsvm {
     }
 }
 
-impl Format for Libsvm {
+impl LineFormat for Libsvm {
     fn slots(&self) -> &[SlotType] {
         &self.slots
     }

@@ -1,19 +1,19 @@
-//! A file in blocks of whole lines.
+//! Reads a file in blocks of whole lines.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 1 << 20;
 
-/// The longest line.
+/// The longest line that is accepted, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// A file that gives blocks of whole lines.
+/// A file that is read in blocks of whole lines.
 pub(super) struct Lines {
     file: File,
     buffer: Vec<u8>,
-    /// Where the lines of the present block end in the buffer.
+    /// Offset in the buffer at which the lines of the current block end.
     end: usize,
     over: bool,
 }
@@ -28,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// The next block: whole lines, the last perhaps without its line end; nothing at the end of the file.
+    /// The next block: whole lines, the last perhaps without its line end; `None` at the end of the file.
     pub fn block(&mut self) -> io::Result<Option<&[u8]>> {
         self.buffer.drain(..self.end);
         self.end = 0;

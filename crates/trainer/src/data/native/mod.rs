@@ -1,7 +1,7 @@
 //! Native readers: formats that are read without Python.
 //!
 //! A configuration declares them with `define_native_data_sources`; the declaration arrives as JSON. A format is a
-//! parser of lines ([`format::Format`]) that appends to the columns of a table; files are read in blocks of a megabyte
+//! parser of lines ([`format::LineFormat`]) that appends to the columns of a table; files are read in blocks of a megabyte
 //! ([`lines`]), one file after the other. By default samples are shuffled in training and kept in memory.
 
 mod bow;
@@ -12,17 +12,21 @@ mod libsvm;
 mod lines;
 mod number;
 mod reader;
+mod simple;
 
 use config::DataConfig;
 use serde::Deserialize;
 
+use super::describe::{Description, WordList};
 use super::error::DataError;
 use super::list::FileList;
-use super::order::{Level, Plan};
-use super::origin::Origin;
-use super::{Input, Options};
-use format::Format;
+use super::order::{OrderPlan, PoolLevel};
+use super::origin::SampleStream;
+use super::{DataInput, DataOptions};
+use format::LineFormat;
 use reader::Reader;
+
+pub(crate) use simple::open as open_simple;
 
 /// A declaration, as `native_readers.py` writes it.
 #[derive(Debug, Deserialize)]
@@ -45,7 +49,7 @@ struct Declaration {
     pool_size: i64,
 }
 
-/// What a slot takes from a line.
+/// The part of a line that a slot uses.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "part", rename_all = "lowercase", deny_unknown_fields)]
 enum Part {
@@ -53,7 +57,7 @@ enum Part {
     Bag { layer: Option<String> },
     /// The words as a sequence of ids.
     Ids { layer: Option<String> },
-    /// The label.
+    /// The label, an integer below `classes`.
     Label { classes: u32, layer: Option<String> },
     /// `index:value` pairs.
     Features {
@@ -75,7 +79,7 @@ enum Part {
     },
 }
 
-/// A column of a CSV file: its number from 0, or its name in the header.
+/// A column of a CSV file: its index from 0, or its name in the header.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 enum ColumnName {
@@ -95,6 +99,12 @@ fn unlimited() -> i64 {
     -1
 }
 
+/// Whether the first line of each file is a header, which every part of a divided file needs.
+pub fn has_header(config: &DataConfig) -> bool {
+    let declaration = serde_json::from_str::<Declaration>(config.load_data_args());
+    config.r#type == "native" && declaration.is_ok_and(|declaration| declaration.header)
+}
+
 impl Part {
     fn layer(&self) -> Option<&str> {
         match self {
@@ -112,9 +122,9 @@ impl Part {
 pub(crate) fn open(
     config: &DataConfig,
     list: FileList,
-    inputs: &[Input],
-    options: &Options,
-) -> Result<Box<dyn Origin>, DataError> {
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<Box<dyn SampleStream>, DataError> {
     let name = config.load_data_module();
     let refuse = |reason: String| DataError::Native {
         format: name.to_owned(),
@@ -124,9 +134,9 @@ pub(crate) fn open(
         .map_err(|error| refuse(format!("its declaration cannot be read: {error}")))?;
     declaration.slots = arrange(declaration.slots, inputs).map_err(refuse)?;
     let format = format(name, &declaration, inputs, options)?;
-    let plan = Plan {
+    let plan = OrderPlan {
         shuffle: declaration.shuffle.unwrap_or(options.training),
-        level: Level::new(declaration.pool_size, -1, options.batch_size.max(1)),
+        level: PoolLevel::new(declaration.pool_size, -1, options.batch_size.max(1)),
         cache: declaration.cache,
         batch_size: options.batch_size.max(1),
         can_over_batch_size: true,
@@ -139,12 +149,46 @@ pub(crate) fn open(
     )))
 }
 
+/// The slots of a declaration and, for format bow, the words of its dictionary.
+pub(crate) fn describe(
+    config: &DataConfig,
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<Description, DataError> {
+    let name = config.load_data_module();
+    let refuse = |reason: String| DataError::Native {
+        format: name.to_owned(),
+        reason,
+    };
+    let mut declaration: Declaration = serde_json::from_str(config.load_data_args())
+        .map_err(|error| refuse(format!("its declaration cannot be read: {error}")))?;
+    declaration.slots = arrange(declaration.slots, inputs).map_err(refuse)?;
+    let slots = format(name, &declaration, inputs, options)?
+        .slots()
+        .to_vec();
+    let mut dictionaries = Vec::new();
+    if let Some(path) = &declaration.dictionary {
+        let worded = declaration.slots.iter().zip(&slots);
+        let worded = worded.filter(|(part, _)| matches!(part, Part::Bag { .. } | Part::Ids { .. }));
+        let words = WordList::read(&options.directory.join(path))?;
+        dictionaries.push(WordList {
+            unknown: Some(declaration.unknown),
+            slots: worded.map(|(_, slot)| slot.name.clone()).collect(),
+            words,
+        });
+    }
+    Ok(Description {
+        slots,
+        dictionaries,
+    })
+}
+
 fn format(
     name: &str,
     declaration: &Declaration,
-    inputs: &[Input],
-    options: &Options,
-) -> Result<Box<dyn Format>, DataError> {
+    inputs: &[DataInput],
+    options: &DataOptions,
+) -> Result<Box<dyn LineFormat>, DataError> {
     let made = match name {
         "bow" => return bow::Bow::open(declaration, inputs, &options.directory),
         "libsvm" => libsvm::Libsvm::open(&declaration.slots, inputs),
@@ -157,8 +201,8 @@ fn format(
     })
 }
 
-/// Puts the parts into the order of the data layers: named ones where they belong, the others in turn.
-fn arrange(parts: Vec<Part>, inputs: &[Input]) -> Result<Vec<Part>, String> {
+/// Sorts the parts by data layer: named ones to their layer, the others to the remaining layers in order.
+fn arrange(parts: Vec<Part>, inputs: &[DataInput]) -> Result<Vec<Part>, String> {
     let (named, mut unnamed): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| part.layer().is_some());
     for part in &named {
@@ -194,8 +238,8 @@ fn arrange(parts: Vec<Part>, inputs: &[Input]) -> Result<Vec<Part>, String> {
 mod tests {
     use super::*;
 
-    fn input(name: &str) -> Input {
-        Input {
+    fn input(name: &str) -> DataInput {
+        DataInput {
             name: name.to_owned(),
             size: 2,
         }

@@ -1,4 +1,4 @@
-//! Numbers in text, without allocation.
+//! Parses numbers in text without allocating.
 
 /// A decimal integer with an optional sign.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {

@@ -1,29 +1,32 @@
-//! Files of a native format as a stream of samples.
+//! Reads the files of a native format as a stream of samples.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::format::{Format, LineError};
+use super::format::{LineError, LineFormat};
 use super::lines::Lines;
-use crate::data::error::{DataError, Place};
+use crate::data::error::{DataError, FilePosition};
 use crate::data::list::FileList;
-use crate::data::order::Plan;
-use crate::data::origin::{Next, Origin};
+use crate::data::order::OrderPlan;
+use crate::data::origin::{Next, SampleStream};
 use crate::data::stop::Stop;
-use crate::data::table::{SlotType, Table};
+use crate::data::table::{SampleTable, SlotType};
+
+/// What some editors and spreadsheets put at the start of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A native reader.
 pub(super) struct Reader {
-    format: Box<dyn Format>,
+    format: Box<dyn LineFormat>,
     list: FileList,
-    plan: Plan,
+    plan: OrderPlan,
     directory: PathBuf,
     waiting: VecDeque<u32>,
     open: Option<Open>,
 }
 
-/// The file that is being read.
+/// The file that is being read, and how far.
 struct Open {
     file: u32,
     lines: Lines,
@@ -31,7 +34,12 @@ struct Open {
 }
 
 impl Reader {
-    pub fn new(format: Box<dyn Format>, list: FileList, plan: Plan, directory: PathBuf) -> Self {
+    pub fn new(
+        format: Box<dyn LineFormat>,
+        list: FileList,
+        plan: OrderPlan,
+        directory: PathBuf,
+    ) -> Self {
         Self {
             format,
             list,
@@ -75,7 +83,7 @@ impl Reader {
                 let slot = &self.format.slots()[slot];
                 DataError::OutOfRange {
                     file,
-                    place: Place::Line(line),
+                    place: FilePosition::Line(line),
                     slot: slot.name.clone(),
                     value,
                     limit: slot.dim as u64,
@@ -85,12 +93,12 @@ impl Reader {
     }
 }
 
-impl Origin for Reader {
+impl SampleStream for Reader {
     fn slots(&self) -> &[SlotType] {
         self.format.slots()
     }
 
-    fn plan(&self) -> &Plan {
+    fn plan(&self) -> &OrderPlan {
         &self.plan
     }
 
@@ -104,7 +112,7 @@ impl Origin for Reader {
         Ok(())
     }
 
-    fn next(&mut self, table: &mut Table, stop: &Stop) -> Result<Next, DataError> {
+    fn next(&mut self, table: &mut SampleTable, stop: &Stop) -> Result<Next, DataError> {
         if stop.is_asked() {
             return Ok(Next::Stopped);
         }
@@ -134,10 +142,10 @@ impl Origin for Reader {
 
 /// Appends the samples of a block of lines; `number` counts lines and names the one that failed.
 fn samples(
-    format: &mut dyn Format,
+    format: &mut dyn LineFormat,
     block: &[u8],
     number: &mut u64,
-    table: &mut Table,
+    table: &mut SampleTable,
 ) -> Result<(), LineError> {
     let mut start = 0;
     while start < block.len() {
@@ -146,6 +154,10 @@ fn samples(
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         start = end + 1;
         *number += 1;
+        let line = match *number {
+            1 => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            _ => line,
+        };
         let is_header = *number == 1 && format.header(line)?;
         if is_header || line.trim_ascii().is_empty() {
             continue;

@@ -1,4 +1,4 @@
-//! What providers get wrong, and what is said about it.
+//! Mistakes in providers, and the messages about them.
 
 use super::*;
 
@@ -105,19 +105,54 @@ fn a_sample_with_too_few_values_is_named() {
 }
 
 #[test]
-fn an_id_out_of_range_names_file_sample_slot_value_and_limit() {
+fn a_position_out_of_range_names_file_sample_slot_value_and_limit() {
     for (types, good, bad, value) in [
-        ("integer_value(5)", "4", "5", "5"),
-        ("integer_value(5)", "4", "-1", "-1"),
-        ("integer_value_sequence(5)", "[]", "[0, 1, 77]", "77"),
         ("sparse_binary_vector(5)", "[1]", "[4, 9]", "9"),
+        ("sparse_binary_vector(5)", "[1]", "[-1]", "-1"),
         ("sparse_vector(5)", "[]", "[(6, 1.0)]", "6"),
-        ("integer_value(5)", "4", "1 << 40", "1099511627776"),
+        (
+            "sparse_vector(5)",
+            "[]",
+            "[(1 << 40, 1.0)]",
+            "1099511627776",
+        ),
     ] {
         let code = yields(&format!("[{types}]"), bad).replace("GOOD", good);
         let want = format!("0.txt, sample 2: slot word has the value {value}, it must be below 5");
         assert_eq!(message(&code, &[("word", 5)]), want);
     }
+}
+
+/// v1 checked ids neither in the provider nor in the data layer, only with check=True.
+#[test]
+fn ids_are_not_compared_with_the_declared_range() {
+    for (types, yielded, ids) in [
+        ("integer_value(1)", "9", vec![9]),
+        ("integer_value(1)", "-1", vec![u32::MAX]),
+        (
+            "integer_value_sequence(2)",
+            "[0, 4294967295, 77]",
+            vec![0, u32::MAX, 77],
+        ),
+    ] {
+        let code = format!(
+            "
+@provider(input_types=[{types}])
+def process(settings, name):
+    yield {yielded}
+"
+        );
+        let job = Job::with_provider(&code, &[("word", 1)]);
+        job.numbers(&[1]);
+        let batches = batches(&mut job.open().unwrap(), 0, 0);
+        assert_eq!(batches[0].slots[0].data, SlotData::Ids(ids));
+    }
+    let code = yields("[integer_value(5)]", "1 << 40").replace("GOOD", "4");
+    let got = message(&code, &[("word", 5)]);
+    assert!(got.contains("needs an integer of 32 bits"), "{got}");
+    let code = yields("[integer_value(5)], check=True", "5").replace("GOOD", "4");
+    let want = "0.txt, sample 2: slot word has the value 5, it must be below 5";
+    assert_eq!(message(&code, &[("word", 5)]), want);
 }
 
 #[test]
@@ -298,11 +333,11 @@ fn an_interpreter_that_does_not_exist_is_named() {
 
 #[test]
 fn other_types_of_sources_are_refused_by_name() {
-    let job = Job::new("proto", &[("a", 9)]);
+    let job = Job::new("multi", &[("a", 9)]);
     job.numbers(&[1]);
     let got = job.failure().to_string();
     assert!(
-        got.starts_with("data source type \"proto\" is not supported"),
+        got.starts_with("data source type \"multi\" is not supported"),
         "{got}"
     );
 }

@@ -302,7 +302,7 @@ outputs(classification_cost(input=fc_layer(input=word, size=2, act=SoftmaxActiva
     let config = config::evaluate(&options).unwrap();
     let data = config.test_data_config.unwrap();
     assert_eq!(data.r#type, "native");
-    let options = Options {
+    let options = DataOptions {
         training: false,
         ..job.options.clone()
     };

@@ -93,6 +93,16 @@ fn a_pass_can_be_given_up_in_the_middle() {
 }
 
 #[test]
+fn the_end_of_a_pass_may_be_asked_for_again() {
+    let job = numbers("", &[4]);
+    let mut source = job.open().unwrap();
+    for pass in 0..2 {
+        assert_eq!(batches(&mut source, pass, 0).len(), 1);
+        assert!(source.next_batch().unwrap().is_none());
+    }
+}
+
+#[test]
 fn a_cached_source_calls_python_once() {
     let code = "
 @provider(input_types=[integer_value(1000)], cache=CacheType.CACHE_PASS_IN_MEM)
@@ -218,7 +228,7 @@ def mixed(settings, name):
     assert_eq!(ids(&batches(&mut job.open().unwrap(), 0, 0), 0), [[3, 4]]);
     job.config.load_data_object = Some("mixed".to_owned());
     job.inputs = [("a", 10), ("b", 1), ("c", 3), ("d", 3)]
-        .map(|(name, size)| Input {
+        .map(|(name, size)| DataInput {
             name: name.to_owned(),
             size,
         })

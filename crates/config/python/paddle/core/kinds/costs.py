@@ -1,4 +1,4 @@
-"""Cost layers: one number a sample."""
+"""Cost layers: one value per sample."""
 
 from paddle.core.errors import check
 from paddle.core.layer import kind

@@ -18,7 +18,7 @@ def full_connection(layer, bias=True):
 
 
 def _matrix(layer, index, dims, dense):
-    """A weight matrix, stored sparsely if the input says so; `dense` is what is_sparse says otherwise."""
+    """A weight matrix, stored sparsely if the input asks for it; otherwise `dense` is the value of is_sparse."""
     edge = layer.inputs[index]
     if edge.format in ('csr', 'csc'):
         layer.weight(index, dims, edge.nnz, True, edge.format)
@@ -113,7 +113,7 @@ def noise_contrastive_estimation(layer, num_classes, num_neg_samples=10, neg_sam
     last = layer.input(real)
     check(last.type == 'data', "nce layer '%s': the last input must be a data layer", config.name)
     if real > 1 and last.size == 1 and layer.input(real - 1).type == 'data':
-        real -= 1  # a weight for each sample comes after the label
+        real -= 1  # one weight per sample comes after the label
     for index in range(real):
         layer.weight(index, [config.num_classes, layer.input(index).size])
     layer.bias(bias, config.num_classes)

@@ -82,7 +82,7 @@ def pad(layer):
 
 
 class _BatchNormBuilder(LayerBuilder):
-    """Gives the layer two more edges to the same input: they carry the statistics, which no gradient changes."""
+    """Adds two more edges to the same input: they hold the statistics, which no gradient changes."""
 
     extra = ('batch_norm_type',)
 

@@ -27,7 +27,7 @@ def mixed(layer, bias=True):
 
 
 def _connect_operators(layer):
-    """Adds the further inputs of operators behind all first ones; returns the indices that operators use."""
+    """Adds the further inputs of operators after all first ones; returns the indices that operators use."""
     used = []
     for operator in layer.operators:
         conf = operator.operator_conf

@@ -95,4 +95,4 @@ def get_output(layer):
 @kind('recurrent_layer_group', 'agent', 'sequence_agent', 'gather_agent', 'scatter_agent', 'sequence_gather_agent',
       'sequence_scatter_agent')
 def stand_in(layer):
-    """A layer that stands for one in another sub-model."""
+    """A layer that represents one in another sub-model."""

@@ -1,0 +1,192 @@
+//! `canoe cluster upgrade`: what is on offer, and the way there, stage by stage.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use provision::assets::AssetFolder;
+use provision::aws::Aws;
+use provision::catalog;
+use provision::cloud::Cloud as _;
+use provision::command::nodes::Kubectl;
+use provision::command::{Pace, Sink as _, roll};
+use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, steps};
+use provision::spec::{ClusterSpec, ControlPlaneMode};
+
+use super::args::UpgradeArgs;
+use super::terminal::{Terminal, show, tell};
+use super::up::make;
+use super::{connect, explain, load, pace, shown, understood};
+use crate::exit::Exit;
+
+/// Every machine is replaced, one after the other, and each may take a quarter of an hour.
+const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+
+pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Result<Exit> {
+    let spec = load(folder)?;
+    let Some(wanted) = &args.to else {
+        return offers(folder, &spec).await;
+    };
+    let all = match steps(&spec, wanted) {
+        Ok(all) => all,
+        Err(reason) => bail!(reason),
+    };
+    if all.is_empty() {
+        eprintln!(
+            "Kubernetes is {} already; nothing to do",
+            spec.kubernetes_version
+        );
+        return Ok(Exit::Success);
+    }
+    for (number, step) in (1..).zip(&all) {
+        show(&format!("{number}. {}", step.words(&spec)));
+    }
+    if args.plan {
+        return Ok(Exit::Success);
+    }
+    let aws = connect(&spec.region).await?;
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
+        if aws.eks_cluster(&spec.name).await?.is_none() {
+            bail!(
+                "there is no EKS cluster {} yet; set kubernetesVersion in cluster.yaml, then {}",
+                spec.name,
+                shown(folder, "up")
+            );
+        }
+        if let Err(reason) = offered(wanted, &aws.eks_versions().await.unwrap_or_default()) {
+            bail!(reason);
+        }
+    }
+    let question = format!("upgrade to {wanted} in these {} step(s)?", all.len());
+    if !(Terminal { yes: args.yes }).confirm(&question) {
+        bail!("stopped; nothing was changed");
+    }
+    let pace = Pace {
+        patience: PATIENCE,
+        ..pace(args.poll)
+    };
+    for step in &all {
+        tell(&format!("step: {}", step.words(&spec)));
+        execute(folder, &aws, step, &args, pace)
+            .await
+            .with_context(|| {
+                format!(
+                    "the upgrade stopped; run `{}` again to continue it",
+                    shown(folder, &format!("upgrade --to {wanted}"))
+                )
+            })?;
+    }
+    eprintln!("Kubernetes is {wanted} now");
+    Ok(Exit::Success)
+}
+
+/// Versions that EKS offers, until when, and the next command.
+async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit> {
+    let running = &spec.kubernetes_version;
+    let mut lines: Vec<(String, String)> = Vec::new();
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
+        let asked = async { connect(&spec.region).await?.eks_versions().await };
+        let offers = asked.await.unwrap_or_else(|error| {
+            tell(&format!(
+                "warning: EKS does not say what it offers: {error}"
+            ));
+            Vec::new()
+        });
+        for offer in offers {
+            let ends = offer
+                .standard_ends
+                .or_else(|| catalog::standard_support_ends(&offer.version));
+            let until = ends.map_or("not known".to_owned(), |date| date.to_string());
+            lines.push((
+                offer.version,
+                format!("{}, standard support until {until}", offer.support),
+            ));
+        }
+    }
+    if lines.is_empty() {
+        let (oldest, newest) = catalog::VERSIONS;
+        for minor in (oldest..=newest).rev() {
+            let version = format!("1.{minor}");
+            let ends = catalog::standard_support_ends(&version);
+            let until = ends.map_or("not known".to_owned(), |date| date.to_string());
+            lines.push((
+                version,
+                format!(
+                    "on the list of {}, standard support of EKS until {until}",
+                    catalog::VERSIONS_AS_OF
+                ),
+            ));
+        }
+    }
+    for (version, words) in &lines {
+        let mark = if version == running {
+            " (this cluster)"
+        } else {
+            ""
+        };
+        show(&format!("{version}  {words}{mark}"));
+    }
+    if let Some(notice) = catalog::support_notice(running, None, SystemTime::now().into()) {
+        tell(&format!("warning: {notice}"));
+    }
+    if let Some(minor) = catalog::minor(running) {
+        let next = format!("upgrade --to 1.{}", minor + 1);
+        eprintln!("next: {}", shown(folder, &next));
+    }
+    Ok(Exit::Success)
+}
+
+/// One stage: the cluster file first, then the cluster. What the file says is what the next run continues with.
+async fn execute(
+    folder: &AssetFolder,
+    aws: &Aws,
+    step: &UpgradeStep,
+    args: &UpgradeArgs,
+    pace: Pace,
+) -> anyhow::Result<()> {
+    let before = load(folder)?;
+    let mut addons = before.addon_versions.clone();
+    if step.stage == UpgradeStage::Addons {
+        addons = addon_versions(aws, &before).await?;
+    }
+    let text = folder.read_spec()?;
+    let after = edited(&text, &before, step, &addons)
+        .context("cluster.yaml has no line to edit; set kubernetesVersion by hand and run `canoe cluster up`")?;
+    let (spec, _) = understood(folder, &after)?;
+    folder.update_spec(&after)?;
+    make(folder, &spec, true, pace).await?;
+    if spec.control_plane.mode == ControlPlaneMode::Eks {
+        return Ok(());
+    }
+    let kubectl = Kubectl {
+        program: args.kubectl.clone(),
+        kubeconfig: folder.path("kubeconfig"),
+    };
+    let sink = &mut Terminal { yes: true };
+    match step.stage {
+        UpgradeStage::ControlPlane => {
+            explain(roll::await_controller(&kubectl, &spec, pace.poll, sink).await)
+        }
+        UpgradeStage::Workers => {
+            explain(roll::workers(aws, &kubectl, &spec, pace.poll, sink).await)
+        }
+        UpgradeStage::Addons => Ok(()),
+    }
+}
+
+/// Default version of every add-on for the cluster's Kubernetes version. One that EKS does not list keeps its own.
+async fn addon_versions(aws: &Aws, spec: &ClusterSpec) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut versions = spec.addon_versions.clone();
+    for addon in &spec.addons {
+        match aws.addon_version(addon, &spec.kubernetes_version).await? {
+            Some(version) => {
+                versions.insert(addon.clone(), version);
+            }
+            None => tell(&format!(
+                "warning: EKS lists no version of {addon} for {}; it stays",
+                spec.kubernetes_version
+            )),
+        }
+    }
+    Ok(versions)
+}

@@ -1,0 +1,199 @@
+//! `canoe config check`: evaluates a configuration, reads its first samples and computes them, and says with file and
+//! line what would stop a job.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use config::python::SourceLines;
+use config::{ConfigError, Evaluated, Prints, TrainerConfig, command};
+use trainer::check::{Findings, JobProblem};
+
+use super::{File, options};
+use crate::commands::train;
+use crate::exit::Exit;
+use crate::form::Form;
+
+/// Runs the command.
+pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
+    let path = std::path::absolute(&file.file).context("find the configuration")?;
+    let (evaluated, folder) = match evaluate(file, &path)? {
+        Ok(evaluated) => evaluated,
+        Err(error) => {
+            tell(
+                form,
+                file,
+                None,
+                &[(None, words::causes::chain(&error))],
+                &[],
+            )?;
+            return Ok(Exit::Configuration);
+        }
+    };
+    let findings = if fast {
+        built(&evaluated.config)
+    } else {
+        tried(file, path, &folder, &evaluated)?
+    };
+    let place = |problem: &JobProblem| place(problem, &evaluated.places);
+    let problems: Vec<(Option<String>, String)> = findings
+        .problems
+        .iter()
+        .map(|problem| (place(problem), problem.text.clone()))
+        .collect();
+    let config = Some(&evaluated.config);
+    tell(form, file, config, &problems, &findings.tried)?;
+    Ok(if problems.is_empty() {
+        Exit::Success
+    } else {
+        Exit::Configuration
+    })
+}
+
+/// The folders to which file names of a configuration may be relative: this one, that of the configuration, and its parent
+/// (a job folder).
+fn choices(path: &Path) -> anyhow::Result<[PathBuf; 3]> {
+    let here = std::env::current_dir().context("find the working directory")?;
+    let beside = path.parent().unwrap_or(Path::new("/"));
+    let around = beside.parent().unwrap_or(beside);
+    Ok([here, around.to_owned(), beside.to_owned()])
+}
+
+/// Evaluates the file in the first folder in which that works; returns the error of this folder if there is none.
+fn evaluate(file: &File, path: &Path) -> anyhow::Result<Result<(Evaluated, PathBuf), ConfigError>> {
+    let mut first = None;
+    for folder in choices(path)? {
+        let options = config::EvaluateOptions {
+            // Names in messages are those that the user typed.
+            file: if first.is_none() {
+                file.file.clone()
+            } else {
+                path.to_owned()
+            },
+            directory: first.as_ref().map(|_| folder.clone()),
+            prints: if first.is_none() {
+                Prints::Stderr
+            } else {
+                Prints::Nowhere
+            },
+            ..options(file)
+        };
+        match config::evaluate_with_python(&options) {
+            Ok(evaluated) => return Ok(Ok((evaluated, folder))),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Ok(Err(first.expect("there is at least one folder to try")))
+}
+
+/// `--fast`: only whether the network can be built.
+fn built(config: &TrainerConfig) -> Findings {
+    let network = nn::Network::new(&config.model_config.clone().unwrap_or_default());
+    let problems = network.err().map(|error| JobProblem {
+        subject: None,
+        text: words::causes::chain(&error),
+    });
+    Findings {
+        problems: problems.into_iter().collect(),
+        tried: Vec::new(),
+    }
+}
+
+/// Reads and computes the first samples, in the folder in which a job would run.
+fn tried(
+    file: &File,
+    path: PathBuf,
+    evaluated_in: &Path,
+    evaluated: &Evaluated,
+) -> anyhow::Result<Findings> {
+    let list = evaluated.config.data_config.as_ref();
+    let list = list.map(|data| data.files().to_owned()).unwrap_or_default();
+    let work = tempfile::tempdir().context("create a working directory")?;
+    let folder = folder(&path, &list, evaluated_in, work.path())?;
+    let python = evaluated.python.clone();
+    let settings = train::settings_for_check(path, python, folder.clone(), &file.config_args)?;
+    let mut findings = trainer::check::check(&evaluated.config, &settings);
+    if std::env::current_dir().ok().as_deref() != Some(&folder) && folder != work.path() {
+        let text = format!("file names are relative to {}", folder.display());
+        findings.tried.insert(0, text);
+    }
+    Ok(findings)
+}
+
+/// The folder that has the list of training files. A job folder with shards gets the working directory of its first node.
+fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::Result<PathBuf> {
+    let choices = choices(path)?;
+    let has_list = |folder: &&PathBuf| !list.is_empty() && folder.join(list).is_file();
+    if let Some(found) = choices.iter().find(has_list) {
+        return Ok(found.clone());
+    }
+    let shard = choices
+        .iter()
+        .flat_map(|folder| [folder.join("data/0"), folder.join("0/data")])
+        .find(|shard| shard.is_dir());
+    if let Some(shard) = shard {
+        let beside = path.parent().unwrap_or(Path::new("/"));
+        run::local::workdir::prepare(work, beside, &shard)?;
+        return Ok(work.to_owned());
+    }
+    Ok(evaluated_in.to_owned())
+}
+
+/// `FILE:LINE` of what a problem is about.
+fn place(problem: &JobProblem, places: &SourceLines) -> Option<String> {
+    let (file, line) = places.get(problem.subject.as_ref()?)?;
+    Some(format!("{}:{line}", file.display()))
+}
+
+/// Prints the result: a summary, then every problem on a line of its own.
+fn tell(
+    form: Form,
+    file: &File,
+    config: Option<&TrainerConfig>,
+    problems: &[(Option<String>, String)],
+    tried: &[String],
+) -> anyhow::Result<()> {
+    if form.json() {
+        let problems: Vec<_> = problems
+            .iter()
+            .map(|(place, text)| serde_json::json!({"place": place, "text": text}))
+            .collect();
+        let model = config.and_then(|config| config.model_config.as_ref());
+        let value = serde_json::json!({
+            "file": file.file,
+            "valid": problems.is_empty(),
+            "problems": problems,
+            "checked": tried,
+            "layers": model.map(|model| model.layers.len()),
+            "parameters": model.map(|model| model.parameters.iter().map(|p| p.size).sum::<u64>()),
+        });
+        println!("{}", serde_json::to_string_pretty(&value)?);
+        return Ok(());
+    }
+    let name = file.file.display().to_string();
+    if let Some(config) = config {
+        print!("{}", command::summary(&name, config));
+        println!();
+    }
+    for text in tried {
+        println!("{text}");
+    }
+    for (place, text) in problems {
+        // A file that cannot be evaluated says itself where.
+        match (config, place) {
+            (None, _) => eprintln!("{text}"),
+            (Some(_), place) => eprintln!("{}: {text}", place.as_deref().unwrap_or(&name)),
+        }
+    }
+    if problems.is_empty() {
+        println!("{name} can be trained");
+    } else {
+        eprintln!(
+            "{name} cannot be trained: {} to correct",
+            match problems.len() {
+                1 => "one thing".to_owned(),
+                n => format!("{n} things"),
+            }
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! `canoe image`: an image of our own without Docker, as a file or in a registry.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command talks to its user"
+)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use image::login::{self, Login};
+use image::registry::Repository;
+use image::{ImageOptions, Reference};
+use k8s::job::PYTHON_IMAGE;
+use k8s::program::Program;
+use provision::aws::{Aws, AwsSettings};
+
+use crate::exit::Exit;
+
+/// Make and push images.
+#[derive(Debug, clap::Args)]
+pub struct ImageArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Write an image to a file: for `kind load image-archive`, `ctr -n k8s.io images import`, `podman load`, `skopeo copy`.
+    Build {
+        /// The file, an OCI archive.
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+        /// The name that the image has in the file.
+        #[arg(long, default_value = concat!("canoe:", env!("CARGO_PKG_VERSION")))]
+        name: String,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Push an image to a registry; logins are those of Docker and Podman, and of AWS for ECR.
+    Push {
+        /// Name of the image: `REGISTRY/NAME:TAG`; registry and tag may be left out.
+        reference: String,
+        #[command(flatten)]
+        source: Source,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// The image that canoe is put on: python3 and glibc.
+    #[arg(long, default_value = PYTHON_IMAGE)]
+    base: String,
+    /// The Linux program, if not this one.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: ImageArgs) -> Result<Exit> {
+    match args.action {
+        Action::Build {
+            output,
+            name,
+            source,
+        } => build(&output, &name, &source),
+        Action::Push { reference, source } => push(&reference, &source),
+    }
+}
+
+/// The program and the processors that it is for.
+fn program(source: &Source) -> Result<(PathBuf, Program)> {
+    let path = match &source.binary {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().context("find this program")?,
+    };
+    let program = Program::of(&path)?;
+    Ok((path, program))
+}
+
+fn build(output: &Path, name: &str, source: &Source) -> Result<Exit> {
+    let (binary, program) = program(source)?;
+    let base = repository(&source.base, false)?;
+    let wish = ImageOptions {
+        base: &base,
+        binary: &binary,
+        architecture: program.architecture.label(),
+    };
+    let digest = image::to_file(&wish, name, output)?;
+    eprintln!("{}: {name} on {}", output.display(), base.reference());
+    println!("{digest}");
+    Ok(Exit::Success)
+}
+
+fn push(reference: &str, source: &Source) -> Result<Exit> {
+    let (binary, program) = program(source)?;
+    let base = repository(&source.base, false)?;
+    let target = repository(reference, true)?;
+    let wish = ImageOptions {
+        base: &base,
+        binary: &binary,
+        architecture: program.architecture.label(),
+    };
+    let digest = image::to_registry(&wish, &target, &|line| eprintln!("{line}"))?;
+    let pushed = Reference {
+        version: digest,
+        ..target.reference().clone()
+    };
+    eprintln!("{} is pushed; in job.yaml:", target.reference());
+    println!("image: {pushed}");
+    Ok(Exit::Success)
+}
+
+fn repository(name: &str, is_written: bool) -> Result<Repository> {
+    let reference = Reference::parse(name)?;
+    let files = login::files(|name| std::env::var(name).ok());
+    let kept = login::find(&files, &reference.registry)?;
+    let login = match (kept, reference.ecr_region()) {
+        (None, Some(region)) => Some(ecr_login(region)?),
+        (kept, _) => kept,
+    };
+    Ok(Repository::new(reference, login, is_written))
+}
+
+/// AWS gives logins to its registries to whoever may use them.
+fn ecr_login(region: &str) -> Result<Login> {
+    let runtime = tokio::runtime::Runtime::new().context("start the client")?;
+    let settings = AwsSettings::read(|name| std::env::var(name).ok());
+    let login = runtime.block_on(async {
+        let aws = Aws::connect(region, &settings).await?;
+        aws.registry_login().await
+    });
+    let login = login.with_context(|| format!("get a login for ECR in {region}"))?;
+    Ok(Login {
+        user: login.user,
+        password: login.password,
+    })
+}

@@ -1,0 +1,177 @@
+//! What `canoe run` runs: the configuration, which is always named, and its data.
+
+use std::io::{BufRead, IsTerminal, Write as _};
+use std::path::Path;
+
+use anyhow::Context;
+use config::{EvaluateOptions, Prints};
+use run::local::capacity::{self, Machine};
+use run::local::layout::{self, JobData};
+use run::local::listed::Lists;
+use run::local::{FolderLayout, FolderOptions, LayoutError};
+
+/// Reads a job folder: asks for the configuration if there are several and a person is there, and looks for data where the
+/// configuration says, if they are not where a job folder has them.
+pub(super) fn layout(
+    job: &Path,
+    nodes: u32,
+    mut wish: FolderOptions,
+) -> anyhow::Result<FolderLayout> {
+    if wish.config.is_none() && wish.config_dir.is_none() && job.is_dir() {
+        let found = layout::configurations(job)?;
+        if found.len() > 1 && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            let mut answers = std::io::stdin().lock();
+            wish.config = Some(ask(&found, &mut answers)?);
+        }
+    }
+    let read = FolderLayout::read(job, nodes, &wish);
+    let needs_lists = match &read {
+        Err(LayoutError::NoData { .. }) => true,
+        Ok(layout) => !has_list(layout),
+        Err(_) => false,
+    };
+    let is_cut = matches!(&read, Ok(layout) if matches!(layout.data, JobData::Flat(_)));
+    if needs_lists || is_cut {
+        let lists = lists(job, &wish)?;
+        wish.header = lists.as_ref().is_some_and(|lists| lists.header);
+        wish.lists = lists.filter(|_| needs_lists);
+    }
+    let layout = if needs_lists || is_cut {
+        match (FolderLayout::read(job, nodes, &wish), read) {
+            (Ok(layout), _) | (Err(_), Ok(layout)) => layout,
+            (Err(error), Err(_)) => return Err(error.into()),
+        }
+    } else {
+        read?
+    };
+    refresh(&layout, nodes)?;
+    name(job, &layout, wish.config.is_some())?;
+    Ok(layout)
+}
+
+/// Splits the data again if they are not what the shards were made from.
+fn refresh(layout: &FolderLayout, nodes: u32) -> anyhow::Result<()> {
+    if !matches!(layout.data, JobData::Shards(_)) {
+        return Ok(());
+    }
+    let report = dataset::split::refresh(&layout.job, nodes).context("split the data again")?;
+    if let Some(report) = report {
+        let text = format!(
+            "the data have changed since they were split: split again into {nodes} shards, {} lines",
+            report.manifest.lines()
+        );
+        // A closed standard error is no reason not to run the job.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+    Ok(())
+}
+
+/// Whether the data folder has the list that `canoe data split` and configurations look for first.
+fn has_list(layout: &FolderLayout) -> bool {
+    let folder = match &layout.data {
+        JobData::Shards(shards) => shards.first(),
+        JobData::Flat(flat) => Some(flat),
+        JobData::Listed(_) => None,
+    };
+    folder.is_none_or(|folder| folder.join("train.list").is_file())
+}
+
+/// The lists that the configuration names. A configuration that fails is reported by the trainers, with their log.
+fn lists(job: &Path, wish: &FolderOptions) -> anyhow::Result<Option<Lists>> {
+    let job = std::fs::canonicalize(job).context("find the job folder")?;
+    let (config_dir, config) = layout::find_config(&job, wish)?;
+    let evaluated = config::evaluate(&EvaluateOptions {
+        directory: Some(job),
+        prints: Prints::Nowhere,
+        ..EvaluateOptions::new(config_dir.join(config))
+    });
+    let Ok(evaluated) = evaluated else {
+        return Ok(None);
+    };
+    let files = |data: &config::DataConfig| data.files().into();
+    Ok(evaluated.data_config.as_ref().map(|data| Lists {
+        train: files(data),
+        test: evaluated.test_data_config.as_ref().map(files),
+        header: trainer::data::has_header(data),
+    }))
+}
+
+/// Says which configuration runs, and which others there are.
+fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
+    let chosen = layout.config_dir.join(&layout.config);
+    let root = std::fs::canonicalize(job).context("find the job folder")?;
+    let shown = chosen.strip_prefix(&root).unwrap_or(&chosen);
+    let mut text = format!("configuration: {}", shown.display());
+    if !named {
+        let others: Vec<String> = layout::configurations(&root)?
+            .into_iter()
+            .filter(|other| other != shown)
+            .map(|other| other.display().to_string())
+            .collect();
+        if !others.is_empty() {
+            text += &format!(" (--config chooses another: {})", others.join(", "));
+        }
+    }
+    // A closed standard error is no reason not to run the job.
+    let _ = writeln!(std::io::stderr(), "{text}");
+    Ok(())
+}
+
+/// Asks which of several configurations to run.
+fn ask(
+    found: &[std::path::PathBuf],
+    answers: &mut dyn BufRead,
+) -> anyhow::Result<std::path::PathBuf> {
+    eprintln!("this job has {} configurations:", found.len());
+    for (number, path) in (1..).zip(found) {
+        eprintln!("  {number}  {}", path.display());
+    }
+    loop {
+        eprint!("which one? (1 to {}) ", found.len());
+        let mut line = String::new();
+        if answers.read_line(&mut line)? == 0 {
+            anyhow::bail!("no configuration was chosen; name one with --config");
+        }
+        let typed = line.trim();
+        let by_number = typed
+            .parse::<usize>()
+            .ok()
+            .and_then(|n| found.get(n.checked_sub(1)?));
+        let by_name = || {
+            found
+                .iter()
+                .find(|path| !typed.is_empty() && path.ends_with(typed))
+        };
+        if let Some(path) = by_number.or_else(by_name) {
+            return Ok(path.clone());
+        }
+    }
+}
+
+/// Refuses more nodes than this machine can carry.
+pub(super) fn check_capacity(nodes: u32, servers: u32) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = Machine {
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        free_memory: crate::commands::doctor::meminfo(&text, "MemAvailable"),
+    };
+    Ok(capacity::check(nodes, servers, machine)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_chosen_by_number_or_name() {
+        let found = ["q/trainer_config.a.py", "q/trainer_config.b.py"].map(Into::into);
+        let choose =
+            |typed: &str| ask(&found, &mut typed.as_bytes()).map(|path| path.display().to_string());
+        assert_eq!(choose("2\n").unwrap(), "q/trainer_config.b.py");
+        assert_eq!(
+            choose("7\n\nx\ntrainer_config.a.py\n").unwrap(),
+            "q/trainer_config.a.py"
+        );
+        assert!(choose("0\n").unwrap_err().to_string().contains("--config"));
+    }
+}

@@ -1,0 +1,66 @@
+//! `canoe completions SHELL` and `canoe man DIR`: what a shell and `man` know about the commands. Flags in the form of v1,
+//! which clap does not parse, are described to both from their tables.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Arg, Args, Command};
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+use crate::flags::{Flag, FlagTable};
+use crate::v1_flags::{COMMON, PSERVER, TRAIN};
+
+/// Arguments of `canoe completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell: bash, zsh, fish, elvish or powershell.
+    shell: Shell,
+}
+
+/// Arguments of `canoe man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The folder for the pages; it is created.
+    directory: PathBuf,
+}
+
+/// Prints the completions of a shell.
+pub fn completions(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut whole(program), "canoe", &mut text);
+    std::io::stdout()
+        .write_all(&text)
+        .context("print the completions")?;
+    Ok(Exit::Success)
+}
+
+/// Writes one page per command.
+pub fn man(args: &ManArgs, program: Command) -> anyhow::Result<Exit> {
+    let folder = &args.directory;
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    clap_mangen::generate_to(whole(program), folder)
+        .with_context(|| format!("write pages into {}", folder.display()))?;
+    println!("{}", folder.display());
+    Ok(Exit::Success)
+}
+
+/// The commands with the flags of v1.
+fn whole(program: Command) -> Command {
+    let add = |command: Command, tables: &[FlagTable]| {
+        let flags = tables.iter().copied().flatten();
+        let known: Vec<&Flag> = flags.filter(|flag| flag.ignored.is_none()).collect();
+        known.into_iter().fold(command, |command, flag| {
+            command.arg(
+                Arg::new(flag.name)
+                    .long(flag.name)
+                    .help(flag.help)
+                    .value_name("VALUE"),
+            )
+        })
+    };
+    program
+        .mut_subcommand("train", |command| add(command, &[COMMON, TRAIN]))
+        .mut_subcommand("pserver", |command| add(command, &[COMMON, PSERVER]))
+}

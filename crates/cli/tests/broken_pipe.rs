@@ -1,0 +1,76 @@
+//! Commands whose reader goes away, as `… | head` does: nothing panics, and a running job continues.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use common::{CANOE, Folder, succeeded};
+
+/// Runs a command whose standard output nobody reads; returns what it said on standard error.
+fn unread(folder: &Folder, args: &[&str]) -> String {
+    let mut child = Command::new(CANOE)
+        .args(args)
+        .current_dir(folder.path("."))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut text = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    child.wait().unwrap();
+    text
+}
+
+#[test]
+fn a_table_without_a_reader_ends_quietly() {
+    let folder = Folder::with_demo(60);
+    succeeded(&folder.train("trainer_config.lr.py", "out", &["--num_passes=1"]));
+    let config = "job/quick_start/trainer_config.lr.py";
+    let commands: [&[&str]; 16] = [
+        &["help"],
+        &["data", "show", "job"],
+        &["model", "show", "out/pass-00000"],
+        &["model", "diff", "out/pass-00000", "out/pass-00000"],
+        &["model", "verify", "out/pass-00000"],
+        &["config", "dump", config],
+        &["config", "diagram", config],
+        &["train", "-h"],
+        &["node", "--help"],
+        &["model", "list", "out"],
+        &["config", "check", config],
+        &["data", "split", "job", "--shards=2"],
+        &["snapshot", "verify", "out"],
+        &["doctor"],
+        &["completions", "bash"],
+        &["report", "out", "--out", "report.html"],
+    ];
+    for command in commands {
+        let said = unread(&folder, command);
+        assert!(!said.contains("panicked"), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn a_job_without_a_reader_continues() {
+    let folder = Folder::with_demo(60);
+    let mut child = Command::new(CANOE)
+        .args(["run", "job", "--nodes=1", "--passes=2", "--watch=off"])
+        .args(["--config", "trainer_config.lr.py"])
+        .current_dir(folder.path("."))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    child.wait().unwrap();
+    assert!(folder.path("job/output/pass-00001/done").exists());
+}

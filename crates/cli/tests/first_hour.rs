@@ -1,0 +1,381 @@
+//! What a newcomer tries in the first hour: a folder of one's own, wrong words, wrong configurations, too many nodes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Folder, failed, said, succeeded};
+
+fn new_job() -> Folder {
+    let folder = Folder::empty();
+    succeeded(&folder.canoe(&["new", "job"]));
+    folder
+}
+
+fn change(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn a_new_job_can_be_checked_and_trained_and_learns() {
+    let folder = new_job();
+    let checked = folder.canoe(&["config", "check", "job/model/trainer_config.py"]);
+    succeeded(&checked);
+    assert!(
+        said(&checked).contains("can be trained"),
+        "{}",
+        said(&checked)
+    );
+    let run = folder.canoe(&["run", "job", "--watch=off", "--json"]);
+    succeeded(&run);
+    let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(result["outcome"], "finished");
+    assert!(result["best"]["value"].as_f64().unwrap() < 0.12, "{result}");
+    let test = std::process::Command::new("python3")
+        .arg("test_job.py")
+        .env("CANOE", common::CANOE)
+        .current_dir(folder.path("job"))
+        .output()
+        .unwrap();
+    succeeded(&test);
+}
+
+#[test]
+fn what_trains_also_runs_on_nodes() {
+    let folder = new_job();
+    // No folder data/: one file beside the configuration, in the folder from which `canoe train` reads it.
+    let (job, model) = (folder.path("job"), folder.path("job/model"));
+    for name in ["train", "test"] {
+        fs::rename(
+            job.join(format!("data/{name}.txt")),
+            job.join(format!("{name}.txt")),
+        )
+        .unwrap();
+        fs::write(job.join(format!("{name}.list")), format!("{name}.txt\n")).unwrap();
+    }
+    fs::remove_dir_all(job.join("data")).unwrap();
+    let config = model.join("trainer_config.py");
+    change(&config, "data/train.list", "train.list");
+    change(&config, "data/test.list", "test.list");
+    let trained = folder.canoe_in(
+        "job",
+        &[
+            "train",
+            "--config=model/trainer_config.py",
+            "--num_passes=1",
+        ],
+    );
+    succeeded(&trained);
+    let run = folder.canoe(&[
+        "run",
+        "job",
+        "--nodes=3",
+        "--passes=1",
+        "--watch=off",
+        "--json",
+    ]);
+    succeeded(&run);
+    let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let samples = result["nodes"].as_array().unwrap().iter();
+    let samples: u64 = samples.map(|node| node["samples"].as_u64().unwrap()).sum();
+    assert_eq!(samples, 2000, "every sample is read once: {result}");
+}
+
+#[test]
+fn the_configuration_that_runs_is_named_with_the_others() {
+    let folder = Folder::with_demo(60);
+    let run = folder.canoe(&["run", "job", "--passes=1", "--watch=off"]);
+    succeeded(&run);
+    let said = said(&run);
+    assert!(
+        said.contains("configuration: quick_start/trainer_config.lr.py (--config chooses another:"),
+        "{said}"
+    );
+    assert!(
+        said.contains("quick_start/trainer_config.lstm.py"),
+        "{said}"
+    );
+}
+
+#[test]
+fn more_nodes_than_the_machine_can_carry_need_force() {
+    let folder = new_job();
+    let refused = failed(&folder.canoe(&["run", "job", "--nodes=5000", "--watch=off"]));
+    assert!(
+        refused.contains("10000 processes on") && refused.contains("--force"),
+        "{refused}"
+    );
+    assert!(!folder.path("job/output").exists());
+}
+
+#[test]
+fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
+    type Harm = fn(&Path);
+    let cases: [(&str, Harm, &str); 7] = [
+        (
+            "no cost",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "outputs(classification_cost(input=output, label=label))",
+                    "outputs(output)",
+                )
+            },
+            "trainer_config.py:18: none of the outputs is a cost",
+        ),
+        (
+            "a module that does not exist",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "module='provider'",
+                    "module='provder'",
+                )
+            },
+            "trainer_config.py:10: data provider module \"provder\" was not found",
+        ),
+        (
+            "no training data",
+            |job| {
+                let config = job.join("model/trainer_config.py");
+                change(
+                    &config,
+                    "define_py_data_sources2(train_list='data/train.list', ",
+                    "dict(",
+                );
+                change(&config, "dict(test_list", "dict(a");
+            },
+            "names no training data",
+        ),
+        (
+            "more classes than outputs",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "name='label', size=2",
+                    "name='label', size=3",
+                );
+            },
+            "trainer_config.py:18: layer '__fc_layer_1__' has size 2",
+        ),
+        (
+            "a label that is too large",
+            |job| change(&job.join("data/train.txt"), "\n1 ", "\n7 "),
+            "layer '__cost_0__': id 7 is out of range, there are only 2",
+        ),
+        (
+            "a list that does not exist",
+            |job| fs::remove_file(job.join("data/train.list")).unwrap(),
+            "train.list",
+        ),
+        (
+            "a vector of another size",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "name='point', size=2",
+                    "name='point', size=5",
+                )
+            },
+            "has dimension 2 but the layer has size 5",
+        ),
+    ];
+    for (name, harm, words) in cases {
+        let folder = new_job();
+        harm(&folder.path("job"));
+        let check = folder.canoe_in("job", &["config", "check", "model/trainer_config.py"]);
+        let text = failed(&check);
+        assert!(text.contains(words), "{name}: {text}");
+        assert_eq!(check.status.code(), Some(78), "{name}: {text}");
+        let json = folder.canoe_in(
+            "job",
+            &["config", "check", "--json", "model/trainer_config.py"],
+        );
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(json["valid"], false, "{name}: {json}");
+    }
+    let folder = new_job();
+    fs::remove_dir_all(folder.path("job/data")).unwrap();
+    let fast = ["config", "check", "--fast", "model/trainer_config.py"];
+    succeeded(&folder.canoe_in("job", &fast));
+}
+
+#[test]
+fn misspelt_words_are_guessed() {
+    let folder = new_job();
+    fs::write(folder.path("job/job.yaml"), "name: a\nnods: 3\n").unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (&["rnu", "job"], "'run'"),
+        (
+            &["run", "job", "--config", "trainer_confg.py"],
+            "did you mean trainer_config.py?",
+        ),
+        (&["model", "shwo"], "'show'"),
+        (&["run", "job", "--nodse=3"], "--nodes"),
+        (&["train", "--num_pases=3"], "--num_passes"),
+        (&["job", "render", "job"], "did you mean `nodes`?"),
+    ];
+    for (command, meant) in cases {
+        let text = failed(&folder.canoe(command));
+        assert!(text.contains(meant), "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn a_wrong_source_leaves_nothing_behind() {
+    let folder = Folder::empty();
+    let text = failed(&folder.canoe(&["data", "fetch", "nope"]));
+    assert!(text.contains("read nope"), "{text}");
+    // No network: credentials come from nowhere, also not from the metadata of a machine.
+    let alone = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_PROFILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ];
+    let mut fetch = std::process::Command::new(common::CANOE);
+    alone.iter().for_each(|name| {
+        fetch.env_remove(name);
+    });
+    let fetch = fetch
+        .args(["data", "fetch", "s3://bucket/file"])
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_CONFIG_FILE", "/dev/null")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        .current_dir(folder.path("."))
+        .output();
+    let text = failed(&fetch.unwrap());
+    assert!(text.contains("there are no credentials for S3"), "{text}");
+    let left: Vec<_> = fs::read_dir(folder.path(".")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let text = failed(&folder.canoe(&["dashboard", "nope"]));
+    assert!(!text.contains("http://"), "{text}");
+}
+
+#[test]
+fn trainers_do_not_warn_about_flags_that_nobody_typed() {
+    let folder = new_job();
+    succeeded(&folder.canoe(&["run", "job", "--passes=1", "--watch=off"]));
+    let log = fs::read_to_string(folder.path("job/output/node_0/train.log")).unwrap();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.starts_with('W')).collect();
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn shells_and_man_know_the_commands_and_flags() {
+    let folder = Folder::empty();
+    for shell in ["bash", "zsh", "fish"] {
+        let text = folder.canoe(&["completions", shell]);
+        succeeded(&text);
+        let text = said(&text);
+        assert!(
+            text.contains("num_passes") && text.contains("doctor"),
+            "{shell}"
+        );
+    }
+    succeeded(&folder.canoe(&["man", "pages"]));
+    let train = fs::read_to_string(folder.path("pages/canoe-train.1")).unwrap();
+    assert!(train.contains("num_passes"), "{train}");
+    let help = said(&folder.canoe(&["run", "--help"]));
+    let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest} columns");
+}
+
+#[test]
+fn doctor_finds_a_python_that_is_missing() {
+    let folder = Folder::empty();
+    let healthy = folder.canoe(&["doctor", "--json"]);
+    succeeded(&healthy);
+    let checks: serde_json::Value = serde_json::from_slice(&healthy.stdout).unwrap();
+    assert!(checks.as_array().unwrap().len() > 8, "{checks}");
+    let text = failed(&folder.canoe(&["doctor", "--python", "no-such-python"]));
+    assert!(
+        text.contains("FAULT") && text.contains("--python_bin"),
+        "{text}"
+    );
+}
+
+/// The samples that a run trained in its only pass.
+fn samples(folder: &Folder, args: &[&str]) -> u64 {
+    let run = folder.canoe(&[args, &["--passes=1", "--watch=off", "--fresh", "--json"]].concat());
+    succeeded(&run);
+    let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let nodes = result["nodes"].as_array().unwrap();
+    nodes
+        .iter()
+        .map(|node| node["samples"].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_header_and_a_list_in_the_configuration_lose_and_repeat_no_sample_on_nodes() {
+    let folder = Folder::empty();
+    fs::create_dir_all(folder.path("job/data")).unwrap();
+    let mut text = String::from("\u{feff}width,length,kind\n");
+    for i in 0..60 {
+        text += &format!("{},{},{}\n", i % 7, i % 5, i % 2);
+    }
+    fs::write(folder.path("job/data/t.csv"), text).unwrap();
+    fs::write(folder.path("job/data/train.list"), "data/t.csv\n").unwrap();
+    let config = folder.path("job/trainer_config.py");
+    let configuration = "from paddle.trainer_config_helpers import *\n\
+        settings(batch_size=8, learning_rate=0.1)\n\
+        define_native_data_sources('data/train.list', None, format='csv', header=True,\n    \
+        slots=[native_dense(['width', 'length'], layer='point'), native_integer('kind', 2, layer='kind')])\n\
+        out = fc_layer(input=data_layer('point', 2), size=2, act=SoftmaxActivation())\n\
+        outputs(classification_cost(input=out, label=data_layer('kind', 2)))\n";
+    fs::write(&config, configuration).unwrap();
+    for nodes in ["--nodes=1", "--nodes=3"] {
+        assert_eq!(samples(&folder, &["run", "job", nodes]), 60, "{nodes}");
+    }
+    change(&config, "'data/train.list'", "['data/t.csv']");
+    for file in ["train.list", "split.json"] {
+        fs::remove_file(folder.path("job/data").join(file)).unwrap();
+    }
+    for shard in ["0", "1", "2"] {
+        fs::remove_dir_all(folder.path("job/data").join(shard)).unwrap();
+    }
+    assert_eq!(samples(&folder, &["run", "job", "--nodes=2"]), 60);
+}
+
+#[test]
+fn replaced_data_are_split_again_and_empty_data_are_an_error() {
+    let folder = new_job();
+    assert_eq!(samples(&folder, &["run", "job", "--nodes=2"]), 2000);
+    let data = folder.path("job/data/train.txt");
+    let text = fs::read_to_string(&data).unwrap();
+    let some: String = text
+        .lines()
+        .take(100)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&data, some).unwrap();
+    assert_eq!(samples(&folder, &["run", "job", "--nodes=2"]), 100);
+    fs::write(&data, "").unwrap();
+    let text = failed(&folder.canoe(&["run", "job", "--watch=off", "--fresh"]));
+    assert!(text.contains("the training data are empty"), "{text}");
+}
+
+#[test]
+fn a_model_remembers_the_arguments_of_its_configuration_and_its_folder() {
+    let folder = new_job();
+    let args = "--config_args=hidden=7";
+    succeeded(&folder.canoe(&["run", "job", "--passes=1", "--watch=off", "--", args]));
+    // Another configuration of the same name, which comes first in the folder, and has no provider.
+    fs::create_dir(folder.path("job/archive")).unwrap();
+    let (from, to) = (
+        "job/model/trainer_config.py",
+        "job/archive/trainer_config.py",
+    );
+    fs::copy(folder.path(from), folder.path(to)).unwrap();
+    fs::write(folder.path("points.txt"), "0.1 0.2\n").unwrap();
+    let plain = folder.canoe(&["predict", "job", "points.txt"]);
+    succeeded(&plain);
+    let named = folder.canoe(&["predict", "job", "points.txt", "--config-args=hidden=7"]);
+    assert_eq!(plain.stdout, named.stdout);
+    failed(&folder.canoe(&["predict", "job", "points.txt", "--config-args=hidden=8"]));
+}

@@ -1,0 +1,253 @@
+//! The second run in a folder: an interrupted one is resumed exactly, a second owner is refused by name, and nothing that
+//! was there is lost.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::run::{Run, log, signal, wait_until};
+use common::{Folder, failed, said, succeeded};
+
+const JOB: [&str; 7] = [
+    "--nodes=2",
+    "--config",
+    "trainer_config.emb.py",
+    "--passes=4",
+    "--keep=all",
+    "--snapshot-period=3",
+    "--watch=off",
+];
+
+fn folder() -> Folder {
+    let folder = Folder::with_demo(600);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    folder
+}
+
+fn canoe_run(folder: &Folder, args: &[&str]) -> std::process::Output {
+    folder.canoe(&[&["run", "job"][..], args].concat())
+}
+
+/// Every file of every pass directory.
+fn passes(output: &Path) -> Vec<(String, Vec<u8>)> {
+    fn visit(folder: &Path, under: &str, found: &mut Vec<(String, Vec<u8>)>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let (path, name) = {
+                let entry = entry.unwrap();
+                let name = entry.file_name().into_string().unwrap();
+                (entry.path(), format!("{under}/{name}"))
+            };
+            if path.is_dir() {
+                visit(&path, &name, found);
+            } else {
+                found.push((name, fs::read(path).unwrap()));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for pass in 0..4 {
+        let name = format!("pass-{pass:05}");
+        visit(&output.join(&name), &name, &mut found);
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_same_command_resumes_a_run_of_which_every_process_was_killed() {
+    let folder = folder();
+    succeeded(&canoe_run(&folder, &JOB));
+    let expected = passes(&folder.path("job/output"));
+    let mut run = Run::start(&folder, &[&JOB[..], &["--fresh"]].concat(), &[]);
+    let (aside, first) = (
+        folder.path("job/output-1"),
+        folder.path("job/output/pass-00000/done"),
+    );
+    wait_until(&mut run, &folder, "a pass", || {
+        aside.exists() && first.exists()
+    });
+    // As a power cut does: nobody gets to say anything.
+    for (process, _) in run.children() {
+        signal(process, libc::SIGKILL);
+    }
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    assert!(
+        said(&resumed).contains("resuming the run"),
+        "{}",
+        said(&resumed)
+    );
+    assert!(
+        passes(&folder.path("job/output")) == expected,
+        "{}",
+        said(&resumed)
+    );
+    assert!(
+        passes(&folder.path("job/output-1")) == expected,
+        "what was moved aside is whole"
+    );
+}
+
+/// Interrupts a run after its first pass with `stop`, and resumes it with the same command.
+fn resumes_after(stop: impl Fn(&mut Run)) -> (Folder, String) {
+    let folder = folder();
+    succeeded(&canoe_run(&folder, &JOB));
+    let expected = passes(&folder.path("job/output"));
+    fs::remove_dir_all(folder.path("job/output")).unwrap();
+    let mut run = Run::start(&folder, &JOB, &[]);
+    let second = folder.path("job/output/pass-00001/done");
+    wait_until(&mut run, &folder, "a pass", || second.exists());
+    stop(&mut run);
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    let text = said(&resumed);
+    assert!(passes(&folder.path("job/output")) == expected, "{text}");
+    (folder, text)
+}
+
+#[test]
+fn the_same_command_resumes_after_an_interrupt() {
+    let (_, text) = resumes_after(|run| {
+        signal(run.0.id() as i32, libc::SIGINT);
+        run.0.wait().unwrap();
+    });
+    assert!(text.contains("resuming the run"), "{text}");
+}
+
+#[test]
+fn the_same_command_resumes_after_its_parent_was_killed() {
+    let (_, text) = resumes_after(|run| {
+        let children = run.children();
+        run.0.kill().unwrap();
+        run.0.wait().unwrap();
+        let alive = |process: i32| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z")
+        };
+        while children.iter().any(|(process, _)| alive(*process)) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
+    assert!(text.contains("resuming the run"), "{text}");
+}
+
+#[test]
+fn a_run_that_lost_all_its_snapshots_goes_on_from_its_newest_pass() {
+    let folder = folder();
+    let (place, output) = (
+        folder.path("job/output"),
+        folder.path("job/output/snapshots"),
+    );
+    succeeded(&canoe_run(&folder, &JOB));
+    let expected = passes(&place);
+    fs::remove_dir_all(&place).unwrap();
+    let mut run = Run::start(&folder, &JOB, &[]);
+    let second = place.join("pass-00001/done");
+    wait_until(&mut run, &folder, "a pass", || second.exists());
+    signal(run.0.id() as i32, libc::SIGINT);
+    run.0.wait().unwrap();
+    fs::remove_dir_all(&output).unwrap();
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    let log = fs::read_to_string(place.join("node_0/server.log")).unwrap();
+    assert!(
+        log.contains("from what was saved at the end of pass"),
+        "{log}"
+    );
+    assert!(passes(&place) == expected, "{log}");
+}
+
+#[test]
+fn more_passes_go_on_after_those_that_are_done() {
+    let folder = folder();
+    succeeded(&canoe_run(&folder, &JOB));
+    let expected = passes(&folder.path("job/output"));
+    fs::remove_dir_all(folder.path("job/output")).unwrap();
+    let with = |passes: &'static str| {
+        let mut job = JOB;
+        job[3] = passes;
+        job
+    };
+    succeeded(&canoe_run(&folder, &with("--passes=2")));
+    let first = folder.path("job/output/pass-00000/done");
+    let before = fs::metadata(&first).unwrap().modified().unwrap();
+    let more = canoe_run(&folder, &JOB);
+    succeeded(&more);
+    let text = said(&more);
+    assert!(text.contains("after its 2 passes"), "{text}");
+    assert!(passes(&folder.path("job/output")) == expected, "{text}");
+    assert_eq!(
+        fs::metadata(&first).unwrap().modified().unwrap(),
+        before,
+        "it is not trained again"
+    );
+}
+
+#[test]
+fn changed_data_are_named_and_nothing_is_lost() {
+    let folder = folder();
+    let long = ["--passes=100000", "--watch=off"];
+    let args = [&JOB[..3], &long].concat();
+    let mut run = Run::start(&folder, &args, &[]);
+    let first = folder.path("job/output/pass-00000/done");
+    wait_until(&mut run, &folder, "a pass", || first.exists());
+    signal(run.0.id() as i32, libc::SIGINT);
+    run.0.wait().unwrap();
+    let shard = folder.path("job/data/1/train.txt");
+    let text = fs::read_to_string(&shard).unwrap();
+    let shorter = text.lines().skip(1).collect::<Vec<_>>().join("\n");
+    fs::write(&shard, shorter).unwrap();
+    let told = failed(&canoe_run(&folder, &args));
+    assert!(
+        told.contains("the data files have changed") && told.contains("--fresh"),
+        "{told}"
+    );
+    assert!(first.exists());
+}
+
+#[test]
+fn a_second_owner_and_other_settings_are_refused_and_nothing_is_lost() {
+    let folder = folder();
+    let long = ["--passes=100000", "--watch=off"];
+    let args = [&JOB[..3], &long].concat();
+    let mut run = Run::start(&folder, &args, &[]);
+    let owner = folder.path("job/output/owner.json");
+    wait_until(&mut run, &folder, "the claim", || owner.exists());
+    let text = failed(&canoe_run(&folder, &args));
+    let pid = format!("process {}", run.0.id());
+    assert!(
+        text.contains("is in use by") && text.contains(&pid),
+        "{text}"
+    );
+    let config = "--config=quick_start/trainer_config.lr.py";
+    let text = failed(&folder.canoe_in("job", &["train", config, "--save_dir=output"]));
+    assert!(text.contains(&pid), "{text}");
+    let first = folder.path("job/output/pass-00000/done");
+    wait_until(&mut run, &folder, "a pass", || first.exists());
+    signal(run.0.id() as i32, libc::SIGINT);
+    assert_eq!(run.0.wait().unwrap().code(), Some(130), "{}", log(&folder));
+    let mistyped = [&args[..], &["--fresh", "--", "--num_pases=3"]].concat();
+    let text = failed(&canoe_run(&folder, &mistyped));
+    assert!(text.contains("--num_passes"), "{text}");
+    assert!(first.exists(), "nothing is moved for a wrong command");
+    let other = [
+        "--nodes=2",
+        "--config",
+        "trainer_config.lr.py",
+        "--watch=off",
+    ];
+    let text = failed(&canoe_run(&folder, &other));
+    assert!(
+        text.contains("--config was") && text.contains("--fresh"),
+        "{text}"
+    );
+    assert!(first.exists());
+    let fresh = [&other[..], &["--passes=1", "--fresh"]].concat();
+    succeeded(&canoe_run(&folder, &fresh));
+    assert!(folder.path("job/output-1/pass-00000/done").exists());
+}

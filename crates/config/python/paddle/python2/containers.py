@@ -1,0 +1,108 @@
+"""Python 2's lists where Python 3 returns views and iterators, and sorting by comparison."""
+
+import builtins
+from collections.abc import ItemsView, KeysView, ValuesView
+from functools import cmp_to_key
+from itertools import zip_longest
+
+_VIEWS = (KeysView, ValuesView, ItemsView)
+
+
+def _listing(name):
+    def call(mapping, *arguments, **options):
+        found = getattr(mapping, name)(*arguments, **options)
+        return list(found) if isinstance(found, _VIEWS) else found
+    return call
+
+
+def _lazy(old, new):
+    """`iteritems` and the like, which classes of the user may have themselves."""
+
+    def call(mapping, *arguments, **options):
+        method = getattr(mapping, old, None)
+        if method is not None:
+            return method(*arguments, **options)
+        found = getattr(mapping, new)(*arguments, **options)
+        return iter(found) if old.startswith('iter') else found
+    return call
+
+
+def has_key(mapping, *arguments, **options):
+    """`mapping.has_key(key)`."""
+    method = getattr(mapping, 'has_key', None)
+    return arguments[0] in mapping if method is None else method(*arguments, **options)
+
+
+def compare(left, right):
+    """Python 2's `cmp`."""
+    return (left > right) - (left < right)
+
+
+def sort(values, *arguments, **options):
+    """`values.sort(...)`: the first argument of a list's method compares."""
+    if isinstance(values, list):
+        return values.sort(**_by_key(arguments, options))
+    return values.sort(*arguments, **options)
+
+
+def sort_copy(values, *arguments, **options):
+    """`sorted`."""
+    return builtins.sorted(values, **_by_key(arguments, options))
+
+
+def _by_key(arguments, options):
+    given = dict(zip(('cmp', 'key', 'reverse'), arguments), **options)
+    comparison, key = given.pop('cmp', None), given.pop('key', None)
+    if comparison is not None:
+        by = cmp_to_key(comparison)
+        given['key'] = by if key is None else lambda value: by(key(value))
+    elif key is not None:
+        given['key'] = key
+    return given
+
+
+def compared(kind):
+    """Adds the comparisons that Python 3 needs to a class with `__cmp__`."""
+    for name, holds in (('__lt__', lambda sign: sign < 0), ('__le__', lambda sign: sign <= 0),
+                        ('__gt__', lambda sign: sign > 0), ('__ge__', lambda sign: sign >= 0),
+                        ('__eq__', lambda sign: sign == 0), ('__ne__', lambda sign: sign != 0)):
+        if name not in vars(kind):
+            setattr(kind, name, lambda self, other, holds=holds: holds(self.__cmp__(other)))
+    if vars(kind).get('__hash__') is None:
+        kind.__hash__ = object.__hash__
+    return kind
+
+
+def functions(lines):
+    """`map`, `filter`, `zip`, `reduce` and `range` of Python 2; `lines` makes files iterable."""
+
+    def map_list(function, *iterables):
+        iterables = [lines(each) for each in iterables]
+        if len(iterables) == 1:
+            return list(iterables[0] if function is None else builtins.map(function, iterables[0]))
+        rows = zip_longest(*iterables)
+        return list(rows) if function is None else [function(*row) for row in rows]
+
+    def filter_list(function, iterable):
+        found = builtins.filter(function, lines(iterable))
+        if isinstance(iterable, str):
+            return ''.join(found)
+        return tuple(found) if isinstance(iterable, tuple) else list(found)
+
+    def zip_list(*iterables):
+        return list(builtins.zip(*[lines(each) for each in iterables]))
+
+    def range_list(*arguments):
+        return list(builtins.range(*arguments))
+
+    return {'map': map_list, 'filter': filter_list, 'zip': zip_list, 'range': range_list}
+
+
+def methods():
+    """Names of methods with what to call instead."""
+    found = {name: _listing(name) for name in ('keys', 'values', 'items')}
+    for prefix in ('iter', 'view'):
+        for name in ('keys', 'values', 'items'):
+            found[prefix + name] = _lazy(prefix + name, name)
+    found.update(has_key=has_key, sort=sort)
+    return found

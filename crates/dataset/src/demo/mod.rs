@@ -1,0 +1,16 @@
+//! The demo jobs: our own configurations in v1's API, with data that is generated or prepared from the real sets.
+//!
+//! - [`quick_start`]: review classification, seven networks.
+//! - [`reviews`]: its data.
+//! - [`recommendation`]: stars for movies.
+//! - [`movies`]: its data.
+//! - [`job`]: publishes a finished job directory.
+
+mod error;
+pub mod job;
+pub mod movies;
+pub mod quick_start;
+pub mod recommendation;
+pub mod reviews;
+
+pub use error::DemoError;

@@ -1,0 +1,14 @@
+//! Product reviews: the data of the quick_start demo.
+//!
+//! - [`review`]: one review and its label.
+//! - [`tokenizer`]: text to words.
+//! - [`corpus`]: labelled reviews to `train.txt`, `test.txt`, `dict.txt` and their lists.
+//! - [`amazon`]: the real reviews.
+//! - [`generator`], `lexicon`: reviews generated from a seed.
+
+pub mod amazon;
+pub mod corpus;
+pub mod generator;
+mod lexicon;
+pub mod review;
+pub mod tokenizer;

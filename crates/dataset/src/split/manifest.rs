@@ -1,0 +1,98 @@
+//! `split.json`: what was split, how, and what each shard got.
+
+use serde::{Deserialize, Serialize};
+
+use super::SplitOptions;
+use super::tally::LineTally;
+
+/// The file's name, next to the shards.
+pub const MANIFEST: &str = "split.json";
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitManifest {
+    /// Format version of this file.
+    pub version: u32,
+    /// False while shards are being renamed: the listed shards may be a mixture.
+    pub complete: bool,
+    /// How it was split.
+    pub options: SplitOptions,
+    /// The files that were cut.
+    pub files: Vec<SplitFile>,
+    /// The files that every shard has, by name.
+    pub shared: Vec<(String, SourceVersion)>,
+}
+
+/// A file that was cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitFile {
+    /// Path inside each shard.
+    pub name: String,
+    /// Size and time of the source when it was split.
+    pub version: SourceVersion,
+    /// The part of each shard, in order.
+    pub parts: Vec<FilePart>,
+}
+
+/// One shard's part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePart {
+    /// Lines.
+    pub lines: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// See [`LineTally::checksum`].
+    pub checksum: u64,
+}
+
+impl From<LineTally> for FilePart {
+    fn from(tally: LineTally) -> Self {
+        Self {
+            lines: tally.lines,
+            bytes: tally.bytes,
+            checksum: tally.checksum,
+        }
+    }
+}
+
+/// Shows whether a source has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceVersion {
+    /// Size.
+    pub bytes: u64,
+    /// Time of the last change, nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+impl SplitManifest {
+    /// The format written by this version.
+    pub const VERSION: u32 = 1;
+
+    /// The manifest of a finished split.
+    pub fn new(
+        options: SplitOptions,
+        files: Vec<SplitFile>,
+        shared: Vec<(String, SourceVersion)>,
+    ) -> Self {
+        Self {
+            version: Self::VERSION,
+            complete: true,
+            options,
+            files,
+            shared,
+        }
+    }
+
+    /// Lines of all shards together.
+    pub fn lines(&self) -> u64 {
+        self.files
+            .iter()
+            .flat_map(|file| &file.parts)
+            .map(|part| part.lines)
+            .sum()
+    }
+}

@@ -1,0 +1,119 @@
+//! Container images without Docker: the layers of a stock Python image, and one more with the canoe binary.
+//!
+//! Nothing is run and nothing is unpacked: the base's layers are copied as they are, checked by their digests, and the new
+//! image is a manifest that lists them with ours. The same binary and base give the same image, byte for byte.
+//!
+//! # Map, in reading order
+//!
+//! - [`mod@reference`]: names of images. - [`digest`]: SHA-256 of what passes by.
+//! - [`layer`]: the binary as a layer. - [`manifest`]: the base's documents with ours put in. Pure.
+//! - [`login`]: names and passwords from where Docker and Podman keep them.
+//! - [`registry`]: the distribution protocol. - [`build`]: a file or a push.
+
+pub mod build;
+pub mod digest;
+pub mod layer;
+pub mod login;
+pub mod manifest;
+pub mod reference;
+pub mod registry;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use build::{ImageOptions, to_file, to_registry};
+pub use reference::Reference;
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// A name that is none.
+    #[error(
+        "{0:?} is not the name of an image; it has the form [registry/]name[:tag] or [registry/]name@sha256:…"
+    )]
+    Reference(String),
+    /// A file here.
+    #[error("{action} {path}")]
+    File {
+        /// What was done with it.
+        action: &'static str,
+        /// It.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A program that keeps passwords.
+    #[error("docker-credential-{helper} gives no login for {registry}: {reason}")]
+    Helper {
+        /// The program.
+        helper: String,
+        /// For which registry.
+        registry: String,
+        /// Why.
+        reason: String,
+    },
+    /// No reply.
+    #[error("{what}: {registry} cannot be reached: {reason}")]
+    Unreachable {
+        /// What was asked for.
+        what: String,
+        /// Who.
+        registry: String,
+        /// Why.
+        reason: String,
+    },
+    /// A login is wanted, or another one.
+    #[error(
+        "{what}: {registry} wants {}; `docker login {registry}` or `podman login {registry}` makes one that is found here",
+        if *.has_login { "another login than the one that is kept for it" } else { "a login" }
+    )]
+    Login {
+        /// What was asked for.
+        what: String,
+        /// Who.
+        registry: String,
+        /// Whether there was one.
+        has_login: bool,
+    },
+    /// Any other refusal.
+    #[error("{what}: {registry} replied with {status}{}", if .message.is_empty() { String::new() } else { format!(": {}", .message) })]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// Who.
+        registry: String,
+        /// HTTP status.
+        status: u16,
+        /// Its words.
+        message: String,
+    },
+    /// The base has no image for these processors.
+    #[error("{base} has no image for linux/{architecture}; it has {there}")]
+    NoPlatform {
+        /// The base.
+        base: String,
+        /// Which were wanted.
+        architecture: String,
+        /// Which are there.
+        there: String,
+    },
+    /// Something is not what its name says.
+    #[error("{what} arrived damaged: it is {got}, not {want}")]
+    Damaged {
+        /// What.
+        what: String,
+        /// Its digest.
+        got: String,
+        /// The one that it should have.
+        want: String,
+    },
+    /// A document that is none of these.
+    #[error("{what} is not understood: {reason}")]
+    Strange {
+        /// What.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+}

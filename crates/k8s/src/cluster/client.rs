@@ -1,0 +1,198 @@
+//! One request with its limits, and reading objects.
+
+use std::fmt::{Debug, Display};
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::api::ListParams;
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
+
+use super::error::ClusterError;
+
+/// How often a busy server is asked again.
+const TRIES: u32 = 6;
+/// Before the second try, if the server does not say; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// A cluster and who we are there. Clones share the connection.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(super) client: Client,
+    server: String,
+    namespace: String,
+    request_timeout: Duration,
+}
+
+impl Cluster {
+    /// A client for what the configuration says.
+    pub fn new(config: Config, request_timeout: Duration) -> Result<Self, ClusterError> {
+        let server = config.cluster_url.to_string();
+        let server = server.trim_end_matches('/').to_owned();
+        let namespace = config.default_namespace.clone();
+        let program = config.auth_info.exec.as_ref();
+        let program = program.and_then(|exec| exec.command.clone());
+        let client = Client::try_from(config).map_err(|error| match error {
+            kube::Error::Auth(source) => ClusterError::login(program.as_deref(), &source),
+            other => ClusterError::new("prepare the connection", &server, other),
+        })?;
+        Ok(Self {
+            client,
+            server,
+            namespace,
+            request_timeout,
+        })
+    }
+
+    /// The namespace of the kubeconfig's context; `default` if it names none.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Asks, and asks again while the server is too busy, all within the limit for one request.
+    pub(super) async fn ask<T, F>(
+        &self,
+        action: &str,
+        request: impl Fn() -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let left = self.request_timeout.saturating_sub(begun.elapsed());
+            let Ok(answer) = tokio::time::timeout(left, request()).await else {
+                return Err(self.slow(action));
+            };
+            let wait = match &answer {
+                Err(kube::Error::Api(status)) if attempt < TRIES => later(status, pause),
+                _ => None,
+            };
+            match wait {
+                Some(wait) if begun.elapsed() + wait < self.request_timeout => {
+                    tokio::time::sleep(wait).await;
+                    pause *= 2;
+                }
+                _ => return answer.map_err(|error| self.failed(action, error)),
+            }
+        }
+        Err(self.slow(action))
+    }
+
+    fn slow(&self, action: &str) -> ClusterError {
+        ClusterError::Slow {
+            action: action.to_owned(),
+            server: self.server.clone(),
+            seconds: self.request_timeout.as_secs(),
+        }
+    }
+
+    pub(super) fn failed(&self, action: &str, error: kube::Error) -> ClusterError {
+        ClusterError::new(action, &self.server, error)
+    }
+
+    /// An object of a namespace, if it is there.
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, ClusterError>
+    where
+        K: KnownObject<Scope = NamespaceResourceScope>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let action = format!("get {} {name} in namespace {namespace}", kind::<K>());
+        self.ask(&action, || api.get_opt(name)).await
+    }
+
+    /// The objects of a namespace that have these labels.
+    pub async fn list<K>(&self, namespace: &str, labels: &str) -> Result<Vec<K>, ClusterError>
+    where
+        K: KnownObject<Scope = NamespaceResourceScope>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let place = format!(" in namespace {namespace}");
+        self.list_of(&api, labels, &place).await
+    }
+
+    /// The objects of the whole cluster, of a kind that belongs to no namespace.
+    pub async fn list_all<K>(&self, labels: &str) -> Result<Vec<K>, ClusterError>
+    where
+        K: KnownObject<Scope = ClusterResourceScope>,
+    {
+        self.list_of(&Api::<K>::all(self.client.clone()), labels, "")
+            .await
+    }
+
+    pub(super) async fn list_of<K>(
+        &self,
+        api: &Api<K>,
+        labels: &str,
+        place: impl Display,
+    ) -> Result<Vec<K>, ClusterError>
+    where
+        K: KnownObject,
+    {
+        let params = ListParams::default().labels(labels);
+        let action = format!("list {}s{place}", kind::<K>());
+        let found = self.ask(&action, || api.list(&params)).await?;
+        Ok(found.items)
+    }
+}
+
+/// What is needed to read a kind of object.
+pub trait KnownObject:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + 'static
+{
+}
+
+impl<K> KnownObject for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + 'static
+{
+}
+
+fn kind<K: KnownObject>() -> String {
+    K::kind(&()).to_ascii_lowercase()
+}
+
+/// How long to wait before asking again; `None` if that is no use.
+fn later(status: &kube::core::Status, pause: Duration) -> Option<Duration> {
+    if !matches!(status.code, 429 | 503 | 504) {
+        return None;
+    }
+    let wish = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    Some(pause.max(Duration::from_secs(wish.into())))
+}
+
+/// Without the right to read something, there is nothing to be seen of it.
+pub(super) fn if_allowed<T>(found: Result<T, ClusterError>) -> Result<Option<T>, ClusterError> {
+    match found {
+        Err(error) if error.is_forbidden() => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use kube::core::response::StatusDetails;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_asked_again_when_it_says() {
+        let busy = |code, seconds| {
+            let details: StatusDetails =
+                serde_json::from_value(serde_json::json!({"retryAfterSeconds": seconds})).unwrap();
+            Status::failure("busy", "TooManyRequests")
+                .with_code(code)
+                .with_details(details)
+        };
+        let pause = Duration::from_millis(250);
+        assert_eq!(later(&busy(429, 2), pause), Some(Duration::from_secs(2)));
+        assert_eq!(later(&busy(503, 0), pause), Some(pause));
+        assert_eq!(later(&busy(500, 1), pause), None);
+        assert_eq!(later(&busy(404, 1), pause), None);
+    }
+}

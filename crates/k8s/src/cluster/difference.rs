@@ -1,0 +1,197 @@
+//! What differs between the objects that a submit wants and those that are there: pure.
+//!
+//! A dry run cannot tell: the server refuses to even try a change of a Job's template. Only what is
+//! wanted is compared; what a server adds by itself is no difference.
+
+use serde_json::Value;
+
+use crate::check::{amount, is_quantity};
+
+/// A line for each difference; nothing if all that is wanted is there.
+pub fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
+    let mut found = Vec::new();
+    for object in wanted {
+        let same = |other: &&Value| {
+            ["/kind", "/metadata/name"]
+                .iter()
+                .all(|pointer| other.pointer(pointer) == object.pointer(pointer))
+        };
+        let name = format!(
+            "{} {}",
+            word(&object["kind"]),
+            word(&object["metadata"]["name"])
+        );
+        match there.iter().find(same) {
+            None => found.push(format!("{name}: is not there")),
+            Some(other) => compare(&name, object, other, &mut found),
+        }
+    }
+    found
+}
+
+fn compare(path: &str, wanted: &Value, there: &Value, found: &mut Vec<String>) {
+    match (wanted, there) {
+        (Value::Object(fields), Value::Object(others)) => {
+            for (key, value) in fields {
+                let path = format!("{path}.{key}");
+                match others.get(key) {
+                    Some(other) => compare(&path, value, other, found),
+                    // Servers leave out what is empty.
+                    None if is_empty(value) => {}
+                    None => found.push(format!("{path}: {} is wanted", short(value))),
+                }
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if named(items) && named(others) => {
+            compare_named(path, items, others, found);
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (index, (item, other)) in items.iter().zip(others).enumerate() {
+                compare(&format!("{path}[{index}]"), item, other, found);
+            }
+        }
+        _ if is_same(wanted, there) => {}
+        (Value::String(text), _) if text.contains('\n') => found.push(format!("{path}: differs")),
+        _ => found.push(format!(
+            "{path}: {} is there, {} is wanted",
+            short(there),
+            short(wanted)
+        )),
+    }
+}
+
+fn compare_named(path: &str, items: &[Value], others: &[Value], found: &mut Vec<String>) {
+    for item in items {
+        let path = format!("{path}[{}]", word(&item["name"]));
+        match others.iter().find(|other| other["name"] == item["name"]) {
+            Some(other) => compare(&path, item, other, found),
+            None => found.push(format!("{path}: is not there")),
+        }
+    }
+    let is_known = |other: &&Value| items.iter().any(|item| item["name"] == other["name"]);
+    for other in others.iter().filter(|other| !is_known(other)) {
+        // The Job controller's own; it is in no manifest.
+        if other["name"] != "JOB_COMPLETION_INDEX" {
+            found.push(format!(
+                "{path}[{}]: is there, but not wanted",
+                word(&other["name"])
+            ));
+        }
+    }
+}
+
+/// Elements that have names of their own; several mounts of one volume have not.
+fn named(items: &[Value]) -> bool {
+    let mut names: Vec<&str> = items
+        .iter()
+        .filter_map(|item| item["name"].as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    !items.is_empty() && names.len() == items.len()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(number) => number.as_u64() == Some(0),
+    }
+}
+
+/// Servers write quantities in their own way: `1024Mi` as `1Gi`.
+fn is_same(wanted: &Value, there: &Value) -> bool {
+    if wanted == there {
+        return true;
+    }
+    match (wanted.as_str(), there.as_str()) {
+        (Some(wanted), Some(there)) if is_quantity(wanted) && is_quantity(there) => {
+            amount(wanted) == amount(there)
+        }
+        _ => false,
+    }
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() > 80 {
+        text.chars().take(77).collect::<String>() + "..."
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(completions: u32, memory: &str) -> Value {
+        json!({
+            "kind": "Job",
+            "metadata": {"name": "ctr"},
+            "spec": {"completions": completions, "template": {"spec": {"containers": [{
+                "name": "node",
+                "args": ["node"],
+                "env": [{"name": "JOB_NAME", "value": "ctr"}],
+                "resources": {"limits": {"memory": memory}},
+            }]}}},
+        })
+    }
+
+    #[test]
+    fn what_a_server_adds_is_no_difference() {
+        let mut there = job(3, "1Gi");
+        there["spec"]["backoffLimit"] = json!(6);
+        there["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        there["status"] = json!({"active": 3});
+        assert_eq!(differences(&[job(3, "1024Mi")], &[there]), [""; 0]);
+    }
+
+    #[test]
+    fn each_difference_is_named_with_its_place() {
+        let mut there = job(3, "1Gi");
+        there["spec"]["template"]["spec"]["containers"][0]["env"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "OLD", "value": "1"}));
+        let map = |text: &str| json!({"kind": "ConfigMap", "metadata": {"name": "ctr"}, "data": {"a.py": text}});
+        let wanted = [
+            job(5, "2Gi"),
+            map("a\nb\n"),
+            json!({"kind": "Service", "metadata": {"name": "ctr"}}),
+        ];
+        assert_eq!(
+            differences(&wanted, &[there, map("a\nc\n")]),
+            [
+                "Job ctr.spec.completions: 3 is there, 5 is wanted",
+                "Job ctr.spec.template.spec.containers[node].env[OLD]: is there, but not wanted",
+                "Job ctr.spec.template.spec.containers[node].resources.limits.memory: \"1Gi\" is there, \"2Gi\" is wanted",
+                "ConfigMap ctr.data.a.py: differs",
+                "Service ctr: is not there",
+            ]
+        );
+    }
+
+    #[test]
+    fn quantities_are_compared_by_what_they_mean() {
+        for (one, other) in [
+            ("1Gi", "1024Mi"),
+            ("0.5", "500m"),
+            ("2000m", "2"),
+            ("1k", "1000"),
+            ("1Ti", "1024Gi"),
+        ] {
+            assert_eq!(amount(one), amount(other), "{one} {other}");
+        }
+        assert_ne!(amount("1G"), amount("1Gi"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Why a call to the cluster did not work, in one sentence with the way out.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use kube::client::AuthError;
+use kube::config::KubeconfigError;
+use kube::core::Status;
+
+/// Why a call did not work. Whoever decides something from it asks [`ClusterError::status`], never the text.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// None of the files exists.
+    #[error(
+        "there is no kubeconfig: {} does not exist; set KUBECONFIG or --kubeconfig to yours, or use `canoe job render` and apply its output elsewhere",
+        paths(.looked)
+    )]
+    NoKubeconfig {
+        /// The files that were looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// A file cannot be read or does not describe a cluster.
+    #[error("read the kubeconfig {path}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<KubeconfigError>,
+    },
+    /// The context is not there.
+    #[error("{}", no_context(.context, .known))]
+    NoContext {
+        /// Empty if none is set.
+        context: String,
+        /// The contexts that are there.
+        known: Vec<String>,
+    },
+    /// The login program of the kubeconfig does not work.
+    #[error("{text}")]
+    Login {
+        /// Which program, and what to do.
+        text: String,
+    },
+    /// The credentials are not accepted.
+    #[error(
+        "the API server {server} does not accept your credentials (Unauthorized); they may have expired: log in to the cluster again"
+    )]
+    Expired {
+        /// Address of the API server.
+        server: String,
+    },
+    /// Nobody answers.
+    #[error(
+        "the API server {server} cannot be reached: {cause}; check that the cluster runs and that the kubeconfig is the right one"
+    )]
+    Unreachable {
+        /// Address of the API server.
+        server: String,
+        /// The innermost cause, such as `Connection refused`.
+        cause: String,
+    },
+    /// The limit for one request has passed.
+    #[error("{action}: the API server {server} has not answered within {seconds} s")]
+    Slow {
+        /// What was asked.
+        action: String,
+        /// Address of the API server.
+        server: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The API server said no.
+    #[error("{action}: {}", .status.message)]
+    Refused {
+        /// What was asked.
+        action: String,
+        /// Its answer.
+        status: Box<Status>,
+    },
+    /// Anything else: an answer that cannot be read, a connection that broke.
+    #[error("{action}: {cause}")]
+    Broken {
+        /// What was asked.
+        action: String,
+        /// The innermost cause.
+        cause: String,
+    },
+    /// Objects of these names belong to somebody else.
+    #[error(
+        "objects of the job are there already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
+         them; if not, choose another name"
+    )]
+    Taken {
+        /// Which fields, and whose.
+        message: String,
+    },
+    /// A job of this name is there already and differs.
+    #[error(
+        "job {job} is there already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
+         (data, logs and models stay on the volume), or choose another name",
+        .differences.join("\n  ")
+    )]
+    Differs {
+        /// The job.
+        job: String,
+        /// Each with its place.
+        differences: Vec<String>,
+    },
+    /// The job of this name is on its way out.
+    #[error(
+        "job {job} is being deleted; `{status}` says what that waits for. Submit again when it is gone, or with --replace, which waits for it"
+    )]
+    BeingDeleted {
+        /// The job.
+        job: String,
+        /// The command that shows it.
+        status: String,
+    },
+    /// What is deleted does not go.
+    #[error("waited {seconds} s, and these are still being deleted: {left}")]
+    Stays {
+        /// How long.
+        seconds: u64,
+        /// Kinds and names.
+        left: String,
+    },
+}
+
+impl ClusterError {
+    /// Sorts what the client reports.
+    pub(super) fn new(action: &str, server: &str, error: kube::Error) -> Self {
+        let server = server.to_owned();
+        match error {
+            kube::Error::Api(status) if status.code == 401 => Self::Expired { server },
+            kube::Error::Api(status) => Self::Refused {
+                action: action.to_owned(),
+                status,
+            },
+            kube::Error::Auth(source) => Self::login(None, &source),
+            kube::Error::Service(source) => match find::<AuthError>(&*source) {
+                Some(login) => Self::login(None, login),
+                None => Self::Unreachable {
+                    server,
+                    cause: innermost(&*source),
+                },
+            },
+            kube::Error::HyperError(source) => Self::Unreachable {
+                server,
+                cause: innermost(&source),
+            },
+            other => Self::Broken {
+                action: action.to_owned(),
+                cause: innermost(&other),
+            },
+        }
+    }
+
+    /// What is wrong with the login; `program` is the kubeconfig's, if it is known.
+    pub(super) fn login(program: Option<&str>, error: &AuthError) -> Self {
+        let name = program.unwrap_or("of the kubeconfig");
+        let text = match error {
+            AuthError::AuthExecStart(source) if source.kind() == io::ErrorKind::NotFound => {
+                format!(
+                    "the login program {name} of the kubeconfig is not on this machine; install it, or take a kubeconfig that does not need it"
+                )
+            }
+            AuthError::AuthExecRun { cmd, out } => {
+                let said = String::from_utf8_lossy(&out.stderr);
+                let last = said.lines().rfind(|line| !line.trim().is_empty());
+                format!(
+                    "the login program {cmd} of the kubeconfig has failed ({}){}; log in to the cluster again",
+                    out.status,
+                    last.map_or(String::new(), |line| format!(": {}", line.trim()))
+                )
+            }
+            other => format!(
+                "log in to the cluster: {}; log in again, or make a new kubeconfig",
+                innermost(other)
+            ),
+        };
+        Self::Login { text }
+    }
+
+    /// What the API server said, if it said anything.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The user has not got the right.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+
+    /// What was asked for is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(Status::is_not_found)
+    }
+
+    /// The namespace that an object should go to is not there.
+    pub fn is_missing_namespace(&self) -> bool {
+        let of_namespace = |status: &Status| {
+            let details = status.details.as_ref();
+            status.is_not_found() && details.is_some_and(|details| details.kind == "namespaces")
+        };
+        self.status().is_some_and(of_namespace)
+    }
+
+    /// Asking again later may help: the server is away or busy, and nothing is wrong with the question.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Slow { .. } | Self::Broken { .. } => true,
+            Self::Refused { status, .. } => status.code >= 500 || status.code == 429,
+            _ => false,
+        }
+    }
+}
+
+fn paths(looked: &[PathBuf]) -> String {
+    let names: Vec<String> = looked
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    names.join(" or ")
+}
+
+fn no_context(context: &str, known: &[String]) -> String {
+    let known = known.join(", ");
+    if context.is_empty() {
+        format!("the kubeconfig has no current context; choose one with --context: {known}")
+    } else {
+        format!("the kubeconfig has no context {context:?}; it has: {known}")
+    }
+}
+
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The cause of all causes: what is around it only says which part of the client noticed.
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}

@@ -1,0 +1,75 @@
+//! The live side: submit, look at, read and delete a job on a cluster, through its API server.
+//!
+//! The crate `kube` knows every form of a kubeconfig (certificates, tokens, exec plugins, proxies), so
+//! nothing here needs kubectl. What is decided from a refusal is decided from its typed `Status`.
+//!
+//! # Map, in reading order
+//!
+//! - [`access`]: which cluster, and as whom. - [`error`]: why a call did not work, with the way out.
+//! - [`client`]: one request with its limits, and reading objects.
+//! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
+//! - [`observe`]: everything that the status of a job is told from. - [`files`]: where its files are. - [`listing`]: all jobs.
+//! - [`pod`]: logs, commands and ports of a pod.
+//! - [`in_cluster`]: the list of pods, asked for from inside a pod.
+
+pub mod access;
+pub mod apply;
+pub mod client;
+pub mod delete;
+pub mod difference;
+pub mod error;
+pub mod files;
+pub mod in_cluster;
+pub mod listing;
+pub mod observe;
+pub mod pod;
+pub mod submit;
+
+pub use access::ClusterAccess;
+pub use apply::{Applied, ApplyMode};
+pub use client::Cluster;
+pub use delete::DeleteScope;
+pub use error::ClusterError;
+pub use files::FilesPod;
+pub use in_cluster::InCluster;
+pub use listing::ListedJob;
+pub use pod::LogOptions;
+pub use submit::{Again, Submitted, submit};
+
+/// Which job is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetJob {
+    /// Its namespace.
+    pub namespace: String,
+    /// Name of the Job object.
+    pub job: String,
+}
+
+impl TargetJob {
+    /// The label selector of everything that submit has made for this job, and of nothing else.
+    pub fn selector(&self) -> String {
+        format!(
+            "app.kubernetes.io/managed-by={},app.kubernetes.io/instance={}",
+            crate::objects::MANAGER,
+            self.job
+        )
+    }
+
+    /// The label selector of the pods of the Job.
+    pub fn pods(&self) -> String {
+        format!("{}={}", crate::objects::JOB_NAME_LABEL, self.job)
+    }
+
+    /// The Job that splits this job's data.
+    pub fn data(&self) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            job: crate::objects::data_job_name(&self.job),
+        }
+    }
+
+    /// A command of ours about this job, for a hint that can be pasted.
+    pub fn command(&self, verb: &str) -> String {
+        format!("canoe job {verb} {} -n {}", self.job, self.namespace)
+    }
+}

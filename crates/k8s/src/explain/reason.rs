@@ -1,0 +1,433 @@
+//! The reasons why a job stands still, has ended or is slow, as types. [`sentence`](super::sentence) has their words.
+
+/// What a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A Job.
+    Job(String),
+    /// A pod.
+    Pod(String),
+    /// A claim.
+    Claim(String),
+    /// A machine of the cluster.
+    Machine(String),
+    /// A node of the job that has no pod.
+    Node(u32),
+}
+
+/// Whether a person has to do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Nothing is to be done: it passes by itself, or it is only good to know.
+    Note,
+    /// Somebody has to act, or the job does not go on.
+    Trouble,
+}
+
+/// Why something is as it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The Job has failed for good.
+    JobFailed {
+        /// By which rule of the Job.
+        rule: FailedBy,
+        /// What its pods ended with.
+        cause: Option<ContainerExit>,
+        /// The command that shows the logs.
+        logs: String,
+    },
+    /// The Job that prepares the data has failed for good.
+    DataFailed(Option<ContainerExit>),
+    /// The Job that copies to an object store has failed for good.
+    CopyFailed(Option<ContainerExit>),
+    /// The Job is gone, and its files are there.
+    OnlyFiles {
+        /// The command that brings them.
+        get: String,
+    },
+    /// The Secret has other keys than the Job began with.
+    OtherKeys {
+        /// The job's name.
+        job: String,
+    },
+    /// The Job is suspended.
+    Suspended {
+        /// The queue that holds it, if it names one.
+        queue: Option<String>,
+        /// What that said last.
+        said: Option<String>,
+    },
+    /// The Job is being deleted; pods that have not ended yet.
+    BeingDeleted {
+        /// How many pods are left.
+        pods: usize,
+    },
+    /// The Job cannot go, because a pod is on a machine that is away.
+    DeletionWaits {
+        /// The machine.
+        machine: String,
+        /// The pod.
+        pod: String,
+        /// Its namespace.
+        namespace: String,
+    },
+    /// The Job cannot go, because others have not let go of it or of its pods.
+    FinalizersHold {
+        /// Whose.
+        finalizers: Vec<String>,
+    },
+    /// No pod can be made.
+    NotCreated(PodRefusal),
+    /// A pod could not be made for a reason that passes; the Job tries again.
+    CreatesAgain(String),
+    /// A node of the job has no pod at the moment; the Job makes one.
+    NoPodYet,
+    /// No machine takes the pod.
+    NotPlaced(Vec<Placement>),
+    /// The scheduler does not look at the pod as long as it has gates.
+    HeldBack {
+        /// Their names.
+        gates: String,
+    },
+    /// No machine has room, and the cluster adds one.
+    MachineComes {
+        /// In the words of who does.
+        message: String,
+    },
+    /// The image is being pulled.
+    Pulling {
+        /// The image.
+        image: String,
+        /// Where.
+        machine: String,
+        /// For how long.
+        seconds: i64,
+    },
+    /// The image cannot be pulled.
+    ImageNotPulled {
+        /// The image.
+        image: String,
+        /// Why.
+        why: PullFailure,
+    },
+    /// The image has an impossible name.
+    ImageNameInvalid {
+        /// The name.
+        image: String,
+    },
+    /// The image is not on the machine and may not be pulled.
+    ImageNeverPulled {
+        /// The image.
+        image: String,
+    },
+    /// The container cannot be made.
+    NotStarted {
+        /// In the words of the machine.
+        message: String,
+        /// A Secret or a ConfigMap is missing.
+        is_incomplete: bool,
+    },
+    /// The container ends again and again; how it did last.
+    Crashes(Option<ContainerExit>),
+    /// A volume cannot be mounted.
+    NotMounted(MountFailure),
+    /// A mount did not work at first; the machine tries again.
+    MountsAgain,
+    /// Pods on this machine get no network.
+    NoPodNetwork {
+        /// The machine.
+        machine: String,
+        /// No address is left.
+        is_full: bool,
+        /// In its words.
+        message: String,
+    },
+    /// The machine cannot make pods, for a reason that is not its network.
+    NoSandbox {
+        /// The machine.
+        machine: String,
+        /// In its words.
+        message: String,
+    },
+    /// The network of the pod is being set up again.
+    NetworkAgain,
+    /// The machine does not answer.
+    MachineLost {
+        /// Its name.
+        machine: String,
+        /// The nodes of the job that are there.
+        nodes: Vec<u32>,
+        /// Its pods have been asked to end, which they cannot hear.
+        is_asked: bool,
+    },
+    /// The machine was given up by whoever runs the cluster; successors come.
+    MachineGivenUp,
+    /// The pod is ending because it was asked to.
+    Ending(Ending),
+    /// The pod should have ended, and has not.
+    EndsLate {
+        /// Its machine.
+        machine: String,
+        /// Who has not let go of it.
+        finalizers: Vec<String>,
+    },
+    /// The machine did not take the pod, or ended it when it was shut down.
+    TurnedAway {
+        /// Kubernetes' word for it.
+        reason: String,
+        /// In the words of the machine.
+        message: String,
+    },
+    /// The machine ended the container because it did not answer.
+    Unresponsive,
+    /// The pod was evicted by its machine.
+    Evicted {
+        /// For its disk, which job.yaml limits.
+        for_disk: bool,
+        /// In the words of the machine.
+        message: String,
+    },
+    /// The pod has failed; a new one comes as long as there are retries.
+    PodFailed {
+        /// How it ended.
+        exit: ContainerExit,
+        /// Retries that were used.
+        used: i32,
+        /// Retries that there are.
+        limit: i32,
+    },
+    /// The pod has ended badly, and nobody makes another one.
+    Ended(ContainerExit),
+    /// Some pods have failed before; all is well now.
+    FailedBefore {
+        /// How many.
+        pods: usize,
+        /// How the last of them ended.
+        exit: ContainerExit,
+    },
+    /// The claim has no volume.
+    NotBound(Unbound),
+}
+
+/// The rule by which a Job has failed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailedBy {
+    /// An exit code that a new pod would end with, too.
+    FailurePolicy,
+    /// Too many pods have failed; how many were allowed to.
+    Retries(i32),
+    /// `deadlineSeconds`.
+    Deadline,
+    /// A reason that we do not know, in the words of the cluster.
+    Other(String),
+}
+
+/// How a container has ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ContainerExit {
+    /// It used more memory than it may; the limit, if the pod has one.
+    OutOfMemory(Option<String>),
+    /// Its machine needed the room, in its words.
+    Evicted(String),
+    /// It could not be started, in the words of the machine.
+    CannotRun(String),
+    /// With this code, and the error that it told of.
+    Code(i32, Option<String>),
+}
+
+/// Why a pod is ending that did not choose to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Somebody deleted it.
+    Deleted,
+    /// Its machine is being emptied.
+    Drained(String),
+    /// A more important pod needs the room.
+    Preempted,
+    /// Its machine is no longer in the cluster.
+    MachineGone(String),
+}
+
+/// Why the API server takes no pod of the Job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodRefusal {
+    /// Pod security; what it complains of.
+    PodSecurity(String),
+    /// The quota is used up; its numbers.
+    Quota(String),
+    /// The quota wants limits that the job does not set.
+    QuotaWantsLimits(String),
+    /// The service account is missing.
+    NoAccount,
+    /// A LimitRange of the namespace; what it complains of.
+    LimitRange(String),
+    /// The priority class does not exist.
+    NoPriorityClass(String),
+    /// An admission webhook or policy; its words.
+    Webhook(String),
+    /// An admission webhook that does not answer; the server's words.
+    WebhookSilent(String),
+    /// The namespace is being deleted.
+    NamespaceGoes,
+    /// In the words of the server.
+    Other(String),
+}
+
+/// Why no machine takes a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Placement {
+    /// Cores; what the pod asks for and the most that a machine has, if they are known.
+    Cores(Option<String>, Option<String>),
+    /// Memory, in the same way.
+    Memory(Option<String>, Option<String>),
+    /// Room on the disk.
+    Disk,
+    /// Something else that pods ask for; its name.
+    Resource(String),
+    /// Taints that the pod does not tolerate, if they are known.
+    Taint(String),
+    /// Machines are closed for new pods.
+    Cordoned,
+    /// Machines are not ready.
+    NotReady,
+    /// Machines run short of this.
+    Pressure(String),
+    /// Not all pods of the group find room.
+    Gang,
+    /// Labels that no machine has.
+    Selector(String),
+    /// A claim without a volume.
+    ClaimUnbound,
+    /// A claim that is not there; its name.
+    ClaimMissing(String),
+    /// A claim that is being deleted; its name.
+    ClaimGoes(String),
+    /// No volume can be bound on the machines with room.
+    NoVolumeThere,
+    /// Machines have as many pods as they may.
+    TooManyPods,
+    /// The volume is in another zone than the machines with room.
+    VolumeElsewhere,
+    /// The cluster has no machines.
+    NoMachines,
+    /// In the words of the scheduler.
+    Other(String),
+}
+
+/// Why an image cannot be pulled.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PullFailure {
+    /// The registry does not have it.
+    Unknown,
+    /// The name has no registry, so Docker Hub was asked.
+    NoRegistry,
+    /// The registry wants a login.
+    Login,
+    /// The registry does not answer.
+    Unreachable,
+    /// The registry limits pulls.
+    Limited,
+    /// The registry does not have it, or does not show it to everybody.
+    UnknownOrLogin,
+    /// The secret for the registry does not exist; its name.
+    NoSecret(String),
+    /// The registry's certificate is not trusted.
+    Certificate,
+    /// The registry speaks no TLS.
+    PlainHttp,
+    /// The registry answers with an error of its own.
+    ServerFails,
+    /// It is not made for the machine's processors.
+    Platform,
+    /// The machine's disk is full.
+    DiskFull,
+    /// The machine pulls too many at once, and pauses.
+    MachinePauses,
+    /// In the words of the machine.
+    Other(String),
+}
+
+/// Why a volume cannot be mounted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MountFailure {
+    /// A Secret or ConfigMap is not there, in the words of the machine.
+    Missing(String),
+    /// Only one machine can have it.
+    OneMachineOnly,
+    /// The machine has no program for this kind of volume.
+    NoHelper,
+    /// The file server refuses.
+    Denied,
+    /// The folder on the file server does not exist.
+    NoFolder,
+    /// The machine has no driver for it.
+    NoDriver,
+    /// The file server does not answer.
+    NoAnswer,
+    /// In the words of the machine.
+    Other(String),
+}
+
+/// Why a claim has no volume.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unbound {
+    /// The storage class does not exist.
+    NoClass(String),
+    /// The class makes volumes for one machine only; what its provisioner said.
+    OneMachineOnly(String, String),
+    /// It is bound when a pod uses it.
+    WaitsForPod,
+    /// Its volume is missing or kept for another claim.
+    VolumeTaken(String),
+    /// No volume fits.
+    NoVolume,
+    /// Its volume is gone.
+    Lost,
+    /// The provisioner cannot make one; its words.
+    Failed(String),
+    /// Nobody has made one for this many seconds; who should.
+    Nobody(String),
+    /// A volume is being made, as far as can be seen; what was said last.
+    InTheMaking(String),
+}
+
+impl Reason {
+    /// Whether somebody has to act.
+    pub fn weight(&self) -> Weight {
+        match self {
+            Self::BeingDeleted { .. }
+            | Self::NoPodYet
+            | Self::Pulling { .. }
+            | Self::MountsAgain
+            | Self::NetworkAgain
+            | Self::MachineGivenUp
+            | Self::Ending(_)
+            | Self::FailedBefore { .. }
+            | Self::Suspended { .. }
+            | Self::CreatesAgain(_)
+            | Self::OnlyFiles { .. }
+            | Self::HeldBack { .. }
+            | Self::MachineComes { .. }
+            | Self::TurnedAway { .. }
+            | Self::Unresponsive
+            | Self::ImageNotPulled {
+                why: PullFailure::MachinePauses,
+                ..
+            }
+            | Self::Evicted {
+                for_disk: false, ..
+            }
+            | Self::NotBound(Unbound::WaitsForPod | Unbound::InTheMaking(_)) => Weight::Note,
+            // What is the matter with the claim is told of the claim.
+            Self::NotPlaced(reasons) if matches!(&reasons[..], [Placement::ClaimUnbound]) => {
+                Weight::Note
+            }
+            // Killed from outside, ended on request, a passing trouble: the successor needs nothing.
+            Self::PodFailed {
+                exit: ContainerExit::Code(137 | 143 | 75, _),
+                ..
+            } => Weight::Note,
+            _ => Weight::Trouble,
+        }
+    }
+}

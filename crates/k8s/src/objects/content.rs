@@ -1,0 +1,77 @@
+//! The ConfigMap with the configuration folder, the Secret with token and keys, and the ConfigMap that says where the job's files are.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{FILES_COMPONENT, KEYS_ANNOTATION, files_name, metadata};
+use crate::credentials::Credentials;
+use crate::folder::{self, Files};
+use crate::job::JobFile;
+use crate::program::Program;
+use crate::yaml;
+
+/// The configuration folder; texts can be read in it, other files are base64.
+pub fn config_map(job: &JobFile, files: &Files) -> Value {
+    let (mut data, mut binary) = (Map::new(), Map::new());
+    for (path, content) in files {
+        let key = folder::key(path);
+        match std::str::from_utf8(content) {
+            Ok(text) => data.insert(key, json!(text)),
+            Err(_) => binary.insert(key, json!(base64(content))),
+        };
+    }
+    let mut map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(job, &job.name),
+        "data": data,
+    });
+    if !binary.is_empty() {
+        map["binaryData"] = Value::Object(binary);
+    }
+    map
+}
+
+/// Which key of the ConfigMap is which file.
+pub fn config_items(files: &Files) -> Vec<Value> {
+    files
+        .keys()
+        .map(|path| json!({"key": folder::key(path), "path": path}))
+        .collect()
+}
+
+/// Where the job's files are, and what reads them: the job file itself. It outlives the Job, as the files do.
+pub fn files(job: &JobFile, program: Option<&Program>) -> Value {
+    let mut metadata = metadata(job, &files_name(&job.name));
+    metadata["labels"]["app.kubernetes.io/component"] = json!(FILES_COMPONENT);
+    let mut data = json!({"job.yaml": yaml::document(&json!(job))});
+    if let Some(program) = program {
+        data["program.json"] = json!(json!(program).to_string());
+    }
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+}
+
+/// Token and keys. They belong to the life of a Job: nobody can change them under pods that run.
+pub fn secret(job: &JobFile, credentials: &Credentials) -> Value {
+    let mut data = json!({"token": base64(credentials.token.as_bytes())});
+    if let Some(tls) = &credentials.tls {
+        data["ca.crt"] = json!(base64(tls.authority.as_bytes()));
+        data["tls.crt"] = json!(base64(tls.certificate.as_bytes()));
+        data["tls.key"] = json!(base64(tls.key.as_bytes()));
+    }
+    let mut metadata = metadata(job, &job.name);
+    metadata["annotations"] = json!({KEYS_ANNOTATION: credentials.fingerprint()});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "Opaque",
+        "immutable": true,
+        "data": data,
+    })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}

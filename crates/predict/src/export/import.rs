@@ -1,0 +1,286 @@
+//! Values from a safetensors or npz file into a pass directory: a model of another program to start from.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use half::{bf16, f16};
+use safetensors::{Dtype, SafeTensors};
+
+use super::names;
+use crate::error::PredictError;
+
+/// The arrays of a file, by name.
+pub type Arrays = BTreeMap<String, Array>;
+
+/// One array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    /// Sizes of its dimensions.
+    pub shape: Vec<usize>,
+    /// Row-major.
+    pub values: Vec<f32>,
+}
+
+fn bad(path: &Path, reason: impl Into<String>) -> PredictError {
+    PredictError::Import {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+/// Reads all arrays of numbers of a file; its ending says the format.
+pub fn read(path: &Path) -> Result<Arrays, PredictError> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("safetensors") => read_safetensors(path),
+        Some("npz") => read_npz(path),
+        _ => Err(bad(path, "the ending must be .safetensors or .npz")),
+    }
+}
+
+fn read_safetensors(path: &Path) -> Result<Arrays, PredictError> {
+    let bytes = std::fs::read(path).map_err(|source| PredictError::Read {
+        path: path.display().to_string(),
+        source,
+    })?;
+    let file = SafeTensors::deserialize(&bytes).map_err(|error| bad(path, error.to_string()))?;
+    let mut arrays = Arrays::new();
+    for (name, view) in file.tensors() {
+        let data = view.data();
+        let values = match view.dtype() {
+            Dtype::F32 => floats::<4>(data, f32::from_le_bytes),
+            Dtype::F64 => floats::<8>(data, |b| f64::from_le_bytes(b) as f32),
+            Dtype::F16 => floats::<2>(data, |b| f16::from_le_bytes(b).to_f32()),
+            Dtype::BF16 => floats::<2>(data, |b| bf16::from_le_bytes(b).to_f32()),
+            // Counters and other integers are not parameters.
+            _ => continue,
+        };
+        let shape = view.shape().to_vec();
+        arrays.insert(name, Array { shape, values });
+    }
+    Ok(arrays)
+}
+
+fn floats<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    data.as_chunks::<N>()
+        .0
+        .iter()
+        .map(|b| convert(*b))
+        .collect()
+}
+
+fn read_npz(path: &Path) -> Result<Arrays, PredictError> {
+    let file = File::open(path).map_err(|source| PredictError::Read {
+        path: path.display().to_string(),
+        source,
+    })?;
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut archive = zip::ZipArchive::new(file).map_err(|error| bad(path, error.to_string()))?;
+    let mut arrays = Arrays::new();
+    for at in 0..archive.len() {
+        let mut entry = archive
+            .by_index(at)
+            .map_err(|error| bad(path, error.to_string()))?;
+        let name = entry.name().map_err(|error| bad(path, error.to_string()))?;
+        let name = name.trim_end_matches(".npy").to_owned();
+        // Zeros compress well, but not a thousandfold.
+        if entry.size() > size.saturating_mul(1000) {
+            return Err(bad(
+                path,
+                format!("array '{name}' claims {} bytes", entry.size()),
+            ));
+        }
+        let mut bytes = Vec::new();
+        entry
+            .read_to_end(&mut bytes)
+            .map_err(|error| bad(path, format!("array '{name}': {error}")))?;
+        match npy(&bytes) {
+            Ok(Some(array)) => {
+                arrays.insert(name, array);
+            }
+            Ok(None) => {}
+            Err(reason) => return Err(bad(path, format!("array '{name}': {reason}"))),
+        }
+    }
+    Ok(arrays)
+}
+
+/// An npy file; `None` if it is not of floats.
+fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
+    let version = bytes.get(6).copied();
+    if !bytes.starts_with(b"\x93NUMPY") || bytes.len() < 12 {
+        return Err("it is not an array of NumPy's".to_owned());
+    }
+    let (length, start): (usize, usize) = match version {
+        Some(1) => (usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), 10),
+        _ => {
+            let four = [bytes[8], bytes[9], bytes[10], bytes[11]];
+            (u32::from_le_bytes(four) as usize, 12)
+        }
+    };
+    let header = bytes
+        .get(start..start.saturating_add(length))
+        .ok_or("its header is cut off")?;
+    let header = String::from_utf8_lossy(header);
+    let after = |key: &str| {
+        header
+            .split_once(key)
+            .map(|(_, rest)| rest.trim_start_matches([':', ' ']))
+    };
+    let kind = after("'descr'")
+        .and_then(|rest| rest.split('\'').nth(1))
+        .unwrap_or("");
+    if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
+        return Err("it is in Fortran order; save numpy.ascontiguousarray of it".to_owned());
+    }
+    let shape = after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split(')').next());
+    let shape = shape.ok_or("its header has no shape")?;
+    let shape: Result<Vec<usize>, _> = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|size| !size.is_empty())
+        .map(str::parse)
+        .collect();
+    let shape = shape.map_err(|_| "its shape cannot be read".to_owned())?;
+    let data = &bytes[start + length..];
+    let values = match kind {
+        "<f4" => floats::<4>(data, f32::from_le_bytes),
+        "<f8" => floats::<8>(data, |b| f64::from_le_bytes(b) as f32),
+        "<f2" => floats::<2>(data, |b| f16::from_le_bytes(b).to_f32()),
+        _ => return Ok(None),
+    };
+    let want = shape
+        .iter()
+        .try_fold(1usize, |n, size| n.checked_mul(*size));
+    if want != Some(values.len()) {
+        return Err(format!(
+            "{} values do not have the shape {shape:?}",
+            values.len()
+        ));
+    }
+    Ok(Some(Array { shape, values }))
+}
+
+/// A parameter that the model needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedParameter {
+    /// v1's name.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+/// What a file has of the parameters of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matched {
+    /// The values of every wanted parameter, with v1's name.
+    pub found: Vec<(String, Vec<f32>)>,
+    /// The arrays that no parameter wants.
+    pub unused: Vec<String>,
+}
+
+/// Finds the values of every wanted parameter, by readable name or v1's.
+pub fn matched(
+    path: &Path,
+    mut arrays: Arrays,
+    wanted: &[WantedParameter],
+) -> Result<Matched, PredictError> {
+    let readable = names::readable(wanted.iter().map(|each| each.name.as_str()));
+    let mut found = Vec::new();
+    for (each, readable) in wanted.iter().zip(&readable) {
+        let array = arrays
+            .remove(readable)
+            .or_else(|| arrays.remove(&each.name));
+        let array = array.ok_or_else(|| {
+            bad(
+                path,
+                format!("it has no array '{readable}' (v1's name is {})", each.name),
+            )
+        })?;
+        let squeezed = |shape: &[usize]| -> Vec<usize> {
+            shape.iter().copied().filter(|size| *size != 1).collect()
+        };
+        if squeezed(&array.shape) != squeezed(&each.shape) {
+            return Err(bad(
+                path,
+                format!(
+                    "array '{readable}' has the shape {:?}, the parameter has {:?}; transpose it if it is of a program that stores weights the other way around",
+                    array.shape, each.shape
+                ),
+            ));
+        }
+        if array.values.iter().any(|value| !value.is_finite()) {
+            return Err(bad(
+                path,
+                format!("array '{readable}' has a NaN or infinity"),
+            ));
+        }
+        found.push((each.name.clone(), array.values));
+    }
+    Ok(Matched {
+        found,
+        unused: arrays.into_keys().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::npz::header;
+
+    fn file(kind: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
+        [header(kind, shape), data.to_vec()].concat()
+    }
+
+    #[test]
+    fn arrays_of_numpy_are_read_and_wrong_ones_refused() {
+        let data: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let array = npy(&file("<f4", &[2, 1], &data)).unwrap().unwrap();
+        assert_eq!((array.shape, array.values), (vec![2, 1], vec![1.0, 2.0]));
+        assert_eq!(npy(&file("<U3", &[1], &[0; 12])).unwrap(), None);
+        assert!(npy(&file("<f4", &[3], &data)).is_err());
+        assert!(npy(b"PK\x03\x04").is_err());
+        let good = file("<f4", &[2], &data);
+        for length in 0..good.len() {
+            let _ = npy(&good[..length]);
+        }
+    }
+
+    #[test]
+    fn parameters_are_matched_by_either_name_and_by_shape() {
+        let array = |shape: &[usize]| Array {
+            shape: shape.to_vec(),
+            values: vec![0.5; shape.iter().product()],
+        };
+        let wanted = [
+            WantedParameter {
+                name: "___fc_layer_0__.w0".into(),
+                shape: vec![2, 3],
+            },
+            WantedParameter {
+                name: "_b.wbias".into(),
+                shape: vec![3],
+            },
+        ];
+        let arrays = Arrays::from([
+            ("fc_layer_0.weight".to_owned(), array(&[2, 3])),
+            ("_b.wbias".to_owned(), array(&[1, 3])),
+            ("step".to_owned(), array(&[1])),
+        ]);
+        let path = Path::new("m.npz");
+        let Matched { found, unused } = matched(path, arrays.clone(), &wanted).unwrap();
+        assert_eq!((found.len(), unused), (2, vec!["step".to_owned()]));
+        let mut turned = arrays.clone();
+        turned.insert("fc_layer_0.weight".to_owned(), array(&[3, 2]));
+        let error = matched(path, turned, &wanted).unwrap_err().to_string();
+        assert!(
+            error.contains("[3, 2]") && error.contains("[2, 3]"),
+            "{error}"
+        );
+        let mut fewer = arrays;
+        fewer.remove("_b.wbias");
+        let error = matched(path, fewer, &wanted).unwrap_err().to_string();
+        assert!(error.contains("'b.bias'"), "{error}");
+    }
+}

@@ -1,0 +1,185 @@
+//! The parameters of a model for other programs: true shapes, readable names beside v1's, words beside rows.
+//!
+//! - [`ListedParameter`], [`list`]: what there is. [`names`]: how it is called.
+//! - [`safetensors`], [`npz`]: the files. [`import`]: the way back into a pass directory.
+//! - [`neighbours`]: rows that are close to one; the rows of a table one after another.
+
+pub mod import;
+pub mod names;
+pub mod neighbours;
+pub mod npz;
+pub mod safetensors;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use config::{LayerConfig, ModelConfig};
+
+use crate::dictionary::Dictionary;
+use crate::error::PredictError;
+use crate::model::Model;
+
+/// One parameter.
+#[derive(Debug, Clone)]
+pub struct ListedParameter {
+    /// Its index in the model.
+    pub at: usize,
+    /// v1's name, which is its file's.
+    pub name: String,
+    /// The readable name.
+    pub readable: String,
+    /// Its true shape; the values are row-major.
+    pub shape: Vec<usize>,
+    /// The words of its rows.
+    pub rows: Option<Arc<Dictionary>>,
+}
+
+/// The parameters of a model that was opened whole, in its order.
+pub fn list(model: &Model) -> Vec<ListedParameter> {
+    let readable = names::readable(model.network.parameters.iter().map(|p| p.name.as_str()));
+    let listed = model.network.parameters.iter().zip(readable).enumerate();
+    listed
+        .map(|(at, (parameter, readable))| ListedParameter {
+            at,
+            name: parameter.name.clone(),
+            readable,
+            shape: shape(&model.network, &parameter.name),
+            rows: rows(model, &parameter.name),
+        })
+        .collect()
+}
+
+/// The layer and input that use a parameter; `None` as input for a bias.
+fn user<'a>(model: &'a ModelConfig, name: &str) -> Option<(&'a LayerConfig, Option<usize>)> {
+    model.layers.iter().find_map(|layer| {
+        let mut inputs = layer.inputs.iter();
+        let input = inputs.position(|i| i.input_parameter_name.as_deref() == Some(name));
+        match input {
+            Some(at) => Some((layer, Some(at))),
+            None => (layer.bias_parameter_name.as_deref() == Some(name)).then_some((layer, None)),
+        }
+    })
+}
+
+/// The shape of a parameter: that of its use where the configuration has none.
+pub fn shape(model: &ModelConfig, name: &str) -> Vec<usize> {
+    let Some(parameter) = model.parameters.iter().find(|p| p.name == name) else {
+        return Vec::new();
+    };
+    let size = parameter.size as usize;
+    let fits = |shape: &[usize]| shape.iter().product::<usize>() == size;
+    let used = user(model, name);
+    let of_use = match used {
+        Some((layer, Some(at))) => match (&layer.inputs[at].conv_conf, &*layer.r#type) {
+            (Some(conv), "exconv" | "cudnn_conv") => Some(vec![
+                layer.num_filters() as usize,
+                conv.filter_channels as usize,
+                conv.filter_size_y as usize,
+                conv.filter_size as usize,
+            ]),
+            _ => None,
+        },
+        Some((_, None)) => Some(vec![size]),
+        None => None,
+    };
+    let dims: Vec<usize> = parameter.dims.iter().map(|d| *d as usize).collect();
+    of_use
+        .filter(|shape| fits(shape))
+        .or_else(|| Some(dims).filter(|dims| !dims.is_empty() && fits(dims)))
+        .unwrap_or_else(|| vec![size])
+}
+
+/// The words of a parameter's rows, if it is looked up by, or multiplied with, a data layer that has a dictionary.
+fn rows(model: &Model, name: &str) -> Option<Arc<Dictionary>> {
+    let (layer, at) = user(&model.network, name)?;
+    let input = &layer.inputs[at?];
+    let own = |field: &&crate::sample::InputField| field.slot.name == input.input_layer_name;
+    let field = model.inputs.iter().find(own)?;
+    let rows = shape(&model.network, name).first().copied()?;
+    (field.slot.dim == rows).then(|| field.dictionary.clone())?
+}
+
+/// Finds a parameter by its readable name or v1's; with an empty name, the only table whose rows have words.
+pub fn find(listed: &[ListedParameter], name: &str) -> Result<ListedParameter, PredictError> {
+    let found = if name.is_empty() {
+        let mut worded = listed.iter().filter(|each| each.rows.is_some());
+        worded.next().filter(|_| worded.next().is_none())
+    } else {
+        listed
+            .iter()
+            .find(|each| each.readable == name || each.name == name)
+    };
+    found
+        .cloned()
+        .ok_or_else(|| PredictError::UnknownParameter {
+            name: name.to_owned(),
+            known: listed
+                .iter()
+                .map(|each| each.readable.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+}
+
+/// Writes a file beside its final name and renames it when it is complete.
+pub(crate) fn atomically(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<(), PredictError>,
+) -> Result<(), PredictError> {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let part: PathBuf = path.with_file_name(format!(".{name}.part"));
+    let done = write(&part).and_then(|()| {
+        std::fs::File::open(&part)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| std::fs::rename(&part, path))
+            .map_err(|source| failed(path, source))
+    });
+    if done.is_err() {
+        // What is left over is of no use to anybody.
+        let _ = std::fs::remove_file(&part);
+    }
+    done
+}
+
+fn failed(path: &Path, source: io::Error) -> PredictError {
+    PredictError::Write {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_those_of_the_use() {
+        let model: ModelConfig = serde_json::from_value(serde_json::json!({
+            "type": "nn",
+            "layers": [
+                {"name": "word", "type": "data", "size": 10},
+                {"name": "__fc_0__", "type": "fc", "size": 3, "bias_parameter_name": "b",
+                 "inputs": [{"input_layer_name": "word", "input_parameter_name": "w"}]},
+                {"name": "conv", "type": "exconv", "size": 3, "num_filters": 4,
+                 "inputs": [{"input_layer_name": "word", "input_parameter_name": "k", "conv_conf":
+                    {"filter_size": 3, "filter_size_y": 2, "channels": 5, "filter_channels": 5, "groups": 1}}]},
+            ],
+            "parameters": [
+                {"name": "w", "size": 30, "dims": [10, 3]},
+                {"name": "b", "size": 3, "dims": [1, 3]},
+                {"name": "k", "size": 120},
+                {"name": "odd", "size": 7, "dims": [2, 3]},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(shape(&model, "w"), [10, 3]);
+        assert_eq!(shape(&model, "b"), [3]);
+        assert_eq!(shape(&model, "k"), [4, 5, 2, 3]);
+        assert_eq!(shape(&model, "odd"), [7]);
+    }
+}

@@ -1,0 +1,312 @@
+//! Finds a model: which pass directory a path means, in which folder its configuration runs, and which file that is.
+//!
+//! A pass directory keeps a copy of its configuration, but data providers, dictionaries and whatever else the
+//! configuration opens are in the job folder. So the configuration is evaluated there. Its file is the one of the job
+//! folder if that still equals the copy, else the copy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trainer::pass_directory::DONE;
+
+use crate::error::PredictError;
+
+/// The name under which the best pass is linked in an output folder.
+pub const BEST: &str = "best";
+
+/// The folder of a job that holds its pass directories.
+pub const OUTPUT: &str = "output";
+
+/// A model on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The pass directory, complete.
+    pub directory: PathBuf,
+    /// The folder in which the configuration is evaluated and providers run.
+    pub job: PathBuf,
+    /// The configuration file.
+    pub config: PathBuf,
+    /// Where provider modules are searched, besides the job folder.
+    pub modules: PathBuf,
+}
+
+/// What the user may say beside the path.
+#[derive(Debug, Clone, Default)]
+pub struct Hints {
+    /// The job folder, instead of one above the pass directory.
+    pub job: Option<PathBuf>,
+    /// The configuration, instead of the one that the pass directory names.
+    pub config: Option<PathBuf>,
+}
+
+/// Finds the model that a path means.
+pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
+    let directory = pass_directory(path)?;
+    // What runs in the job folder must not find its name below itself.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let hints = &Hints {
+        job: hints.job.as_ref().map(absolute),
+        config: hints.config.as_ref().map(absolute),
+    };
+    if let Some(config) = &hints.config {
+        let here = std::env::current_dir().unwrap_or_default();
+        let modules = config.parent().map(Path::to_owned).unwrap_or_default();
+        let job = hints.job.clone().unwrap_or_else(|| {
+            let above = ancestors(&directory, &here);
+            let inside = |folder: &&PathBuf| modules.starts_with(folder);
+            above.iter().find(inside).cloned().unwrap_or(here)
+        });
+        return Ok(Located {
+            directory,
+            job,
+            config: config.clone(),
+            modules,
+        });
+    }
+    let name = fs::read_to_string(directory.join("path.txt")).unwrap_or_default();
+    let name = Path::new(name.trim()).file_name();
+    let name = name.ok_or_else(|| PredictError::NoConfiguration {
+        directory: directory.clone(),
+    })?;
+    let copy = directory.join(name);
+    let here = std::env::current_dir().unwrap_or_default();
+    let folders = match &hints.job {
+        Some(job) => vec![job.clone()],
+        None => ancestors(&directory, &here),
+    };
+    let found = folders
+        .iter()
+        .find_map(|folder| Some((folder.clone(), original(folder, Path::new(name), &copy)?)));
+    let (job, modules, config) = match found {
+        Some((job, file)) => {
+            let modules = file.parent().map(Path::to_owned).unwrap_or_default();
+            let config = if same(&file, &copy) { file } else { copy };
+            (job, modules, config)
+        }
+        None => {
+            let job = hints.job.clone().unwrap_or(here);
+            (job, directory.clone(), copy)
+        }
+    };
+    Ok(Located {
+        directory,
+        job,
+        config,
+        modules,
+    })
+}
+
+/// A merged model: its configuration is in the file; providers are searched beside it, or in the job folder.
+pub fn beside(file: &Path, hints: &Hints) -> Located {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().map(Path::to_owned).unwrap_or_default();
+    let job = hints.job.clone().unwrap_or(folder);
+    Located {
+        modules: job.clone(),
+        config: file.clone(),
+        directory: file,
+        job,
+    }
+}
+
+/// The complete pass directory that a path means: itself, or the best or last of an output folder or job folder.
+pub fn pass_directory(path: &Path) -> Result<PathBuf, PredictError> {
+    let real = path.canonicalize();
+    let real = real.map_err(|_| PredictError::NoModel {
+        path: path.to_owned(),
+    })?;
+    if real.join(DONE).is_file() {
+        return Ok(real);
+    }
+    for folder in [real.join(OUTPUT), real.clone()] {
+        if let Some(found) = chosen(&folder) {
+            return Ok(found);
+        }
+    }
+    let is_pass = real
+        .file_name()
+        .is_some_and(|name| is_pass(&name.to_string_lossy()));
+    if is_pass {
+        return Err(PredictError::Incomplete { path: real });
+    }
+    Err(PredictError::NoModel {
+        path: path.to_owned(),
+    })
+}
+
+/// The best pass of an output folder if one is linked, else the last complete one.
+pub fn chosen(output: &Path) -> Option<PathBuf> {
+    if let Some(best) = best(output) {
+        return Some(best);
+    }
+    let entries = fs::read_dir(output).ok()?;
+    let mut passes: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            is_pass(&name) && path.join(DONE).is_file()
+        })
+        .collect();
+    // `pass-00007-012`, saved inside pass 7, comes before `pass-00007`, its end.
+    passes.sort_by_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut numbers = name
+            .split('-')
+            .skip(1)
+            .map(|n| n.parse::<u64>().unwrap_or(0));
+        let pass = numbers.next().unwrap_or(0);
+        (pass, numbers.next().unwrap_or(u64::MAX))
+    });
+    passes.pop()
+}
+
+/// The pass that `best` names: a link to a directory, or a file with its name.
+fn best(output: &Path) -> Option<PathBuf> {
+    let link = output.join(BEST);
+    let target = if link.is_file() {
+        output.join(fs::read_to_string(&link).ok()?.trim())
+    } else {
+        link.canonicalize().ok()?
+    };
+    target.join(DONE).is_file().then_some(target)
+}
+
+fn is_pass(name: &str) -> bool {
+    let rest = name.strip_prefix("pass-");
+    rest.is_some_and(|rest| {
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || c == '-')
+    })
+}
+
+/// The folders that may be the job's: two levels above the pass directory, one, three, and the working directory.
+fn ancestors(directory: &Path, here: &Path) -> Vec<PathBuf> {
+    let mut above = directory.ancestors().skip(1).map(Path::to_owned);
+    let (first, second, third) = (above.next(), above.next(), above.next());
+    [second, first, third, Some(here.to_owned())]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The file that the last run of a job folder used; else the file of this name in the folder or one level below it, and
+/// of several the one that equals the copy. Copies in saved models are not looked at.
+fn original(folder: &Path, name: &Path, copy: &Path) -> Option<PathBuf> {
+    let mut found = vec![folder.join(name)];
+    found.splice(0..0, of_last_run(folder, name));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut below: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let path = entry.path();
+            !name.starts_with('.') && path.is_dir() && !path.join(DONE).exists()
+        })
+        .map(|entry| entry.path().join(name))
+        .collect();
+    below.sort();
+    found.extend(below);
+    found.retain(|file| file.is_file());
+    let equal = found.iter().position(|file| same(file, copy));
+    (!found.is_empty()).then(|| found.swap_remove(equal.unwrap_or(0)))
+}
+
+/// The configuration that `canoe run` noted, if it has this name.
+fn of_last_run(folder: &Path, name: &Path) -> Option<PathBuf> {
+    let text = fs::read(folder.join(OUTPUT).join("run.json")).ok()?;
+    let noted: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    let config = Path::new(noted["settings"]["config"].as_str()?);
+    (config.file_name() == Some(name.as_os_str())).then(|| folder.join(config))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((fs::read(a), fs::read(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(output: &Path, name: &str, done: bool) -> PathBuf {
+        let path = output.join(name);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("trainer_config.py"), "x").unwrap();
+        fs::write(path.join("path.txt"), "trainer_config.py").unwrap();
+        if done {
+            fs::write(path.join(DONE), "").unwrap();
+        }
+        path.canonicalize().unwrap()
+    }
+
+    #[test]
+    fn a_job_folder_means_its_best_pass_or_its_last_complete_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join(OUTPUT);
+        let first = pass(&output, "pass-00000", true);
+        let inside = pass(&output, "pass-00001-003", true);
+        assert_eq!(pass_directory(dir.path()).unwrap(), inside);
+        let second = pass(&output, "pass-00001", true);
+        pass(&output, "pass-00002", false);
+        assert_eq!(pass_directory(dir.path()).unwrap(), second);
+        assert_eq!(pass_directory(&output).unwrap(), second);
+        std::os::unix::fs::symlink("pass-00000", output.join(BEST)).unwrap();
+        assert_eq!(pass_directory(dir.path()).unwrap(), first);
+        assert_eq!(pass_directory(&second).unwrap(), second);
+        fs::remove_file(output.join(BEST)).unwrap();
+        fs::write(output.join(BEST), "pass-00000\n").unwrap();
+        assert_eq!(
+            pass_directory(dir.path()).unwrap().canonicalize().unwrap(),
+            first
+        );
+    }
+
+    #[test]
+    fn what_is_no_model_and_what_is_not_finished_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            pass_directory(dir.path()),
+            Err(PredictError::NoModel { .. })
+        ));
+        let half = pass(&dir.path().join(OUTPUT), "pass-00000", false);
+        assert!(matches!(
+            pass_directory(&half),
+            Err(PredictError::Incomplete { .. })
+        ));
+        assert!(matches!(
+            pass_directory(&dir.path().join("nothing")),
+            Err(PredictError::NoModel { .. })
+        ));
+    }
+
+    #[test]
+    fn the_configuration_runs_in_the_job_folder_unless_it_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = dir.path().canonicalize().unwrap();
+        let directory = pass(&job.join(OUTPUT), "pass-00000", true);
+        let configs = job.join("demo");
+        fs::create_dir(&configs).unwrap();
+        fs::write(configs.join("trainer_config.py"), "x").unwrap();
+        let located = locate(&job, &Hints::default()).unwrap();
+        assert_eq!((&located.job, &located.modules), (&job, &configs));
+        assert_eq!(located.config, configs.join("trainer_config.py"));
+        fs::write(configs.join("trainer_config.py"), "changed").unwrap();
+        let located = locate(&job, &Hints::default()).unwrap();
+        assert_eq!(located.config, directory.join("trainer_config.py"));
+        assert_eq!(located.modules, configs);
+    }
+
+    #[test]
+    fn of_several_files_of_one_name_the_one_that_was_run_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = dir.path().canonicalize().unwrap();
+        pass(&job.join(OUTPUT), "pass-00000", true);
+        pass(&job, "a-copy", true);
+        for folder in ["archive", "model"] {
+            fs::create_dir(job.join(folder)).unwrap();
+            fs::write(job.join(folder).join("trainer_config.py"), "x").unwrap();
+        }
+        let noted = r#"{"settings": {"config": "model/trainer_config.py"}}"#;
+        fs::write(job.join("output/run.json"), noted).unwrap();
+        let located = locate(&job, &Hints::default()).unwrap();
+        assert_eq!(located.modules, job.join("model"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Records of CSV: a column per data layer, or for dense ones a column per number (`pixels.0`, `pixels.1`, …).
+
+use trainer::data::ElementKind;
+
+use crate::sample::{FieldError, Filling, InputField, expected};
+
+/// Where each input is in a record.
+#[derive(Debug)]
+pub(super) struct CsvColumns {
+    inputs: Vec<Column>,
+    names: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Column {
+    One(usize),
+    Each(Vec<usize>),
+}
+
+impl CsvColumns {
+    /// Finds the inputs in a header.
+    pub fn new(fields: &[InputField], header: &[String]) -> Result<Self, FieldError> {
+        let find = |name: &str| header.iter().position(|column| column == name);
+        let inputs = fields.iter().map(|field| {
+            let slot = &field.slot;
+            if let Some(at) = find(&slot.name) {
+                return Ok(Column::One(at));
+            }
+            let each = (0..slot.dim).map(|n| find(&format!("{}.{n}", slot.name)));
+            let each: Option<Vec<usize>> = if slot.kind == ElementKind::Dense && slot.level == 0 {
+                each.collect()
+            } else {
+                None
+            };
+            each.map(Column::Each).ok_or_else(|| FieldError {
+                field: slot.name.clone(),
+                reason: format!(
+                    "the header has no such column (it takes {}); the header has {}",
+                    expected(slot, slot.level),
+                    header.join(", ")
+                ),
+            })
+        });
+        Ok(Self {
+            inputs: inputs.collect::<Result<_, _>>()?,
+            names: fields.iter().map(|field| field.slot.name.clone()).collect(),
+        })
+    }
+
+    /// Adds the sample of a record.
+    pub fn fill(
+        &self,
+        record: &csv::ByteRecord,
+        filling: &mut Filling<'_>,
+    ) -> Result<(), FieldError> {
+        for (input, column) in self.inputs.iter().enumerate() {
+            let cell = |at: usize| {
+                let bytes = record.get(at).ok_or_else(|| FieldError {
+                    field: self.names[input].clone(),
+                    reason: "the record ends before this column".to_owned(),
+                })?;
+                super::utf8(bytes)
+            };
+            match column {
+                Column::One(at) => filling.text(input, cell(*at)?)?,
+                Column::Each(all) => {
+                    let mut joined = String::new();
+                    for at in all {
+                        joined.push_str(cell(*at)?);
+                        joined.push(' ');
+                    }
+                    filling.text(input, &joined)?;
+                }
+            }
+        }
+        filling.end();
+        Ok(())
+    }
+}

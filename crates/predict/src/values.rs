@@ -1,0 +1,280 @@
+//! The parameters of a model that is applied: each is read once, shared by all threads, and never changed.
+//!
+//! Large parameter files are mapped, so that a table larger than memory can be used and loading takes no time; what
+//! servers saved stays on disk, and a batch reads the rows that it needs.
+
+use std::fs::File;
+use std::path::Path;
+
+use config::TrainerConfig;
+use nn::{Batch, Network, ParameterSpec, ParameterValues, Parameters, SharedValues};
+use optim::{Initial, Rule};
+use trainer::merged::Merged;
+use trainer::parameter_file::{self, HEADER, ParameterFileError};
+use trainer::rules;
+use trainer::saved_rows::{RowInterpretation, SavedRows};
+
+use crate::error::PredictError;
+
+/// Files with at least so many values are mapped; smaller ones are read, because reading is faster than page faults.
+const MAPPED: u64 = 16 << 20;
+
+/// Values per part, when all of a parameter are visited.
+const CHUNK: usize = 1 << 18;
+
+/// All parameters of a model, shared by its runners.
+#[derive(Debug)]
+pub struct ParameterStore {
+    whole: Parameters,
+    rows: Option<Rows>,
+}
+
+/// Tables that servers saved.
+#[derive(Debug)]
+struct Rows {
+    saved: SavedRows,
+    initials: Vec<Initial>,
+    rules: Vec<Rule>,
+    specs: Vec<ParameterSpec>,
+}
+
+impl Rows {
+    fn reading(&self, at: usize) -> RowInterpretation<'_> {
+        RowInterpretation {
+            spec: &self.specs[at],
+            initial: &self.initials[at],
+            rule: &self.rules[at],
+        }
+    }
+}
+
+impl ParameterStore {
+    /// Reads the parameters of a network from a pass directory.
+    pub fn load(
+        directory: &Path,
+        config: &TrainerConfig,
+        specs: &[ParameterSpec],
+        seed: u64,
+        config_file: &Path,
+    ) -> Result<Self, PredictError> {
+        let configs = config.model_config.as_ref();
+        let configs = configs.map_or(&[][..], |model| &model.parameters);
+        let saved = SavedRows::open(directory)?;
+        let mut store = Self {
+            whole: Parameters(Vec::with_capacity(specs.len())),
+            rows: match saved {
+                Some(saved) => Some(Rows {
+                    saved,
+                    initials: configs.iter().map(|p| rules::initial(p, seed)).collect(),
+                    rules: rules::rules(&config.opt_config, configs)?,
+                    specs: specs.to_vec(),
+                }),
+                None => None,
+            },
+        };
+        for (at, spec) in specs.iter().enumerate() {
+            let file = directory.join(&spec.name);
+            let by_servers = store
+                .rows
+                .as_ref()
+                .filter(|rows| rows.saved.has(&spec.name));
+            let values = match by_servers {
+                _ if file.exists() => ParameterValues::Shared(shared(&file, spec)?),
+                Some(rows) if spec.by_row => {
+                    // Fails if the table has another shape.
+                    rows.saved.read(&rows.reading(at), 0..0, &mut Vec::new())?;
+                    ParameterValues::Rows {
+                        ids: Vec::new(),
+                        values: Vec::new(),
+                    }
+                }
+                Some(rows) => {
+                    let mut all = Vec::new();
+                    let ids = 0..u32::try_from(spec.rows).unwrap_or(u32::MAX);
+                    rows.saved.read(&rows.reading(at), ids, &mut all)?;
+                    ParameterValues::Shared(SharedValues::new(all))
+                }
+                None => {
+                    return Err(PredictError::MissingParameter {
+                        directory: directory.to_owned(),
+                        parameter: spec.name.clone(),
+                        config: config_file.to_owned(),
+                    });
+                }
+            };
+            store.whole.0.push(values);
+        }
+        Ok(store)
+    }
+
+    /// Reads the parameters of a network from a merged model.
+    pub fn of_merged(merged: &Merged, specs: &[ParameterSpec]) -> Result<Self, PredictError> {
+        let values = specs.iter().map(|spec| {
+            let mut values = vec![0.0; spec.size()];
+            merged.read_into(&spec.name, &mut values)?;
+            Ok(values)
+        });
+        Ok(Self::of(values.collect::<Result<_, PredictError>>()?))
+    }
+
+    /// A store of values that are in memory already, in the order of the network's parameters.
+    pub fn of(values: Vec<Vec<f32>>) -> Self {
+        let shared = values
+            .into_iter()
+            .map(|v| ParameterValues::Shared(SharedValues::new(v)));
+        Self {
+            whole: Parameters(shared.collect()),
+            rows: None,
+        }
+    }
+
+    /// Calls `each` with the values of a parameter, a part after another.
+    pub fn each_chunk(
+        &self,
+        at: usize,
+        each: &mut dyn FnMut(&[f32]) -> Result<(), PredictError>,
+    ) -> Result<(), PredictError> {
+        match (&self.whole.0[at], &self.rows) {
+            (ParameterValues::Full(values), _) => values.chunks(CHUNK).try_for_each(each),
+            (ParameterValues::Shared(shared), _) => {
+                shared.values().chunks(CHUNK).try_for_each(each)
+            }
+            (ParameterValues::Rows { .. }, None) => Ok(()),
+            (ParameterValues::Rows { .. }, Some(rows)) => {
+                let spec = &rows.specs[at];
+                let step = (CHUNK / spec.cols.max(1)).max(1);
+                let mut values = Vec::new();
+                for start in (0..spec.rows).step_by(step) {
+                    let ids = start as u32..(start + step).min(spec.rows) as u32;
+                    rows.saved.read(&rows.reading(at), ids, &mut values)?;
+                    each(&values)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Parameters for one runner: it shares the large ones and has its own rows.
+    pub fn parameters(&self) -> Parameters {
+        self.whole.clone()
+    }
+
+    /// Reads the rows that a batch needs into a runner's parameters.
+    pub fn fetch(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        parameters: &mut Parameters,
+    ) -> Result<(), PredictError> {
+        let Some(rows) = &self.rows else {
+            return Ok(());
+        };
+        for (index, wanted) in network.rows_needed(batch, |_| false) {
+            let ParameterValues::Rows { ids, values } = &mut parameters.0[index.0] else {
+                continue;
+            };
+            let limit = rows.specs[index.0].rows;
+            let wanted: Vec<u32> = wanted
+                .into_iter()
+                .filter(|id| (*id as usize) < limit)
+                .collect();
+            rows.saved
+                .read(&rows.reading(index.0), wanted.iter().copied(), values)?;
+            *ids = wanted;
+        }
+        Ok(())
+    }
+}
+
+/// The values of a parameter file, checked against the shape.
+fn shared(file: &Path, spec: &ParameterSpec) -> Result<SharedValues, ParameterFileError> {
+    let got = parameter_file::length(file)?;
+    let want = spec.size() as u64;
+    if got != want {
+        return Err(ParameterFileError::SizeMismatch {
+            path: file.to_owned(),
+            got,
+            want,
+        });
+    }
+    if want >= MAPPED && cfg!(target_endian = "little") {
+        let mapped = Mapped::open(file, spec.size());
+        return mapped
+            .map(SharedValues::new)
+            .map_err(|source| ParameterFileError::Read {
+                path: file.to_owned(),
+                source,
+            });
+    }
+    let mut values = vec![0.0; spec.size()];
+    parameter_file::read_into(file, &mut values)?;
+    Ok(SharedValues::new(values))
+}
+
+/// A parameter file in the address space. Pass directories are never written to once they are visible, only replaced
+/// as a whole by a rename, which leaves a mapping of the old file as it is.
+struct Mapped {
+    start: std::ptr::NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory is only ever read, and belongs to this value until it is dropped.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    fn open(path: &Path, values: usize) -> std::io::Result<Self> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+        let file = File::open(path)?;
+        let length = HEADER + 4 * values;
+        // SAFETY: a new mapping at an address that the system chooses.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
+        };
+        // SAFETY: the range is the mapping above. Advice may be ignored, and so may its failure.
+        let _ = unsafe { madvise(start, length, Advice::WillNeed) };
+        let start = std::ptr::NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| std::io::Error::other("a mapping at address 0"))?;
+        Ok(Self { start, length })
+    }
+}
+
+impl AsRef<[f32]> for Mapped {
+    fn as_ref(&self) -> &[f32] {
+        // SAFETY: the mapping has this length and lives as long as `self`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) };
+        bytemuck::cast_slice(&bytes[HEADER..])
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the range is the mapping of `open`, and nobody borrows it any more.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_file_has_the_values_of_one_that_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("w");
+        let values: Vec<f32> = (0..1000).map(|i| i as f32 * 0.5).collect();
+        parameter_file::write(&path, &values).unwrap();
+        let mapped = Mapped::open(&path, values.len()).unwrap();
+        assert_eq!(mapped.as_ref(), values);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(mapped.as_ref()[999], 499.5);
+    }
+}

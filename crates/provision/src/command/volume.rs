@@ -1,0 +1,207 @@
+//! What lies on the cluster's volume: the models that jobs saved, with their sizes.
+//!
+//! A small pod mounts the claim and looks; it is removed again. [`models`] is all that `down` needs to
+//! know; whoever brings results home later begins with the same list.
+
+use serde_json::{Value, json};
+
+use super::nodes::{Kubectl, KubectlError};
+use super::{Sink, Talk};
+use crate::manifests::CLAIM;
+use crate::spec::ClusterSpec;
+
+/// Name of the pod that looks.
+const POD: &str = "canoe-look";
+/// Namespace of the claim.
+const NAMESPACE: &str = "default";
+/// Used when no pod of the cluster shows an image that is there already.
+const IMAGE: &str = "public.ecr.aws/docker/library/busybox:stable";
+/// Prints the size in KiB and the path of every pass directory.
+const SCRIPT: &str = "cd /files && find . -type d -name 'pass-[0-9]*' -prune -exec du -sk {} +";
+
+/// The passes that one job saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedModel {
+    /// Directory of its passes on the volume.
+    pub directory: String,
+    /// Number of passes.
+    pub passes: usize,
+    /// Name of the last one.
+    pub last: String,
+    /// Size of all of them.
+    pub kib: u64,
+}
+
+/// Says which models are on the volume and how they are fetched, or why that is not known. Returns whether there
+/// may be some.
+pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl Sink) -> bool {
+    let models = match models(kubectl, spec).await {
+        Ok(models) => models,
+        Err(error) => {
+            let words = format!("what is on the volume is not known: {error}");
+            sink.talk(Talk::Warning(words));
+            return true;
+        }
+    };
+    let count = models.len();
+    sink.talk(Talk::Step(format!("{count} model(s) are on the volume")));
+    for model in &models {
+        sink.talk(Talk::Detail(line(model)));
+        if let Some(command) = fetch_command(model) {
+            sink.talk(Talk::Detail(format!("  {command} brings it here")));
+        }
+    }
+    !models.is_empty()
+}
+
+/// The command that brings a model home, if its place on the volume is that of a job.
+fn fetch_command(model: &SavedModel) -> Option<String> {
+    let job = model.directory.strip_suffix("/output")?;
+    (!job.contains('/')).then(|| format!("canoe job get {job}"))
+}
+
+fn line(model: &SavedModel) -> String {
+    let SavedModel {
+        directory,
+        passes,
+        last,
+        kib,
+    } = model;
+    let size = size(*kib);
+    format!("{directory}: {passes} pass(es), {last} is the last, {size}")
+}
+
+/// A size in KiB for people.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "one digit after the point is shown"
+)]
+fn size(kib: u64) -> String {
+    let kib = kib as f64;
+    match kib {
+        _ if kib < 1024.0 => format!("{kib} KiB"),
+        _ if kib < 1024.0 * 1024.0 => format!("{:.1} MiB", kib / 1024.0),
+        _ => format!("{:.1} GiB", kib / 1024.0 / 1024.0),
+    }
+}
+
+/// The models on the volume, by directory.
+pub async fn models(
+    kubectl: &Kubectl,
+    spec: &ClusterSpec,
+) -> Result<Vec<SavedModel>, KubectlError> {
+    let pods = kubectl.list("pods").await?;
+    let pod = pod(image(&pods).unwrap_or(IMAGE), spec.storage.uid);
+    let look = async {
+        kubectl.create(&pod).await?;
+        kubectl.finished(NAMESPACE, POD).await?;
+        kubectl.logs(NAMESPACE, POD).await
+    };
+    let listed = look.await;
+    let removed = kubectl.delete("pods", NAMESPACE, POD).await;
+    let found = found(&listed?);
+    removed?;
+    Ok(found)
+}
+
+/// Image of a pod that uses the claim: the machines have it already.
+fn image(pods: &Value) -> Option<&str> {
+    let uses = |pod: &&Value| {
+        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        volumes
+            .into_iter()
+            .any(|volume| volume["persistentVolumeClaim"]["claimName"] == CLAIM)
+    };
+    let pods = pods["items"].as_array().into_iter().flatten();
+    let mut images = pods
+        .filter(uses)
+        .filter_map(|pod| pod["spec"]["containers"][0]["image"].as_str());
+    images.next()
+}
+
+fn pod(image: &str, user: u32) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": POD, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/managed-by": "canoe"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": false,
+            "securityContext": {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": true},
+            "containers": [{
+                "name": "look",
+                "image": image,
+                "command": ["sh", "-c", SCRIPT],
+                "volumeMounts": [{"name": "files", "mountPath": "/files", "readOnly": true}],
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+            "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": CLAIM, "readOnly": true}}],
+        },
+    })
+}
+
+/// Reads lines of `du`: a size in KiB, a tab, `./JOB/output/pass-00003`. Others are passed over.
+fn found(listed: &str) -> Vec<SavedModel> {
+    let mut passes: Vec<(&str, &str, u64)> = listed
+        .lines()
+        .filter_map(|line| {
+            let (kib, path) = line.split_once('\t')?;
+            let (directory, pass) = path.rsplit_once('/')?;
+            let directory = directory.trim_start_matches("./");
+            Some((directory, pass, kib.trim().parse().ok()?))
+        })
+        .collect();
+    passes.sort_unstable();
+    let mut models: Vec<SavedModel> = Vec::new();
+    for (directory, pass, kib) in passes {
+        match models.last_mut() {
+            Some(model) if model.directory == directory => {
+                model.passes += 1;
+                model.last = pass.to_owned();
+                model.kib = model.kib.saturating_add(kib);
+            }
+            _ => models.push(SavedModel {
+                directory: directory.to_owned(),
+                passes: 1,
+                last: pass.to_owned(),
+                kib,
+            }),
+        }
+    }
+    models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_gathered_by_job() {
+        let listed = "12\t./b/output/pass-00001\n2048\t./a/output/pass-00002\n8\t./b/output/pass-00000\nfind: oops\nx\t./c\n";
+        let lines: Vec<String> = found(listed).iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "a/output: 1 pass(es), pass-00002 is the last, 2.0 MiB",
+                "b/output: 2 pass(es), pass-00001 is the last, 20 KiB",
+            ]
+        );
+        let commands: Vec<Option<String>> = found(listed).iter().map(fetch_command).collect();
+        assert_eq!(commands[0].as_deref(), Some("canoe job get a"));
+        let elsewhere = found("1\t./x/y/output/pass-00000\n1\t./pass-00000\n");
+        assert!(elsewhere.iter().all(|model| fetch_command(model).is_none()));
+        assert!(found("").is_empty());
+        assert_eq!(size(3 << 20), "3.0 GiB");
+    }
+
+    #[test]
+    fn looks_with_an_image_that_is_there() {
+        let pods = json!({"items": [
+            {"spec": {"containers": [{"image": "dns"}]}},
+            {"spec": {"containers": [{"image": "canoe:1"}],
+                      "volumes": [{"persistentVolumeClaim": {"claimName": "canoe-files"}}]}},
+        ]});
+        assert_eq!(image(&pods), Some("canoe:1"));
+        assert_eq!(image(&Value::Null), None);
+    }
+}

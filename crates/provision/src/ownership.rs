@@ -1,0 +1,172 @@
+//! What belongs to this cluster, and what only has the same name.
+//!
+//! An account holds other things: a stack `web-base` of another team, a colleague's cluster `demo`. A
+//! name proves nothing, so every cluster has an id (a UUID in `cluster.yaml`), and everything that is
+//! made carries it as a tag. Nothing is changed or deleted without exactly that id. What Kubernetes
+//! makes by itself (load balancers, security groups, network interfaces) cannot carry it: such a thing
+//! is ours when it lies in our own VPC, which carries the id, and has Kubernetes' own mark of this
+//! cluster.
+
+use std::collections::BTreeMap;
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::spec::ClusterSpec;
+
+/// Tag whose value is the cluster's id.
+pub const ID_TAG: &str = "canoe:cluster-id";
+
+/// Tags of a thing in the account.
+pub type Tags = BTreeMap<String, String>;
+
+/// Something in the account: its id (or name, or ARN) and its tags.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Thing {
+    /// Whatever AWS calls it by.
+    pub id: String,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// A new id: a random UUID (version 4).
+pub fn fresh_id() -> String {
+    let mut bytes = [0; 16];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .expect("the operating system has random numbers");
+    uuid(bytes)
+}
+
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    parts.join("-")
+}
+
+/// What to say to somebody whose cluster file has no id.
+pub fn missing_id() -> String {
+    format!(
+        "cluster.yaml has no id, so nothing can be told to be this cluster's; add the line `id: \"{}\"`",
+        fresh_id()
+    )
+}
+
+/// Whether these are the tags of something that this cluster made.
+pub fn is_ours(tags: &Tags, id: Option<&str>) -> bool {
+    id.is_some_and(|id| tags.get(ID_TAG).is_some_and(|value| value == id))
+}
+
+/// Why something of one of our names is not ours.
+pub fn stranger(what: &str, tags: &Tags, id: Option<&str>) -> String {
+    let whose = match tags.get(ID_TAG) {
+        Some(other) => format!("belongs to the cluster with the id {other}"),
+        None => format!("carries no tag {ID_TAG}"),
+    };
+    let own = id.map_or(String::new(), |id| {
+        format!("; this cluster.yaml has the id {id}")
+    });
+    format!("{what} {whose}{own}")
+}
+
+/// Whether Kubernetes says that it made this for the cluster `name`. Good only for what lies in our VPC.
+pub fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
+    let has = |key: &str, value: &str| tags.get(key).is_some_and(|found| found == value);
+    has(&format!("kubernetes.io/cluster/{name}"), "owned")
+        || has("elbv2.k8s.aws/cluster", name)
+        || has("cluster.k8s.amazonaws.com/name", name)
+}
+
+/// Whether a bucket is ours. Its name holds the whole id; the tag may be missing when a run was
+/// interrupted between making and tagging it, but it never names another cluster.
+pub fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
+    let id = spec.id.as_deref();
+    let named = id.is_some_and(|id| bucket.ends_with(id));
+    named && (is_ours(tags, id) || !tags.contains_key(ID_TAG))
+}
+
+/// Those of `things` that carry the id, by their ids.
+pub fn own_ids(things: Vec<Thing>, id: Option<&str>) -> Vec<String> {
+    let own = things.into_iter().filter(|thing| is_ours(&thing.tags, id));
+    own.map(|thing| thing.id).collect()
+}
+
+/// Name tag of the disk with the etcd of a self-managed cluster.
+pub fn etcd_disk_name(cluster: &str) -> String {
+    format!("{cluster}-etcd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(pairs: &[(&str, &str)]) -> Tags {
+        let owned = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        owned.collect()
+    }
+
+    #[test]
+    fn only_exactly_our_id_is_ours() {
+        let ours = tags(&[(ID_TAG, "a"), ("canoe:cluster", "demo")]);
+        assert!(is_ours(&ours, Some("a")));
+        assert!(!is_ours(&ours, Some("b")));
+        assert!(!is_ours(&ours, None));
+        assert!(!is_ours(&tags(&[("canoe:cluster", "demo")]), Some("a")));
+        assert!(!is_ours(&tags(&[(ID_TAG, "")]), Some("a")));
+        let said = stranger("stack demo-base", &ours, Some("b"));
+        assert!(
+            said.contains("the id a") && said.contains("the id b"),
+            "{said}"
+        );
+        let said = stranger("stack web-base", &tags(&[]), Some("b"));
+        assert!(said.contains("carries no tag canoe:cluster-id"), "{said}");
+    }
+
+    #[test]
+    fn ids_are_uuids_and_differ() {
+        assert_eq!(uuid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let (one, two) = (fresh_id(), fresh_id());
+        assert_ne!(one, two);
+        assert_eq!(crate::names::CLUSTER_ID.complaint(&one), None);
+    }
+
+    #[test]
+    fn a_bucket_is_ours_by_name_unless_its_tag_says_otherwise() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        let id = "6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11";
+        let bucket = format!("canoe-{id}");
+        assert!(!is_our_bucket(&bucket, &tags(&[]), &spec));
+        spec.id = Some(id.to_owned());
+        assert!(is_our_bucket(&bucket, &tags(&[]), &spec));
+        assert!(is_our_bucket(&bucket, &tags(&[(ID_TAG, id)]), &spec));
+        assert!(!is_our_bucket(&bucket, &tags(&[(ID_TAG, "x")]), &spec));
+        assert!(!is_our_bucket("canoe-demo", &tags(&[]), &spec));
+    }
+
+    #[test]
+    fn the_marks_of_kubernetes_name_the_cluster() {
+        for (key, value, ours) in [
+            ("kubernetes.io/cluster/demo", "owned", true),
+            ("kubernetes.io/cluster/demo", "shared", false),
+            ("kubernetes.io/cluster/other", "owned", false),
+            ("elbv2.k8s.aws/cluster", "demo", true),
+            ("cluster.k8s.amazonaws.com/name", "other", false),
+            ("Name", "demo", false),
+        ] {
+            assert_eq!(
+                made_by_kubernetes(&tags(&[(key, value)]), "demo"),
+                ours,
+                "{key}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A small model, many trainers and servers: what a pair of trainer and server costs per step, in CPU time, threads and
+//! memory. The servers are real ones; the trainers compute nothing.
+
+use super::cpu_time;
+use super::rig::{BenchError, Rig, Transport, table};
+use optim::Rule;
+use std::time::Instant;
+use wire::{Encoding, TableId};
+
+/// Size of the measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Wide {
+    /// Trainers.
+    pub trainers: u32,
+    /// Servers.
+    pub servers: u32,
+    /// Steps that are timed.
+    pub steps: u32,
+    /// TCP, TLS or unix sockets.
+    pub transport: Transport,
+}
+
+/// Results of the measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct WideResult {
+    /// Seconds of CPU time of a step for each pair of trainer and server.
+    pub cpu_per_pair: f64,
+    /// Seconds of a step.
+    pub step: f64,
+    /// Seconds until all trainers had joined.
+    pub joined: f64,
+    /// Threads of servers and trainers while they train.
+    pub threads: u64,
+    /// Bytes of memory that servers and trainers took.
+    pub memory: u64,
+}
+
+/// Values of the tables: logistic regression over 30,000 words, and two small layers.
+const MODEL: [u64; 3] = [60_002, 128, 2];
+
+/// Steps before the clock starts.
+const WARM: u32 = 3;
+
+impl Wide {
+    /// Measures.
+    pub fn run(&self) -> Result<WideResult, BenchError> {
+        allow_descriptors();
+        let memory = status("VmRSS:") << 10;
+        let rule = Rule::sgd(1.0);
+        let model = MODEL.iter().enumerate();
+        let specs = model.map(|(at, len)| table(&format!("w{at}"), *len, 1, false, &rule));
+        let how = (self.transport, Encoding::F32);
+        let rig = Rig::start(self.servers, self.trainers, how, specs.collect())?;
+        let begun = Instant::now();
+        let results = rig.train(|_, session| {
+            session.reduce(&mut [])?;
+            let joined = begun.elapsed();
+            let mut values: Vec<Vec<f32>> =
+                MODEL.iter().map(|len| vec![1.0; *len as usize]).collect();
+            let gradients = values.clone();
+            let (mut started, mut cpu) = (Instant::now(), cpu_time());
+            for step in 0..WARM + self.steps {
+                if step == WARM {
+                    session.reduce(&mut [])?;
+                    (started, cpu) = (Instant::now(), cpu_time());
+                }
+                session.start_batch(1);
+                for (table, gradient) in (0..).zip(&gradients) {
+                    session.push_dense(TableId(table), gradient, None)?;
+                }
+                session.finish_batch(0.0)?;
+                let into = (0..).map(TableId).zip(&mut values);
+                let mut into: Vec<_> = into.map(|(id, v)| (id, v.as_mut_slice())).collect();
+                session.wait_values(&mut into)?;
+            }
+            session.reduce(&mut [])?;
+            let spent = (started.elapsed(), cpu_time().saturating_sub(cpu));
+            let own = (status("Threads:"), status("VmRSS:") << 10);
+            Ok((joined, spent, own, values[0][0]))
+        })?;
+        let wanted = -f64::from((WARM + self.steps) * self.trainers);
+        if let Some((.., wrong)) = results.iter().find(|(.., v)| f64::from(*v) != wanted) {
+            return Err(BenchError::Wrong(format!(
+                "a value is {wrong}, not {wanted}"
+            )));
+        }
+        let threads = results.iter().map(|(_, _, own, _)| own.0).max();
+        let (joined, spent, own, _) = results[0];
+        let pairs = f64::from(self.trainers) * f64::from(self.servers);
+        let steps = f64::from(self.steps);
+        Ok(WideResult {
+            cpu_per_pair: spent.1.as_secs_f64() / steps / pairs,
+            step: spent.0.as_secs_f64() / steps,
+            joined: joined.as_secs_f64(),
+            threads: threads.unwrap_or(0),
+            memory: own.1.saturating_sub(memory),
+        })
+    }
+}
+
+/// A number in the kernel's report about this process.
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Raises the limit of open files as far as the system lets this process.
+fn allow_descriptors() {
+    for most in [1_u64 << 20, 1 << 18, 1 << 16] {
+        let limit = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: most,
+        };
+        // SAFETY: `limit` is valid for reads during the call. If it fails, the limit stays, and connections may fail.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_pairs_are_measured_over_every_transport() {
+        for transport in [Transport::Unix, Transport::Tcp, Transport::Tls] {
+            let wide = Wide {
+                trainers: 3,
+                servers: 2,
+                steps: 2,
+                transport,
+            };
+            let result = wide.run().unwrap();
+            assert!(result.threads > 3, "{result:?}");
+        }
+    }
+}

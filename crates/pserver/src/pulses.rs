@@ -1,0 +1,86 @@
+//! The heartbeats of trainers: one thread hears all of them, but for trainer 0, whose heartbeats make a server write
+//! notes to its disk, which may take long.
+
+use crate::connection;
+use crate::host::Host;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::TrainerId;
+use wire::bell::Bell;
+use wire::channel::Channel;
+
+/// How long a heartbeat that has begun may take to arrive: the others wait for it.
+const BEGUN: Duration = Duration::from_secs(1);
+
+/// How long the thread waits when nothing happens.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A trainer's pulse connection.
+pub(crate) struct PulseConnection {
+    pub(crate) trainer: TrainerId,
+    /// The number of the connection.
+    pub(crate) number: u64,
+    pub(crate) channel: Channel,
+}
+
+/// Hands pulse connections over to the thread that serves them.
+pub(crate) struct PulseQueue {
+    /// `None`: the thread has ended.
+    new: Mutex<Option<Vec<PulseConnection>>>,
+    bell: Bell,
+}
+
+impl PulseQueue {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            new: Mutex::new(Some(Vec::new())),
+            bell: Bell::new()?,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<PulseConnection>>> {
+        self.new.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the connection served from now on. Returns it if that is too late.
+    pub(crate) fn add(&self, pulse: PulseConnection) -> Option<PulseConnection> {
+        let timed = pulse.channel.stream().set_read_timeout(Some(BEGUN));
+        match self.lock().as_mut() {
+            Some(new) if timed.is_ok() => new.push(pulse),
+            _ => return Some(pulse),
+        }
+        self.bell.ring();
+        None
+    }
+}
+
+/// Serves the pulse connections until the server ends.
+pub(crate) fn serve(host: &Host) {
+    let mut pulses: Vec<PulseConnection> = Vec::new();
+    loop {
+        let mut new = host.pulses.lock();
+        pulses.append(new.get_or_insert_default());
+        if host.stopping.load(Ordering::Acquire) && pulses.is_empty() {
+            *new = None;
+            return;
+        }
+        drop(new);
+        let sockets = pulses.iter().map(|pulse| pulse.channel.stream().as_fd());
+        let mut ready = host.pulses.bell.wait(sockets, TICK).into_iter();
+        pulses.retain_mut(|pulse| {
+            if !ready.next().unwrap_or(false) {
+                return true;
+            }
+            let heard = connection::beat(host, pulse.trainer, pulse.number, &mut pulse.channel);
+            let goes_on = matches!(heard, Ok(true));
+            if !goes_on {
+                let peer = pulse.channel.peer().to_owned();
+                connection::end_pulse(host, pulse.trainer, pulse.number);
+                connection::ended(host, pulse.number, &peer, heard.map(|_| ()));
+            }
+            goes_on
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! Files of snapshots: written under a temporary name, flushed and renamed; read with every byte checked.
+
+use super::format::{FormatError, PartWriter, SnapshotHeader, SnapshotPartReader};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wire::Step;
+
+/// Why a snapshot could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk said no.
+    #[error("{action} {path}")]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is damaged or of another format.
+    #[error("snapshot file {path} cannot be used")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: FormatError,
+    },
+    /// A file is not the one that belongs there: of another step, server or run, or written at another time.
+    #[error("snapshot file {path} is not the one that belongs there: {reason}")]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The snapshot is of another run or model.
+    #[error("the snapshot of {path} is of another job or model: {reason}")]
+    Foreign {
+        /// The manifest.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+    /// There is no such snapshot.
+    #[error("no complete snapshot of step {step} in {path}")]
+    Absent {
+        /// The step.
+        step: Step,
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// Takes a file's sections.
+pub type Take<'a> =
+    dyn FnMut(&mut SnapshotPartReader<BufReader<File>>) -> Result<(), FormatError> + 'a;
+
+/// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
+#[derive(Clone)]
+pub struct Flush(pub(super) Arc<Fsync>);
+
+pub(super) type Fsync = dyn Fn(&File) -> io::Result<()> + Send + Sync;
+
+impl Flush {
+    /// A disk of another kind.
+    pub fn new(flush: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(flush))
+    }
+}
+
+impl Default for Flush {
+    fn default() -> Self {
+        Self::new(File::sync_all)
+    }
+}
+
+impl std::fmt::Debug for Flush {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Flush")
+    }
+}
+
+/// Writes a part under a temporary name and renames it; on failure nothing is left. Returns its length and fingerprint.
+pub fn write_file(
+    path: &Path,
+    flush: &Flush,
+    header: &SnapshotHeader,
+    fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
+) -> Result<(u64, u32), StoreError> {
+    let mut fingerprint = 0;
+    let write = |file: &mut File| {
+        let copy = file.try_clone()?;
+        let mut writer = PartWriter::new(BufWriter::with_capacity(1 << 20, copy), header)?;
+        fill(&mut writer)?;
+        let (buffer, written) = writer.finish()?;
+        buffer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        fingerprint = written;
+        Ok(())
+    };
+    replace(path, flush, write).map_err(disk("write", path))?;
+    let length = fs::metadata(path).map_err(disk("look at", path))?.len();
+    Ok((length, fingerprint))
+}
+
+/// Opens a part and reads its header.
+pub fn open_file(path: &Path) -> Result<SnapshotPartReader<BufReader<File>>, StoreError> {
+    let file = File::open(path).map_err(disk("open", path))?;
+    let length = file.metadata().map_err(disk("look at", path))?.len();
+    SnapshotPartReader::new(BufReader::with_capacity(1 << 20, file), length).map_err(format(path))
+}
+
+/// Reads a part to its end.
+pub fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), StoreError> {
+    take(&mut open_file(path)?).map_err(format(path))
+}
+
+pub(super) fn replace(
+    path: &Path,
+    flush: &Flush,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let attempt = || {
+        let mut file = File::create(&temporary)?;
+        write(&mut file)?;
+        (flush.0)(&file)?;
+        fs::rename(&temporary, path)
+    };
+    attempt().inspect_err(|_| {
+        // The error that matters is the first one.
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+pub(super) fn disk(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Disk {
+        action,
+        path,
+        source,
+    }
+}
+
+pub(super) fn format(path: &Path) -> impl FnOnce(FormatError) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Format { path, source }
+}

@@ -1,0 +1,40 @@
+//! The native half of the Python package `canoe`: models that compute, and the curves of jobs.
+//!
+//! Arrays cross the border as bytes, because the stable interface of Python 3.9 has no buffers; `python/canoe` makes NumPy
+//! arrays of them. The interpreter lock is released while a model is opened, read or computed.
+//!
+//! - [`model`]: the class `Model`. [`samples`]: Python's values become batches. [`outputs`]: outputs become arrays.
+//! - [`job`]: the record of a job.
+
+mod job;
+mod model;
+mod outputs;
+mod samples;
+
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    canoe,
+    Error,
+    pyo3::exceptions::PyException,
+    "A model, a job or a program of canoe failed; the text says why."
+);
+
+/// An error of ours as Python's, with all its causes on one line.
+fn raised(error: &dyn std::error::Error) -> PyErr {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    Error::new_err(text)
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("Error", module.py().get_type::<Error>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<model::PythonModel>()?;
+    module.add_function(wrap_pyfunction!(job::curves, module)?)
+}

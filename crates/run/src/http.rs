@@ -1,0 +1,342 @@
+//! A very small web server for probes and metrics: one thread, a few pages of text, nothing that a stranger can use up.
+//!
+//! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
+//! it is full the oldest goes. So idle, slow and broken clients keep no probe from being answered, and no page
+//! needs a thread that a limit of processes could refuse.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// From the connection to the last byte of the response.
+const TIME: Duration = Duration::from_secs(2);
+/// Bytes of a request head.
+const LARGEST: usize = 8192;
+/// Connections at a time.
+const ROOM: usize = 128;
+/// While strangers crowd the port, the thread rests this many times as long as it works, to leave the cores to the job,
+const REST: u32 = 5;
+/// but not longer than this.
+const LONGEST_REST: Duration = Duration::from_millis(50);
+/// How long the thread waits when nothing happens.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A GET request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HttpRequest {
+    /// The path without its query; empty if the request is not a GET.
+    pub path: String,
+    /// The name by which the client reached this server.
+    pub host: Option<String>,
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// The status line's code and words.
+    pub status: &'static str,
+    /// The content type.
+    pub kind: &'static str,
+    /// The content.
+    pub body: String,
+}
+
+impl HttpResponse {
+    /// A page of plain text.
+    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind: "text/plain; version=0.0.4",
+            body: body.into(),
+        }
+    }
+}
+
+/// Whether a client that used this name for the host means this machine: a page of another site can direct a browser to
+/// a loopback port, but then the name is that of the site.
+pub fn is_loopback_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => host.split(':').next().unwrap_or(""),
+    };
+    let address = name.parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Serves until the process ends, in a thread of its own. `answer` must not take long: others wait for it.
+pub fn serve(
+    name: &str,
+    listener: TcpListener,
+    answer: impl Fn(&HttpRequest) -> HttpResponse + Send + 'static,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let mut server = Server {
+        listener,
+        clients: VecDeque::new(),
+        answer: Box::new(answer),
+        crowded: false,
+    };
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            loop {
+                let ready = server.wait();
+                let begun = Instant::now();
+                server.turn(&ready);
+                if server.crowded {
+                    thread::sleep((begun.elapsed() * REST).min(LONGEST_REST));
+                }
+            }
+        })?;
+    Ok(())
+}
+
+struct Client {
+    stream: TcpStream,
+    since: Instant,
+    input: Vec<u8>,
+    /// The response, once there is one, and how much of it has been sent.
+    output: Option<(Vec<u8>, usize)>,
+}
+
+struct Server {
+    listener: TcpListener,
+    /// Who is here longest comes first.
+    clients: VecDeque<Client>,
+    answer: Box<dyn Fn(&HttpRequest) -> HttpResponse + Send>,
+    /// Somebody had to go to make room for others.
+    crowded: bool,
+}
+
+impl Server {
+    /// Waits until something can be done. Returns whether with the listener, and then with each client.
+    fn wait(&self) -> Vec<bool> {
+        let listener = libc::pollfd {
+            fd: self.listener.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let clients = self.clients.iter().map(|client| libc::pollfd {
+            fd: client.stream.as_raw_fd(),
+            events: match client.output {
+                Some(_) => libc::POLLOUT,
+                None => libc::POLLIN,
+            },
+            revents: 0,
+        });
+        let mut all: Vec<libc::pollfd> = std::iter::once(listener).chain(clients).collect();
+        let tick = TICK.as_millis() as libc::c_int;
+        // SAFETY: the pointer and the count describe `all`, which lives until the call returns.
+        let count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, tick) };
+        all.iter()
+            .map(|one| count > 0 && one.revents != 0)
+            .collect()
+    }
+
+    fn turn(&mut self, ready: &[bool]) {
+        let now = Instant::now();
+        let mut left = VecDeque::with_capacity(self.clients.len());
+        for (at, mut client) in std::mem::take(&mut self.clients).into_iter().enumerate() {
+            let stays = match ready.get(at + 1) {
+                Some(true) => client.proceed(&self.answer),
+                _ => true,
+            };
+            if stays && now.duration_since(client.since) < TIME {
+                left.push_back(client);
+            }
+        }
+        self.clients = left;
+        self.crowded = false;
+        if ready.first() == Some(&true) {
+            self.accept();
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ROOM {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => {
+                    // Out of descriptors: that of the oldest client is the first to be given up.
+                    if self.clients.pop_front().is_none() {
+                        thread::sleep(TICK);
+                    }
+                    return;
+                }
+            };
+            if self.clients.len() >= ROOM {
+                self.crowded = true;
+                self.clients.pop_front();
+            }
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let mut client = Client {
+                stream,
+                since: Instant::now(),
+                input: Vec::new(),
+                output: None,
+            };
+            if client.proceed(&self.answer) {
+                self.clients.push_back(client);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Does what can be done without waiting; false when nothing is left to do.
+    fn proceed(&mut self, answer: &dyn Fn(&HttpRequest) -> HttpResponse) -> bool {
+        if self.output.is_none() && !self.read() {
+            return false;
+        }
+        if self.output.is_none()
+            && let Some(request) = parse(&self.input)
+        {
+            self.output = Some((render(&answer(&request)), 0));
+        }
+        self.write()
+    }
+
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 2048];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+            if self.input.len() >= LARGEST || is_whole(&self.input) {
+                return true;
+            }
+        }
+    }
+
+    fn write(&mut self) -> bool {
+        let Some((bytes, sent)) = &mut self.output else {
+            return true;
+        };
+        while *sent < bytes.len() {
+            match self.stream.write(&bytes[*sent..]) {
+                Ok(0) => return false,
+                Ok(count) => *sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+fn is_whole(input: &[u8]) -> bool {
+    input.windows(4).any(|window| window == b"\r\n\r\n")
+}
+
+/// The request, when its head is complete or as long as it may be.
+fn parse(input: &[u8]) -> Option<HttpRequest> {
+    if !is_whole(input) && input.len() < LARGEST {
+        return None;
+    }
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let path = first
+        .strip_prefix("GET ")
+        .and_then(|rest| rest.split([' ', '?']).next());
+    let host = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_host = name.eq_ignore_ascii_case("host");
+        is_host.then(|| value.trim().to_owned())
+    });
+    Some(HttpRequest {
+        path: path.unwrap_or_default().to_owned(),
+        host,
+    })
+}
+
+fn render(page: &HttpResponse) -> Vec<u8> {
+    let HttpResponse { status, kind, body } = page;
+    let length = body.len();
+    format!(
+        "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// What a page of this host answers.
+    pub(crate) fn get(port: u16, path: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn start() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let answer = |request: &HttpRequest| match request.path.as_str() {
+            "/long" => HttpResponse::text("200 OK", "x".repeat(3 << 20)),
+            path => HttpResponse::text("200 OK", format!("{path} of {:?}", request.host)),
+        };
+        serve("pages", listener, answer).unwrap();
+        port
+    }
+
+    #[test]
+    fn idle_and_slow_clients_keep_nobody_waiting() {
+        let port = start();
+        let connect = |_| TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut idle: Vec<TcpStream> = (0..3 * ROOM).map(connect).collect();
+        for (at, stream) in idle.iter_mut().enumerate() {
+            // Those that were sent away do not hear it any more.
+            let _ = stream.write(&b"GET / HTTP/1.0\r\nA: "[..at % 20]);
+        }
+        for _ in 0..6 {
+            let answer = get(port, "/healthz");
+            assert!(
+                answer.ends_with("/healthz of Some(\"localhost\")"),
+                "{answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_long_page_arrives_whole_and_a_long_head_is_answered() {
+        let port = start();
+        assert!(get(port, "/long").len() > 3 << 20);
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(b"GET /x HTTP/1.0\r\n").unwrap();
+        stream.write_all(&vec![b'a'; LARGEST]).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.0 200");
+    }
+
+    #[test]
+    fn nonsense_has_no_path_and_other_names_are_not_this_machine() {
+        for request in ["\r\n\r\n", "POST / HTTP/1.0\r\n\r\n", "GET\r\n\r\n"] {
+            assert_eq!(parse(request.as_bytes()).unwrap(), HttpRequest::default());
+        }
+        assert_eq!(parse(b"GET / HTTP/1.0\r\n"), None);
+        for (host, own) in [
+            ("127.0.0.1:7272", true),
+            ("localhost:1", true),
+            ("[::1]:80", true),
+            ("evil.example:7272", false),
+            ("127.0.0.1.evil.example", false),
+        ] {
+            assert_eq!(is_loopback_name(host), own, "{host}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What a later run in a folder needs to know: `run.json` says which run the snapshots and pass directories belong to,
+//! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::lease::Holder;
+
+/// The settings of a run that decide what its results are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSettings {
+    /// The configuration file, relative to the job folder.
+    pub config: String,
+    /// Checksum of all files of the configuration folder.
+    pub config_checksum: u32,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// Flags that are passed to the trainers, without those that do not change the results.
+    pub trainer_flags: Vec<String>,
+    /// Checksum of the data files; `None` in files of older versions.
+    #[serde(default)]
+    pub data_checksum: Option<u32>,
+    /// `--passes`; `None` if the default of the trainer holds.
+    #[serde(default)]
+    pub passes: Option<u64>,
+}
+
+/// What is in `run.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The name of the run; snapshots carry it.
+    pub run: String,
+    /// What it was started with.
+    pub settings: RunSettings,
+    /// Whether all its passes are done.
+    pub finished: bool,
+    /// Passes that an earlier run in this folder had done, and that this one goes on after.
+    #[serde(default)]
+    pub start_pass: u64,
+}
+
+/// What to do with a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beginning {
+    /// Start a new run in an empty folder.
+    New,
+    /// Move what is there aside, then start a new run.
+    Archive,
+    /// Continue this run.
+    Resume(String),
+    /// So many passes are done, and more are asked for: a new run goes on after them.
+    More(u64),
+    /// The unfinished run in the folder had other settings; the text says which.
+    Differs(String),
+}
+
+/// What the user says about the beginning of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    /// A new run, whatever is there.
+    pub fresh: bool,
+    /// A new run that starts from results in this folder, which therefore stay where they are.
+    pub in_place: bool,
+}
+
+/// Decides how a run begins. An unfinished run without a snapshot or a model (`has_work`) has nothing to resume or lose.
+pub fn decide(
+    found: Option<&RunFile>,
+    settings: &RunSettings,
+    wanted: StartOptions,
+    has_work: bool,
+) -> Beginning {
+    match found {
+        None => Beginning::New,
+        Some(_) if wanted.in_place => Beginning::New,
+        Some(found) if !found.finished && !has_work => Beginning::New,
+        Some(_) if wanted.fresh => Beginning::Archive,
+        Some(found) if found.finished => match (found.settings.passes, settings.passes) {
+            (Some(done), Some(passes))
+                if passes > done
+                    && has_work
+                    && differences(&found.settings, settings).is_empty() =>
+            {
+                Beginning::More(done)
+            }
+            _ => Beginning::Archive,
+        },
+        Some(found) => match differences(&found.settings, settings) {
+            list if list.is_empty() => Beginning::Resume(found.run.clone()),
+            list => Beginning::Differs(list.join(", ")),
+        },
+    }
+}
+
+fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
+    let mut list = Vec::new();
+    if old.config != new.config {
+        list.push(format!("--config was {}", old.config));
+    } else if old.config_checksum != new.config_checksum {
+        list.push("files of the configuration folder have changed".to_owned());
+    }
+    // Another number of nodes reads other shards, which is no change of the data.
+    if let (Some(before), Some(now)) = (old.data_checksum, new.data_checksum)
+        && before != now
+        && old.nodes == new.nodes
+    {
+        list.push("the data files have changed".to_owned());
+    }
+    if old.nodes != new.nodes {
+        list.push(format!(
+            "--nodes was {} (the data would be split differently, and the result would be another; --servers may differ)",
+            old.nodes
+        ));
+    }
+    if old.trainer_flags != new.trainer_flags {
+        list.push(format!(
+            "the trainer flags were `{}`",
+            old.trainer_flags.join(" ")
+        ));
+    }
+    list
+}
+
+/// Why a folder could not be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// A living process uses the folder.
+    #[error(
+        "{folder} is in use by process {pid} on {host}; wait until it has ended, stop it, or copy the job folder"
+    )]
+    Owned {
+        /// The output folder.
+        folder: PathBuf,
+        /// The owner's process id.
+        pid: u32,
+        /// The owner's machine.
+        host: String,
+    },
+    /// An unfinished run with other settings is there.
+    #[error(
+        "{folder} holds an unfinished run with other settings: {differences}; start it as before to resume it, or use --fresh to move it aside and start again"
+    )]
+    Differs {
+        /// The output folder.
+        folder: PathBuf,
+        /// What differs.
+        differences: String,
+    },
+    /// A file of the claim could not be read or written.
+    #[error("{action} {path}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ClaimError {
+    /// The folder is in use by this holder; by somebody who is just beginning if it is not known.
+    pub(super) fn owned(folder: PathBuf, holder: Option<Holder>) -> Self {
+        let (host, pid) = holder.map_or(("an unknown machine".to_owned(), 0), |h| (h.host, h.pid));
+        Self::Owned { folder, pid, host }
+    }
+}
+
+/// Reads what an earlier run left; one that cannot be read counts as none, and is moved aside with the rest.
+pub fn read(output: &Path) -> Option<RunFile> {
+    let text = fs::read(output.join("run.json")).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Whether a folder has anything that a run could be resumed from: snapshots or pass directories.
+pub fn has_work(output: &Path) -> bool {
+    let holds = |folder: &Path, prefix: &str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name());
+        names.any(|name| name.to_string_lossy().starts_with(prefix))
+    };
+    holds(output, "pass-") || holds(&output.join("snapshots"), "step-")
+}
+
+/// A checksum of the names and contents of all files below a folder.
+pub fn checksum(folder: &Path) -> io::Result<u32> {
+    fn visit(folder: &Path, sum: &mut crc32fast::Hasher) -> io::Result<()> {
+        let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            // Python leaves compiled files next to what it reads.
+            if entry.file_name() == "__pycache__" {
+                continue;
+            }
+            sum.update(entry.file_name().as_encoded_bytes());
+            if kind.is_dir() {
+                visit(&path, sum)?;
+            } else if kind.is_file() {
+                sum.update(&fs::read(&path)?);
+            }
+        }
+        Ok(())
+    }
+    let mut sum = crc32fast::Hasher::new();
+    visit(folder, &mut sum)?;
+    Ok(sum.finalize())
+}
+
+/// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
+/// to be read whole for this. Of what is not there, only the name counts.
+pub fn data_checksum(paths: &[PathBuf]) -> io::Result<u32> {
+    fn visit(path: &Path, sum: &mut crc32fast::Hasher) -> io::Result<()> {
+        let about = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            about => about?,
+        };
+        if about.is_dir() {
+            let mut entries: Vec<_> = fs::read_dir(path)?.collect::<io::Result<_>>()?;
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                sum.update(entry.file_name().as_encoded_bytes());
+                visit(&entry.path(), sum)?;
+            }
+        } else if about.is_file() {
+            sum.update(&about.len().to_le_bytes());
+            sum.update(&ends(path, about.len())?);
+        }
+        Ok(())
+    }
+    let mut sum = crc32fast::Hasher::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default();
+        sum.update(name.as_encoded_bytes());
+        visit(path, &mut sum)?;
+    }
+    Ok(sum.finalize())
+}
+
+/// The first and the last bytes of a file.
+fn ends(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    const END: u64 = 1 << 16;
+    let mut file = fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(END).read_to_end(&mut bytes)?;
+    if length > END {
+        file.seek(SeekFrom::Start(length.saturating_sub(END).max(END)))?;
+        file.take(END).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// Replaces `run.json`.
+pub fn write(output: &Path, run: &RunFile) -> Result<(), ClaimError> {
+    let path = output.join("run.json");
+    let failed = |source| ClaimError::File {
+        action: "write",
+        path: path.clone(),
+        source,
+    };
+    let text = serde_json::to_vec_pretty(run).map_err(|error| failed(error.into()))?;
+    replace(&path, &text).map_err(failed)
+}
+
+pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let hidden = path.with_extension(format!("{}.new", std::process::id()));
+    let mut file = fs::File::create(&hidden)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&hidden, path)
+}
+
+/// Moves a folder to the first free name `NAME-1`, `NAME-2`, …; returns it, or `None` if there was nothing.
+pub fn archive(output: &Path) -> Result<Option<PathBuf>, ClaimError> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    for number in 1.. {
+        let free = output.with_file_name(format!("{name}-{number}"));
+        if free.exists() {
+            continue;
+        }
+        return match fs::rename(output, &free) {
+            Ok(()) => Ok(Some(free)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(ClaimError::File {
+                action: "move aside",
+                path: output.to_owned(),
+                source,
+            }),
+        };
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(nodes: u32) -> RunSettings {
+        RunSettings {
+            config: "a.py".to_owned(),
+            config_checksum: 7,
+            nodes,
+            trainer_flags: Vec::new(),
+            data_checksum: Some(3),
+            passes: Some(4),
+        }
+    }
+
+    fn run(finished: bool) -> RunFile {
+        RunFile {
+            run: "r1".to_owned(),
+            settings: settings(2),
+            finished,
+            start_pass: 0,
+        }
+    }
+
+    #[test]
+    fn an_unfinished_run_is_resumed_only_with_its_own_settings() {
+        let (open, done) = (run(false), run(true));
+        let plain = StartOptions::default();
+        let with_work = |found, nodes, wanted| decide(found, &settings(nodes), wanted, true);
+        assert_eq!(with_work(None, 2, plain), Beginning::New);
+        let resumed = Beginning::Resume("r1".to_owned());
+        assert_eq!(with_work(Some(&open), 2, plain), resumed.clone());
+        let differs = with_work(Some(&open), 3, plain);
+        assert!(matches!(&differs, Beginning::Differs(why) if why.starts_with("--nodes was 2")));
+        let changed = RunSettings {
+            data_checksum: Some(4),
+            ..settings(2)
+        };
+        let differs = decide(Some(&open), &changed, plain, true);
+        assert_eq!(
+            differs,
+            Beginning::Differs("the data files have changed".to_owned())
+        );
+        let unknown = RunSettings {
+            data_checksum: None,
+            ..settings(2)
+        };
+        assert_eq!(decide(Some(&open), &unknown, plain, true), resumed);
+        let longer = RunSettings {
+            passes: Some(6),
+            ..settings(2)
+        };
+        let more = Beginning::More(4);
+        assert_eq!(decide(Some(&done), &longer, plain, true), more);
+        assert_eq!(decide(Some(&open), &longer, plain, true), resumed);
+        let other = RunSettings {
+            config_checksum: 8,
+            ..longer
+        };
+        assert_eq!(decide(Some(&done), &other, plain, true), Beginning::Archive);
+        for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
+            let wanted = StartOptions { fresh, ..plain };
+            assert_eq!(with_work(Some(found), 3, wanted), Beginning::Archive);
+        }
+        let in_place = StartOptions {
+            in_place: true,
+            ..plain
+        };
+        assert_eq!(with_work(Some(&done), 3, in_place), Beginning::New);
+        let idle = decide(Some(&open), &settings(3), plain, false);
+        assert_eq!(
+            idle,
+            Beginning::New,
+            "nothing was done, nothing can be lost"
+        );
+    }
+
+    #[test]
+    fn what_is_moved_aside_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        assert_eq!(archive(&output).unwrap(), None);
+        for number in 1..3 {
+            fs::create_dir(&output).unwrap();
+            write(&output, &run(true)).unwrap();
+            let moved = archive(&output).unwrap().unwrap();
+            assert_eq!(moved, folder.path().join(format!("output-{number}")));
+            assert_eq!(read(&moved), Some(run(true)));
+        }
+    }
+}

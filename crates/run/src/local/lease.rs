@@ -1,0 +1,596 @@
+//! One owner per folder: a lease that works on NFS, where locks do not hold across machines and clocks differ.
+//!
+//! The owner's file `owner.json` is created exclusively, names its owner, and is rewritten every second. A claimant on the
+//! same machine asks the kernel whether the owner lives; one on another machine watches whether the file changes.
+//! The file of an owner that is gone is moved away first, and looked at again: if it is not the one that was judged,
+//! somebody was faster, and it is put back. An owner that was stopped for so long that another took over finds the
+//! other's name at its next beat and ends. So two owners never go on side by side, whatever is stopped when.
+//!
+//! [`Claimant`] and [`Keeper`] decide, one operation on the file at a time; a simulation runs them against each other.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::ClaimError;
+
+/// An owner rewrites its file this often.
+const BEAT: Duration = Duration::from_secs(1);
+/// An owner on another machine whose file does not change for this long is gone.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Between two looks of a claimant that watches.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Who runs a job in a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The machine.
+    pub host: String,
+    /// The process on it.
+    pub pid: u32,
+    /// Start time of the process in ticks since boot: tells it from a later one with the same id.
+    started: u64,
+    /// Grows while the owner lives.
+    beat: u64,
+}
+
+impl Holder {
+    fn is(&self, other: &Holder) -> bool {
+        (&self.host, self.pid, self.started) == (&other.host, other.pid, other.started)
+    }
+}
+
+/// What is in the place of the owner's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    Nobody,
+    Somebody(Holder),
+    /// A file that cannot be read: its owner is just writing it, or has crashed then.
+    Unclear,
+}
+
+/// What can be done with the owner's file; each operation happens as a whole.
+trait LeaseFile {
+    fn read(&self) -> io::Result<Found>;
+    /// False if there is one.
+    fn create(&self, holder: &Holder) -> io::Result<bool>;
+    /// Moves it out of the way and says what it was.
+    fn take_away(&self) -> io::Result<Found>;
+    /// Puts back what was moved away, unless there is a new one.
+    fn put_back(&self) -> io::Result<()>;
+    fn replace(&self, holder: &Holder) -> io::Result<()>;
+}
+
+/// The next operation of a claimant.
+#[derive(Debug, Clone)]
+enum Next {
+    Look,
+    Watch(Found, Duration),
+    TakeAway(Found),
+    Create,
+    Verify,
+}
+
+/// How far a claim has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    /// Go on after a pause.
+    Later,
+    Held,
+    Refused(Option<Holder>),
+}
+
+/// Somebody who wants to own the folder.
+struct Claimant {
+    own: Holder,
+    next: Next,
+}
+
+impl Claimant {
+    fn new(own: Holder) -> Self {
+        let next = Next::Look;
+        Self { own, next }
+    }
+
+    /// Does one operation. `lives`: whether a process of this machine lives; `None` for another machine.
+    fn step(
+        &mut self,
+        file: &dyn LeaseFile,
+        lives: &dyn Fn(&Holder) -> Option<bool>,
+        now: Duration,
+    ) -> io::Result<Progress> {
+        self.next = match std::mem::replace(&mut self.next, Next::Look) {
+            Next::Look => match file.read()? {
+                Found::Nobody => Next::Create,
+                Found::Somebody(holder) => match lives(&holder) {
+                    Some(true) => return Ok(Progress::Refused(Some(holder))),
+                    Some(false) => Next::TakeAway(Found::Somebody(holder)),
+                    None => Next::Watch(Found::Somebody(holder), now),
+                },
+                Found::Unclear => Next::Watch(Found::Unclear, now),
+            },
+            Next::Watch(first, since) => match file.read()? {
+                Found::Nobody => Next::Create,
+                Found::Somebody(holder) if first != Found::Somebody(holder.clone()) => {
+                    return Ok(Progress::Refused(Some(holder)));
+                }
+                _ if now.saturating_sub(since) >= SILENCE => Next::TakeAway(first),
+                _ => Next::Watch(first, since),
+            },
+            Next::TakeAway(judged) => match file.take_away()? {
+                Found::Nobody => Next::Look,
+                found if found == judged => Next::Create,
+                found => {
+                    file.put_back()?;
+                    let holder = match found {
+                        Found::Somebody(holder) => Some(holder),
+                        _ => None,
+                    };
+                    return Ok(Progress::Refused(holder));
+                }
+            },
+            Next::Create => match file.create(&self.own)? {
+                true => Next::Verify,
+                false => Next::Look,
+            },
+            Next::Verify => match file.read()? {
+                Found::Somebody(holder) if holder.is(&self.own) => return Ok(Progress::Held),
+                Found::Somebody(holder) => return Ok(Progress::Refused(Some(holder))),
+                _ => Next::Look,
+            },
+        };
+        Ok(Progress::Later)
+    }
+}
+
+/// The owner of a folder.
+struct Keeper {
+    own: Holder,
+    /// The file was its own at the last look: rewrite it now.
+    due: bool,
+}
+
+impl Keeper {
+    /// Does one operation; returns who has taken over, if somebody has.
+    fn step(&mut self, file: &dyn LeaseFile) -> io::Result<Option<Holder>> {
+        if self.due {
+            self.due = false;
+            self.own.beat += 1;
+            file.replace(&self.own)?;
+            return Ok(None);
+        }
+        match file.read()? {
+            Found::Somebody(holder) if holder.is(&self.own) => self.due = true,
+            Found::Somebody(holder) => return Ok(Some(holder)),
+            // Somebody judges it, or has crashed while it did.
+            Found::Nobody => drop(file.create(&self.own)?),
+            Found::Unclear => {}
+        }
+        Ok(None)
+    }
+}
+
+/// The file on a volume.
+struct OnVolume {
+    path: PathBuf,
+    aside: PathBuf,
+}
+
+impl OnVolume {
+    fn new(output: &Path, pid: u32) -> Self {
+        let path = output.join("owner.json");
+        let aside = path.with_extension(format!("{pid}.gone"));
+        Self { path, aside }
+    }
+}
+
+fn meaning(read: io::Result<Vec<u8>>) -> io::Result<Found> {
+    match read {
+        Ok(text) => Ok(serde_json::from_slice(&text).map_or(Found::Unclear, Found::Somebody)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nobody),
+        // Another client of the volume has just replaced it.
+        Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(Found::Unclear),
+        Err(error) => Err(error),
+    }
+}
+
+impl LeaseFile for OnVolume {
+    fn read(&self) -> io::Result<Found> {
+        meaning(fs::read(&self.path))
+    }
+
+    fn create(&self, holder: &Holder) -> io::Result<bool> {
+        let text = serde_json::to_vec(holder)?;
+        let created = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&self.path);
+        match created {
+            Ok(mut file) => file.write_all(&text).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_away(&self) -> io::Result<Found> {
+        match fs::rename(&self.path, &self.aside) {
+            Ok(()) => meaning(fs::read(&self.aside)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nobody),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put_back(&self) -> io::Result<()> {
+        // A link, unlike a rename, does not replace what is there. If it fails, the owner writes its file again.
+        let _ = fs::hard_link(&self.aside, &self.path);
+        let _ = fs::remove_file(&self.aside);
+        Ok(())
+    }
+
+    fn replace(&self, holder: &Holder) -> io::Result<()> {
+        super::claim::replace(&self.path, &serde_json::to_vec(holder)?)
+    }
+}
+
+/// The claim on a folder; dropping it gives the folder free.
+#[derive(Debug)]
+pub struct Owner {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    lost: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Fails if a living process of this machine owns a folder. For those who write into it without owning it.
+pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
+    let text = fs::read(output.join("owner.json")).unwrap_or_default();
+    let holder = serde_json::from_slice::<Holder>(&text).ok();
+    let living = holder
+        .filter(|holder| holder.host == host && start_time(holder.pid) == Some(holder.started));
+    match living {
+        Some(holder) => Err(ClaimError::owned(output.to_owned(), Some(holder))),
+        None => Ok(()),
+    }
+}
+
+impl Owner {
+    /// Claims a folder that exists, for this process on `host`. `on_loss` is called if another process takes the folder
+    /// over, because this one was stopped for too long: it must end.
+    pub fn claim(
+        output: &Path,
+        host: &str,
+        on_loss: impl Fn(&Holder) + Send + 'static,
+    ) -> Result<Owner, ClaimError> {
+        let pid = std::process::id();
+        let own = Holder {
+            host: host.to_owned(),
+            pid,
+            started: start_time(pid).unwrap_or(0),
+            beat: 0,
+        };
+        let file = OnVolume::new(output, pid);
+        let failed = |source| ClaimError::File {
+            action: "write",
+            path: output.join("owner.json"),
+            source,
+        };
+        let lives = |holder: &Holder| {
+            let here = holder.host == host;
+            here.then(|| start_time(holder.pid) == Some(holder.started))
+        };
+        let begun = Instant::now();
+        let mut claimant = Claimant::new(own.clone());
+        loop {
+            let watches = matches!(claimant.next, Next::Watch(..));
+            match claimant
+                .step(&file, &lives, begun.elapsed())
+                .map_err(failed)?
+            {
+                Progress::Held => break,
+                Progress::Later if watches => thread::sleep(LOOK),
+                Progress::Later => {}
+                Progress::Refused(holder) => {
+                    let folder = output.to_owned();
+                    return Err(ClaimError::owned(folder, holder));
+                }
+            }
+        }
+        // What was moved away is of no use to anybody.
+        let _ = fs::remove_file(&file.aside);
+        Self::keep(file, own, on_loss).map_err(failed)
+    }
+
+    fn keep(
+        file: OnVolume,
+        own: Holder,
+        on_loss: impl Fn(&Holder) + Send + 'static,
+    ) -> io::Result<Owner> {
+        let (stop, lost) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (stopped, gone, path) = (stop.clone(), lost.clone(), file.path.clone());
+        let thread = thread::Builder::new()
+            .name("owner".to_owned())
+            .spawn(move || {
+                let mut keeper = Keeper { own, due: false };
+                while !stopped.load(Ordering::Acquire) {
+                    thread::park_timeout(BEAT);
+                    for _ in 0..2 {
+                        // A disk that is full now may have room at the next beat.
+                        if let Ok(Some(holder)) = keeper.step(&file) {
+                            gone.store(true, Ordering::Release);
+                            on_loss(&holder);
+                            return;
+                        }
+                    }
+                }
+            })?;
+        Ok(Owner {
+            path,
+            stop,
+            lost,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // The thread has no result to lose.
+            let _ = thread.join();
+        }
+        // A file that stays is recognised as that of a process that is gone; another owner's is not ours to remove.
+        if !self.lost.load(Ordering::Acquire) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Start time of a process in clock ticks since boot; `None` if there is no such process.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain anything; field 3 is the state, field 22 the 20th after the name.
+    let mut after = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let state = after.next()?;
+    // A zombie has ended, whether or not anybody collects it.
+    (!matches!(state, "Z" | "X")).then(|| after.nth(18)?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use words::random::SplitMix64;
+
+    fn nobody(_: &Holder) {}
+
+    #[test]
+    fn a_zombie_has_ended_and_a_folder_in_use_is_not_free() {
+        let folder = tempfile::tempdir().unwrap();
+        check_free(folder.path(), "here").unwrap();
+        let owner = Owner::claim(folder.path(), "here", nobody).unwrap();
+        check_free(folder.path(), "here").unwrap_err();
+        drop(owner);
+        check_free(folder.path(), "here").unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        assert!(start_time(pid).is_some());
+        child.kill().unwrap();
+        while start_time(pid).is_some() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(
+            Path::new(&format!("/proc/{pid}")).exists(),
+            "not collected yet"
+        );
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_second_owner_is_refused_by_name_and_a_dead_one_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Owner::claim(folder.path(), "here", nobody).unwrap();
+        let error = Owner::claim(folder.path(), "here", nobody).unwrap_err();
+        let text = error.to_string();
+        let pid = format!("process {} on here", std::process::id());
+        assert!(text.contains(&pid), "{text}");
+        drop(first);
+        assert!(!folder.path().join("owner.json").exists());
+        // A process with that id lives, but it is another one.
+        let stale = Holder {
+            host: "here".to_owned(),
+            pid: std::process::id(),
+            started: 1,
+            beat: 9,
+        };
+        let text = serde_json::to_vec(&stale).unwrap();
+        fs::write(folder.path().join("owner.json"), text).unwrap();
+        drop(Owner::claim(folder.path(), "here", nobody).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_owner_that_was_replaced_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (send, told) = std::sync::mpsc::channel();
+        let send = move |holder: &Holder| drop(send.send(holder.host.clone()));
+        let owner = Owner::claim(folder.path(), "here", send).unwrap();
+        let other = Holder {
+            host: "there".to_owned(),
+            pid: 1,
+            started: 1,
+            beat: 0,
+        };
+        let path = folder.path().join("owner.json");
+        // The owner may rewrite its own name once more, between its look and its write.
+        let by = (0..20).find_map(|_| {
+            fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
+            told.recv_timeout(Duration::from_secs(3)).ok()
+        });
+        assert_eq!(by.as_deref(), Some("there"));
+        drop(owner);
+        assert!(path.exists(), "it belongs to the other");
+    }
+
+    /// A volume that all machines see.
+    #[derive(Default)]
+    struct Volume {
+        file: RefCell<Option<Holder>>,
+    }
+
+    /// One machine's view, with what it has moved away.
+    struct View<'a>(&'a Volume, &'a RefCell<Option<Holder>>);
+
+    fn found(holder: Option<&Holder>) -> Found {
+        holder.map_or(Found::Nobody, |holder| Found::Somebody(holder.clone()))
+    }
+
+    impl LeaseFile for View<'_> {
+        fn read(&self) -> io::Result<Found> {
+            Ok(found(self.0.file.borrow().as_ref()))
+        }
+
+        fn create(&self, holder: &Holder) -> io::Result<bool> {
+            let mut file = self.0.file.borrow_mut();
+            let free = file.is_none();
+            file.get_or_insert_with(|| holder.clone());
+            Ok(free)
+        }
+
+        fn take_away(&self) -> io::Result<Found> {
+            *self.1.borrow_mut() = self.0.file.borrow_mut().take();
+            Ok(found(self.1.borrow().as_ref()))
+        }
+
+        fn put_back(&self) -> io::Result<()> {
+            let mut file = self.0.file.borrow_mut();
+            if file.is_none() {
+                *file = self.1.borrow_mut().take();
+            }
+            Ok(())
+        }
+
+        fn replace(&self, holder: &Holder) -> io::Result<()> {
+            *self.0.file.borrow_mut() = Some(holder.clone());
+            Ok(())
+        }
+    }
+
+    enum Role {
+        Claims(Claimant),
+        Keeps(Keeper),
+        Gone,
+    }
+
+    struct Process {
+        role: Role,
+        aside: RefCell<Option<Holder>>,
+        /// When it does its next operation.
+        at: u64,
+    }
+
+    /// Three machines claim one folder, stop for long, crash and claim again. Two that keep the folder side by side, both
+    /// awake, notice it within a few beats; at the end exactly one has it.
+    #[test]
+    fn two_owners_never_go_on_side_by_side() {
+        for seed in 0..2000 {
+            simulate(seed);
+        }
+    }
+
+    fn simulate(seed: u64) {
+        let mut chance = SplitMix64(seed.wrapping_mul(0x9e37_79b9));
+        let mut below = move |bound: u64| chance.next_u64() % bound;
+        let volume = Volume::default();
+        let claim = |host: usize, life: u64| {
+            Role::Claims(Claimant::new(Holder {
+                host: host.to_string(),
+                pid: 1,
+                started: life,
+                beat: 0,
+            }))
+        };
+        let mut processes: Vec<Process> = (0..3)
+            .map(|host| Process {
+                role: claim(host, 0),
+                aside: RefCell::default(),
+                at: below(2000),
+            })
+            .collect();
+        let (mut life, mut both_since) = (1, None);
+        for _ in 0..4000 {
+            let calm = life > 12;
+            let next = (0..3).min_by_key(|i| processes[*i].at).unwrap();
+            let now = processes[next].at;
+            let process = &mut processes[next];
+            let view = View(&volume, &process.aside);
+            // Every machine is another one: nobody can ask a kernel.
+            let lives = |_: &Holder| None;
+            let mut pause = below(30);
+            match &mut process.role {
+                Role::Claims(claimant) => {
+                    let at = Duration::from_millis(now);
+                    match claimant.step(&view, &lives, at).unwrap() {
+                        Progress::Held => {
+                            let own = claimant.own.clone();
+                            process.role = Role::Keeps(Keeper { own, due: false });
+                        }
+                        Progress::Later => pause += 200,
+                        Progress::Refused(_) => {
+                            // The user tries again later.
+                            process.role = claim(next, life);
+                            pause += 1000 + below(5000);
+                            life += u64::from(!calm);
+                        }
+                    }
+                }
+                Role::Keeps(keeper) => {
+                    let lost = keeper.step(&view).unwrap().is_some();
+                    pause += if keeper.due { 0 } else { 1000 };
+                    if lost {
+                        process.role = Role::Gone;
+                    }
+                }
+                Role::Gone => {
+                    process.role = claim(next, life);
+                    life += u64::from(!calm);
+                }
+            }
+            if !calm && below(30) == 0 {
+                pause += below(20_000);
+            }
+            if !calm && below(60) == 0 {
+                process.role = Role::Gone;
+                life += 1;
+            }
+            process.at = now + pause;
+            // Awake: not in the middle of a long stop.
+            let awake = |p: &&Process| matches!(p.role, Role::Keeps(_)) && p.at < now + 1500;
+            let keepers = processes.iter().filter(awake).count();
+            both_since = if keepers > 1 {
+                both_since.or(Some(now))
+            } else {
+                None
+            };
+            let both = both_since.map_or(0, |since| now - since);
+            assert!(both < 4000, "seed {seed}: two owners for {both} ms");
+        }
+        let keepers = processes
+            .iter()
+            .filter(|p| matches!(p.role, Role::Keeps(_)));
+        assert_eq!(keepers.count(), 1, "seed {seed}");
+    }
+}

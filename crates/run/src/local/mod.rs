@@ -1,0 +1,207 @@
+//! The engine of `canoe run`: a job folder as N nodes on this machine, with the cluster's output tree.
+//!
+//! ```text
+//! folder ─Layout::read→ Layout ─Plan::new→ Plan ─run→ events … Outcome
+//!                                 (pure)          └ split, work directories, ports, supervise
+//! ```
+//!
+//! # Map, in reading order
+//!
+//! - [`layout`]: what is in the folder. - [`listed`]: data that a list names. - [`plan`]: command lines; pure.
+//! - [`capacity`]: how many nodes a machine can carry.
+//! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
+//! - [`ports`], [`workdir`]: what must exist before the start.
+//! - [`restart`], [`machine`]: who is started, restarted and ended when; pure.
+//! - [`watchdog`]: who lives and does nothing; pure.
+//! - [`child`], [`guard`], [`shutdown`]: one process, the safety net, the user.
+//! - [`observe`]: what a process writes about itself, as events.
+//! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
+
+pub mod capacity;
+pub mod child;
+pub mod claim;
+pub mod guard;
+pub mod layout;
+pub mod lease;
+pub mod listed;
+pub mod machine;
+pub mod observe;
+pub mod plan;
+pub mod ports;
+mod removal;
+pub mod restart;
+pub mod shutdown;
+pub mod supervisor;
+pub mod token;
+pub mod watchdog;
+pub mod work;
+pub mod workdir;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub use layout::{FolderLayout, FolderOptions, LayoutError};
+pub use machine::RunLimits;
+pub use plan::{PlanError, RunOptions, RunPlan};
+pub use restart::RestartPolicy;
+pub use shutdown::{Shutdown, on_announcement};
+pub use supervisor::{RunEnd, SupervisorOptions};
+
+use crate::display::summary::RunTally;
+use crate::event::{JobEvent, ProcessExit};
+use child::{Child, ChildOutput, ChildReport};
+use guard::Guard;
+use work::{LocalWork, PrepareError};
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// How it ended.
+    pub end: RunEnd,
+    /// What the nodes have done.
+    pub tally: RunTally,
+    /// Wall-clock time.
+    pub elapsed: Duration,
+}
+
+impl RunOutcome {
+    /// The exit code of `canoe run`: 0 finished, 3 the job failed, 130 interrupted.
+    pub fn exit_code(&self) -> u8 {
+        match self.end {
+            RunEnd::Succeeded => 0,
+            RunEnd::Failed(_) => 3,
+            RunEnd::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a run could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A folder, link or port could not be created.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// The program that splits the data could not be run.
+    #[error("run {program} to split the data")]
+    Split {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The program that splits the data failed.
+    #[error("splitting the data {exit}:\n{tail}")]
+    SplitFailed {
+        /// How.
+        exit: ProcessExit,
+        /// The last lines of its output.
+        tail: String,
+    },
+    /// Threads or the guard could not be started.
+    #[error("start the supervisor")]
+    Supervisor(#[source] io::Error),
+}
+
+/// Runs the plan to its end. Every event is passed to `emit`. One request to `shutdown` ends
+/// the run in order, two end it immediately. The calling thread must exist until this returns, which it does.
+pub fn run(
+    plan: RunPlan,
+    options: &SupervisorOptions,
+    shutdown: &Shutdown,
+    emit: &mut dyn FnMut(JobEvent),
+) -> Result<RunOutcome, RunError> {
+    let begun = Instant::now();
+    let mut tally = RunTally::new(plan.wishes.num_passes);
+    if !split_data(&plan, shutdown, emit)? {
+        return Ok(RunOutcome {
+            end: RunEnd::Interrupted,
+            tally,
+            elapsed: begun.elapsed(),
+        });
+    }
+    let mut work = LocalWork::prepare(plan)?;
+    let end = supervisor::supervise(&mut work, options, shutdown, &mut |at, event| {
+        tally.take(at, &event);
+        emit(event);
+    })
+    .map_err(RunError::Supervisor)?;
+    Ok(RunOutcome {
+        end,
+        tally,
+        elapsed: begun.elapsed(),
+    })
+}
+
+/// Splits flat data; `false` if the user interrupted it.
+fn split_data(
+    plan: &RunPlan,
+    shutdown: &Shutdown,
+    emit: &mut dyn FnMut(JobEvent),
+) -> Result<bool, RunError> {
+    let Some(command) = &plan.split else {
+        return Ok(true);
+    };
+    emit(JobEvent::Preparing {
+        what: format!(
+            "split {} into {} shards",
+            command.directory.display(),
+            plan.wishes.nodes
+        ),
+    });
+    let failed = |source| RunError::Split {
+        program: command.program.clone(),
+        source,
+    };
+    let output = plan.layout.output();
+    std::fs::create_dir_all(&output).map_err(failed)?;
+    let (send, receive) = mpsc::channel();
+    let mut guard = Guard::start().map_err(failed)?;
+    let mut child = Child::start(
+        command,
+        &output.join("split.log"),
+        ChildOutput::New,
+        send,
+        |report| report,
+    )
+    .map_err(failed)?;
+    guard.watch(child.pid());
+    let mut tail = VecDeque::new();
+    loop {
+        if shutdown.requests() > 0 {
+            return Ok(false);
+        }
+        match receive.recv_timeout(Duration::from_millis(50)) {
+            Ok(ChildReport::Line(line)) => {
+                tail.push_back(line);
+                if tail.len() > 10 {
+                    tail.pop_front();
+                }
+            }
+            Ok(ChildReport::Ended) => break,
+            Ok(ChildReport::Silent | ChildReport::LogFailed(_)) | Err(_) => {}
+        }
+    }
+    let exit = child.collect().map_err(failed)?;
+    guard.forget(child.pid());
+    if exit.is_success() {
+        return Ok(true);
+    }
+    let late = receive
+        .iter()
+        .take_while(|report| !matches!(report, ChildReport::Silent));
+    tail.extend(late.filter_map(|report| {
+        if let ChildReport::Line(line) = report {
+            Some(line)
+        } else {
+            None
+        }
+    }));
+    Err(RunError::SplitFailed {
+        exit,
+        tail: Vec::from(tail).join("\n"),
+    })
+}

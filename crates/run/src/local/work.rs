@@ -1,0 +1,186 @@
+//! What a supervisor needs to know about the processes it runs, and its form for a local run.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::child::ChildOutput;
+use super::layout::JobData;
+use super::listed::ListedError;
+use super::plan::{NodePorts, ProcessCommand, RunPlan};
+use super::ports::{self, Reservation};
+use super::workdir::{self, WorkdirError};
+use words::process::{ProcessId, Role};
+
+/// The processes of a run. The supervisor requests a command only when it starts one.
+pub trait RunProcesses {
+    /// All of them.
+    fn processes(&self) -> Vec<ProcessId>;
+
+    /// The command line of a process. Ports that were reserved for it are released.
+    fn command(&mut self, process: ProcessId) -> ProcessCommand;
+
+    /// Its log file.
+    fn log(&self, process: ProcessId) -> PathBuf;
+
+    /// The output folder, in which the processes keep their record.
+    fn output(&self) -> PathBuf;
+
+    /// Whether a server that ended before it was ready ended because a port was in use.
+    fn port_taken(&self, process: ProcessId) -> bool;
+
+    /// Finds other ports for a server, which no other process knows yet.
+    fn move_ports(&mut self, process: ProcessId) -> io::Result<()>;
+
+    /// How the log of a process that is started for the first time begins.
+    fn first_log(&self) -> ChildOutput {
+        ChildOutput::New
+    }
+
+    /// Called whenever the supervisor checks for requests, several times per second.
+    fn alive(&mut self) {}
+
+    /// Called repeatedly: a server that has to be notified now that its machine is about to end, so that it wants a
+    /// snapshot.
+    fn ends_soon(&mut self) -> Option<ProcessId> {
+        None
+    }
+
+    /// A trainer has finished.
+    fn trainer_finished(&mut self, _process: ProcessId) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called repeatedly: whom the servers still have to wait for after this run's own trainers have
+    /// finished; `None` if nobody.
+    fn servers_wait_for(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// Why a local run could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The folder for a node's logs cannot be created.
+    #[error("create the output folder {path}")]
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A working directory cannot be created.
+    #[error(transparent)]
+    Workdir(#[from] WorkdirError),
+    /// Data that a list names cannot be divided.
+    #[error(transparent)]
+    Listed(#[from] ListedError),
+    /// No free ports.
+    #[error("find free loopback ports")]
+    Ports(#[source] io::Error),
+}
+
+/// The nodes of a local run: a plan and the ports that are reserved for it.
+#[derive(Debug)]
+pub struct LocalWork {
+    plan: RunPlan,
+    ports: Vec<NodePorts>,
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    server: Option<(Reservation, Reservation)>,
+    trainer: Option<Reservation>,
+}
+
+impl LocalWork {
+    /// Creates folders and links, and reserves ports.
+    pub fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
+        let nodes = plan.wishes.nodes;
+        for node in 0..nodes {
+            let path = plan.node_dir(node);
+            fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
+            let (work, config_dir) = (plan.work_dir(node), &plan.layout.config_dir);
+            if let JobData::Listed(listed) = &plan.layout.data {
+                workdir::prepare_listed(&work, config_dir, &listed.base)?;
+                listed.write(&work, node, nodes)?;
+            } else if let Some(shard) = plan.shards.get(node as usize) {
+                workdir::prepare(&work, config_dir, shard)?;
+            }
+        }
+        for node in plan.wishes.nodes..plan.wishes.servers {
+            let path = plan.work_dir(node);
+            fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
+        }
+        let mut work = Self {
+            plan,
+            ports: Vec::new(),
+            held: Vec::new(),
+        };
+        for _ in 0..work.plan.wishes.nodes.max(work.plan.wishes.servers) {
+            let (server, server_ports) = work.reserve_server().map_err(PrepareError::Ports)?;
+            let trainer = Reservation::new(1).map_err(PrepareError::Ports)?;
+            work.ports.push(NodePorts {
+                trainer_status: trainer.first(),
+                ..server_ports
+            });
+            work.held.push(Held {
+                server: Some(server),
+                trainer: Some(trainer),
+            });
+        }
+        Ok(work)
+    }
+
+    fn reserve_server(&self) -> io::Result<((Reservation, Reservation), NodePorts)> {
+        let data = Reservation::new(self.plan.data_ports())?;
+        let status = Reservation::new(1)?;
+        let ports = NodePorts {
+            data: data.first(),
+            pserver_status: status.first(),
+            trainer_status: 0,
+        };
+        Ok(((data, status), ports))
+    }
+}
+
+impl RunProcesses for LocalWork {
+    fn processes(&self) -> Vec<ProcessId> {
+        self.plan.processes()
+    }
+
+    fn command(&mut self, process: ProcessId) -> ProcessCommand {
+        let held = &mut self.held[process.node as usize];
+        match process.role {
+            Role::Pserver => held.server = None,
+            Role::Trainer => held.trainer = None,
+        }
+        self.plan.command(process, &self.ports)
+    }
+
+    fn log(&self, process: ProcessId) -> PathBuf {
+        self.plan.log(process)
+    }
+
+    fn output(&self) -> PathBuf {
+        self.plan.layout.output()
+    }
+
+    fn port_taken(&self, process: ProcessId) -> bool {
+        let ports = self.ports[process.node as usize];
+        ports::taken(ports.data, self.plan.data_ports()) || ports::taken(ports.pserver_status, 1)
+    }
+
+    fn move_ports(&mut self, process: ProcessId) -> io::Result<()> {
+        let (server, ports) = self.reserve_server()?;
+        let node = process.node as usize;
+        self.held[node].server = Some(server);
+        self.ports[node] = NodePorts {
+            trainer_status: self.ports[node].trainer_status,
+            ..ports
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the pods of a job are. Each writes its address down on the volume when it starts, under the name of its node.
+//!
+//! The cluster's DNS tells an old address, or none, for as long as somebody caches it: 30 s in many clusters. The volume tells the new
+//! one as soon as the pod runs. DNS stays the way to pods that have written nothing.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use super::finish::run_name;
+
+/// The folder of one run of a job. Addresses of earlier runs may belong to others by now, so each run has its own.
+pub fn folder(output: &Path, token: &str) -> PathBuf {
+    output.join("addresses").join(run_name(token))
+}
+
+/// Writes down where a host is, and forgets earlier runs.
+pub fn write(folder: &Path, host: &str, address: IpAddr) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(host);
+    let new = path.with_added_extension("new");
+    fs::write(&new, format!("{address}\n"))?;
+    fs::rename(&new, path)?;
+    let runs = folder.parent().map(fs::read_dir).transpose()?;
+    for run in runs.into_iter().flatten().flatten() {
+        if run.path() != folder {
+            drop(fs::remove_dir_all(run.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Where a host was when it wrote last; `None` if it has not in this run.
+pub fn find(folder: &Path, host: &str) -> Option<IpAddr> {
+    let text = fs::read_to_string(folder.join(host)).ok()?;
+    text.strip_suffix('\n')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_address_of_this_run_is_found() {
+        let output = tempfile::tempdir().unwrap();
+        let own = folder(output.path(), "token");
+        assert_eq!(find(&own, "ctr-1.ctr"), None);
+        for address in ["10.0.0.7", "10.0.0.9"] {
+            write(&own, "ctr-1.ctr", address.parse().unwrap()).unwrap();
+            assert_eq!(find(&own, "ctr-1.ctr"), Some(address.parse().unwrap()));
+        }
+        let later = folder(output.path(), "of a later run");
+        assert_eq!(find(&later, "ctr-1.ctr"), None);
+        write(&later, "ctr-0.ctr", "10.0.0.8".parse().unwrap()).unwrap();
+        assert!(!own.exists(), "of an earlier run");
+        fs::write(later.join("ctr-0.ctr"), "10.0.0").unwrap();
+        assert_eq!(find(&later, "ctr-0.ctr"), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The numbers of all processes of a node at one address, for a Prometheus in the cluster.
+//!
+//! Server and trainer serve `/metrics` on loopback, on ports that nobody outside knows. A node that is told a port
+//! (`--metrics_port`) reads both and hands them on, with one line of its own for each process. It only reads, has no other
+//! page, and no number tells a secret. Who may come is the NetworkPolicy's matter.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::health::listen;
+use crate::http::{self, HttpResponse};
+use words::metrics::{Exposition, MetricKind};
+use words::process::{ProcessId, Role};
+
+/// A process that does not tell its numbers in this time is left out.
+const ANSWER: Duration = Duration::from_secs(2);
+/// A page larger than this is not one of ours.
+const LARGEST: u64 = 16 << 20;
+
+/// What is scraped. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
+
+impl Scrape {
+    /// From now on the node consists of these processes, with their loopback ports.
+    pub fn of(&self, processes: Vec<(ProcessId, u16)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+    }
+
+    /// Serves `/metrics` on all addresses in a thread of its own, until the process ends.
+    pub fn serve(&self, job: &str, port: u16) -> io::Result<u16> {
+        let listener = listen(port)?;
+        let port = listener.local_addr()?.port();
+        let (scrape, job) = (self.clone(), job.to_owned());
+        http::serve("metrics", listener, move |request| {
+            match request.path.as_str() {
+                "/metrics" => HttpResponse::text("200 OK", scrape.page(&job)),
+                _ => HttpResponse::text("404 Not Found", "this server has only /metrics\n"),
+            }
+        })?;
+        Ok(port)
+    }
+
+    fn page(&self, job: &str) -> String {
+        let processes = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let told: Vec<(ProcessId, Option<String>)> = processes
+            .into_iter()
+            .map(|(process, port)| {
+                let page = fetch(port).ok();
+                let text = page.and_then(|page| String::from_utf8(page).ok());
+                (process, text)
+            })
+            .collect();
+        join(job, &told)
+    }
+}
+
+/// `GET /metrics` from a loopback port; the body of a 200 response.
+fn fetch(port: u16) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    write!(
+        stream,
+        "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
+    )?;
+    let mut response = Vec::new();
+    stream.take(LARGEST).read_to_end(&mut response)?;
+    let is_ok = response.starts_with(b"HTTP/1.") && response.get(8..12) == Some(b" 200");
+    let head = response.windows(4).position(|window| window == b"\r\n\r\n");
+    match head {
+        Some(end) if is_ok => Ok(response.split_off(end + 4)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// One page of what the processes told; nothing of those that did not.
+fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
+    let mut exposition = Exposition::default();
+    let mut up = exposition.metric(
+        "canoe_node_up",
+        MetricKind::Gauge,
+        "1 while a process of the node runs.",
+    );
+    for (process, page) in told {
+        let role = match process.role {
+            Role::Pserver => "pserver",
+            Role::Trainer => "trainer",
+        };
+        let labels = [
+            ("name", job),
+            ("node", &process.node.to_string()),
+            ("role", role),
+        ];
+        up.value(&labels, f64::from(u8::from(page.is_some())));
+    }
+    let mut text = exposition.into_text();
+    for page in told.iter().filter_map(|(_, page)| page.as_deref()) {
+        text.push_str(page);
+        if !page.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::http::tests::get;
+
+    #[test]
+    fn all_processes_at_one_address() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (alive, gone) = (server.local_addr().unwrap().port(), {
+            let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+            closed.local_addr().unwrap().port()
+        });
+        std::thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let (mut request, mut byte) = (Vec::new(), [0]);
+            while !request.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                request.extend(byte);
+            }
+            assert!(request.starts_with(b"GET /metrics "));
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\ncanoe_pserver_step 7").unwrap();
+        });
+        let scrape = Scrape::default();
+        let port = scrape.serve("ctr", 0).unwrap();
+        scrape.of(vec![
+            (ProcessId::pserver(1), alive),
+            (ProcessId::trainer(1), gone),
+        ]);
+        let page = get(port, "/metrics");
+        assert!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
+        for line in [
+            "canoe_node_up{name=\"ctr\",node=\"1\",role=\"pserver\"} 1\n",
+            "canoe_node_up{name=\"ctr\",node=\"1\",role=\"trainer\"} 0\n",
+            "\ncanoe_pserver_step 7\n",
+        ] {
+            assert!(page.contains(line), "{page}");
+        }
+        assert!(get(port, "/status").starts_with("HTTP/1.0 404"));
+    }
+}

@@ -1,0 +1,43 @@
+//! `canoe node`: what a pod of the training Job runs, in place of v1's start.sh and start_paddle.py.
+//!
+//! ```text
+//! environment ─→ who am I, who are the others ─→ copy shard and configuration ─→ pserver + trainer ─→ exit code
+//! ```
+//!
+//! Nothing here sleeps for a fixed time and hopes: every step waits for a condition, with a limit
+//! and a reason that is shown while it waits and when it gives up.
+//!
+//! # Map, in reading order
+//!
+//! - [`pod`]: what the node and its pod agree on.
+//! - [`environment`]: the variables of the pod; all mistakes are reported at once. Pure.
+//! - [`discover`]: ids and addresses, by completion index or by listing pods. Pure.
+//! - [`addresses`]: where the pods are, told by themselves on the volume.
+//! - [`patience`]: waiting for a condition.
+//! - [`stage`]: shard and configuration to local disk.
+//! - [`plan`]: command lines of the two processes. Pure.
+//! - [`prepare`]: from the variables to the plan.
+//! - [`finish`]: staying until all peers have finished, and what the exit code says.
+//! - [`farewell`]: going when asked to, if possible after a snapshot. Pure.
+//! - [`rollcall`]: `podlist` while the job runs.
+//! - [`work`]: the two processes as the supervisor sees them.
+//! - [`health`]: what probes are answered. - [`metrics`]: the numbers of both processes at one address.
+//! - [`start`]: the arguments of `canoe node`.
+//! - [`run`]: all of it in order.
+
+pub mod addresses;
+pub mod discover;
+pub mod environment;
+pub mod farewell;
+pub mod finish;
+pub mod health;
+pub mod metrics;
+pub mod patience;
+pub mod plan;
+pub mod pod;
+mod prepare;
+pub mod rollcall;
+pub mod run;
+pub mod stage;
+pub mod start;
+mod work;

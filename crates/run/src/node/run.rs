@@ -1,0 +1,258 @@
+//! A node from its first moment to its exit code.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::discover::PodSource;
+use super::environment::{self, Environment, EnvironmentError};
+use super::farewell::Farewell;
+use super::finish::{self, Markers, code};
+use super::health::Health;
+use super::metrics::Scrape;
+use super::patience::GaveUp;
+use super::prepare::PreparedNode;
+use super::stage::StageError;
+use super::work::NodeWork;
+use crate::event::JobEvent;
+use crate::local::layout::LayoutError;
+use crate::local::machine::{RunLimits, ServersEnd};
+use crate::local::restart::RestartPolicy;
+use crate::local::supervisor::supervise;
+use crate::local::workdir::WorkdirError;
+use crate::local::{RunEnd, Shutdown, SupervisorOptions};
+use crate::node::pod::Discovery;
+use words::process::Role;
+
+/// How a node is started.
+#[derive(Debug, Clone)]
+pub struct NodeStart {
+    /// The canoe binary.
+    pub program: PathBuf,
+    /// All environment variables.
+    pub variables: BTreeMap<String, String>,
+    /// How peers are found.
+    pub discovery: Discovery,
+    /// Arguments after the node's own: `--config`, and flags for the trainer.
+    pub arguments: Vec<String>,
+    /// Where Kubernetes puts the service account.
+    pub account_dir: PathBuf,
+    /// Who lists the pods of the job, for `podlist`.
+    pub pods: Arc<dyn PodSource>,
+    /// Where probes are answered; 0 for any free port.
+    pub health_port: u16,
+    /// Where the numbers of both processes are; 0 for nowhere.
+    pub metrics_port: u16,
+    /// How long to wait for peers, for the shard, and for all trainers to join.
+    pub patience: Duration,
+    /// From SIGTERM to SIGKILL; less than the pod's own grace period.
+    pub grace: Duration,
+}
+
+/// Why a node ended before its processes ran.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Variables.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// A wait.
+    #[error(transparent)]
+    GaveUp(#[from] GaveUp),
+    /// No configuration.
+    #[error("find the configuration")]
+    Config(#[source] LayoutError),
+    /// Copying.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// Working directory.
+    #[error(transparent)]
+    Workdir(#[from] WorkdirError),
+    /// The secret.
+    #[error("read the job's token {path}")]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The volume cannot be written.
+    #[error(
+        "write to the job's folder on the volume, {path}; it must be writable for user {}",
+        crate::node::pod::USER
+    )]
+    Volume {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Threads, ports.
+    #[error("start the node")]
+    System(#[source] io::Error),
+}
+
+impl NodeError {
+    /// The exit code that tells the Job what to do.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Environment(_) => code::USAGE,
+            Self::Config(_) | Self::GaveUp(GaveUp::Hopeless { .. }) => code::CONFIG,
+            Self::GaveUp(GaveUp::Ended { .. }) => code::TERMINATED,
+            _ => code::TEMPORARY,
+        }
+    }
+}
+
+/// Runs the node. Returns how its processes ended; [`finish::exit_code`] has the code for it.
+pub fn run(
+    start: &NodeStart,
+    shutdown: &Shutdown,
+    emit: &mut dyn FnMut(JobEvent),
+) -> Result<RunEnd, NodeError> {
+    let environment = Environment::read(&start.variables, start.discovery)?;
+    let health = Health::new();
+    health.serve(start.health_port).map_err(NodeError::System)?;
+    let scrape = Scrape::default();
+    if start.metrics_port > 0 {
+        let served = scrape.serve(&environment.job_name, start.metrics_port);
+        served.map_err(NodeError::System)?;
+    }
+    let token = token(start, &environment)?;
+    let output = environment.job_dir().join("output");
+    let node = PreparedNode {
+        start,
+        markers: &Markers::new(output, environment.nodes, &token),
+        environment,
+        health,
+        scrape,
+        shutdown,
+        token,
+    };
+    loop {
+        if let NodeEnd::Over(end) = live(&node, emit)? {
+            return Ok(end);
+        }
+        node.say(emit, "the pods of the job have changed".to_owned());
+    }
+}
+
+/// How a life of a node ended.
+enum NodeEnd {
+    /// The node has no other.
+    Over(RunEnd),
+    /// The pods have changed, so ids have: once more from the beginning.
+    Anew,
+}
+
+/// Finds peers, copies, and runs the processes until they end or the pods change.
+fn live(node: &PreparedNode, emit: &mut dyn FnMut(JobEvent)) -> Result<NodeEnd, NodeError> {
+    if node.markers.is_over() {
+        return Ok(node.came_late(emit));
+    }
+    let plan = match node.prepare(emit) {
+        Err(_) if node.markers.is_over() => return Ok(node.came_late(emit)),
+        prepared => prepared?,
+    };
+    let own = plan.peers.own;
+    node.health.is_node(own);
+    let volume = |source| NodeError::Volume {
+        path: plan.node_dir(),
+        source,
+    };
+    node.scrape.of(plan.status_pages());
+    node.markers.withdraw(own).map_err(volume)?;
+    let roll_call = node.roll_call(&plan.peers).map_err(NodeError::System)?;
+    let leaving = Shutdown::new();
+    let farewell = Rc::new(RefCell::new(Farewell::default()));
+    let mut work = NodeWork::new(node, plan, roll_call, leaving.clone(), farewell.clone());
+    node.health.does("training");
+    let end = supervise(
+        &mut work,
+        &options(node.start.grace),
+        &leaving,
+        &mut |_, event| {
+            match &event {
+                JobEvent::Progress { process, status } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server(status);
+                }
+                JobEvent::Died { process, .. } if process.role == Role::Pserver => {
+                    farewell.borrow_mut().server_died();
+                }
+                _ => {}
+            }
+            node.watch(&event);
+            emit(event);
+        },
+    );
+    let end = end.map_err(NodeError::System)?;
+    node.health.ready(false);
+    if node.markers.is_over() {
+        // Whatever became of its own processes: the job is done. Others need not wait for this node.
+        drop(node.markers.leave(own));
+        return Ok(NodeEnd::Over(RunEnd::Succeeded));
+    }
+    let anew = node.shutdown.requests() == 0 && end != RunEnd::Succeeded && work.pods_change(&end);
+    Ok(if anew {
+        NodeEnd::Anew
+    } else {
+        NodeEnd::Over(end)
+    })
+}
+
+impl PreparedNode<'_> {
+    /// The job was finished before this pod began.
+    fn came_late(&self, emit: &mut dyn FnMut(JobEvent)) -> NodeEnd {
+        self.say(emit, "the job has already finished".to_owned());
+        if let environment::Peers::Indexed { index } = self.environment.peers {
+            // Those who wait for it end their wait at the latest when they have lost patience.
+            drop(self.markers.leave(index));
+        }
+        NodeEnd::Over(RunEnd::Succeeded)
+    }
+}
+
+fn options(grace: Duration) -> SupervisorOptions {
+    SupervisorOptions {
+        limits: RunLimits {
+            // The other half is for the snapshot.
+            grace: grace / 2,
+            restart: Some(RestartPolicy {
+                limit: 3,
+                ..RestartPolicy::default()
+            }),
+            servers_end: ServersEnd::WhenDone,
+            ..RunLimits::default()
+        },
+        lines: true,
+        ..SupervisorOptions::default()
+    }
+}
+
+/// The job's token: from the environment or from the Secret.
+fn token(start: &NodeStart, environment: &Environment) -> Result<String, NodeError> {
+    if let Some(token) = start.variables.get(crate::local::plan::TOKEN_VARIABLE) {
+        return Ok(token.clone());
+    }
+    let folder = environment
+        .secret_dir
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(crate::node::pod::SECRET_PATH));
+    let path = folder.join("token");
+    let token = fs::read_to_string(&path).map_err(|source| NodeError::Token { path, source })?;
+    Ok(token.trim().to_owned())
+}
+
+/// The code of a node that ended like this.
+pub fn exit_code(result: &Result<RunEnd, NodeError>) -> u8 {
+    match result {
+        Ok(end) => finish::exit_code(end),
+        Err(error) => error.exit_code(),
+    }
+}

@@ -1,0 +1,23 @@
+//! Object stores that speak S3, as data and models need them: list a prefix, read a range, write an object.
+//!
+//! Requests are blocking and signed by us (`aws-sigv4`); who we are comes from `aws-config`, so environment, profiles, SSO, IRSA and
+//! Pod Identity work as in every AWS tool, and so do other servers (`AWS_ENDPOINT_URL_S3`, or `endpoint_url` of a profile).
+//! What files are made of objects is not known here.
+//!
+//! # Map, in reading order
+//!
+//! - [`location`]: `s3://bucket/key`. - [`error`]: why not, with the way out.
+//! - [`identity`]: credentials, region and endpoint. - [`address`]: the URL of a request. Pure.
+//! - [`answer`]: the XML that servers send. Pure.
+//! - [`client`]: the requests.
+
+mod address;
+mod answer;
+pub mod client;
+pub mod error;
+mod identity;
+pub mod location;
+
+pub use client::{Client, Object, ObjectReader};
+pub use error::S3Error;
+pub use location::Location;

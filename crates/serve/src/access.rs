@@ -1,0 +1,67 @@
+//! Who may ask: on loopback every program of the machine, elsewhere those who know the token.
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST};
+use ring::digest::{SHA256, digest};
+
+/// Who may ask.
+#[derive(Debug)]
+pub enum ClientAccess {
+    /// Whoever reaches the loopback address by its own name: pages of other sites cannot direct a browser here.
+    Loopback,
+    /// Whoever sends this as a bearer token.
+    Token(String),
+}
+
+impl ClientAccess {
+    /// Whether a request with these headers is allowed.
+    pub fn allows(&self, headers: &HeaderMap) -> bool {
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        match self {
+            ClientAccess::Loopback => header(HOST).is_none_or(is_loopback_name),
+            ClientAccess::Token(token) => header(AUTHORIZATION)
+                .and_then(|text| text.strip_prefix("Bearer "))
+                .is_some_and(|given| same(token, given.trim())),
+        }
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => host.split(':').next().unwrap_or(""),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Compares; the duration does not reveal how many characters are equal.
+fn same(a: &str, b: &str) -> bool {
+    let hash = |text: &str| digest(&SHA256, text.as_bytes());
+    let (a, b) = (hash(a), hash(b));
+    let pairs = a.as_ref().iter().zip(b.as_ref());
+    pairs.fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_loopback_or_the_token_are_asked_for() {
+        let headers = |name, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            headers
+        };
+        assert!(ClientAccess::Loopback.allows(&headers(HOST, "127.0.0.1:8000")));
+        assert!(ClientAccess::Loopback.allows(&headers(HOST, "localhost")));
+        assert!(!ClientAccess::Loopback.allows(&headers(HOST, "evil.example")));
+        let token = ClientAccess::Token("secret".into());
+        assert!(token.allows(&headers(AUTHORIZATION, "Bearer secret")));
+        assert!(!token.allows(&headers(AUTHORIZATION, "Bearer secre")));
+        assert!(!token.allows(&HeaderMap::new()));
+    }
+}

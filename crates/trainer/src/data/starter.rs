@@ -1,0 +1,70 @@
+//! Starts provider processes so that none outlives this process, however it ends.
+//!
+//! The kernel can kill a child when the thread that started it ends (`PR_SET_PDEATHSIG`). Sources are opened by
+//! threads that end soon after, so all provider processes are started by one thread that lives as long as the process.
+
+use std::io;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+type Order = (Command, Sender<io::Result<Child>>);
+
+static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
+
+/// Starts a process that the kernel kills when this one ends.
+pub(super) fn start(mut command: Command) -> io::Result<Child> {
+    end_with_parent(&mut command);
+    let (reply, started) = channel();
+    starter()?.send((command, reply)).map_err(gone)?;
+    started.recv().map_err(gone)?
+}
+
+fn gone<E>(_: E) -> io::Error {
+    io::Error::other("the thread that starts processes has ended")
+}
+
+fn starter() -> io::Result<Sender<Order>> {
+    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(starter) = &*starter {
+        return Ok(starter.clone());
+    }
+    let (orders, waiting) = channel::<Order>();
+    std::thread::Builder::new()
+        .name("provider starter".to_owned())
+        .spawn(move || {
+            for (mut command, reply) in waiting {
+                // Whoever asked may have given up; then dropping the child is all that is left to do.
+                let _ = reply.send(command.spawn());
+            }
+        })?;
+    *starter = Some(orders.clone());
+    Ok(orders)
+}
+
+#[cfg(target_os = "linux")]
+fn end_with_parent(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = std::process::id();
+    let before_exec = move || {
+        // SAFETY: prctl and getppid are async-signal-safe system calls that touch no memory of ours.
+        let (asked, still_child) = unsafe {
+            let asked = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            (asked, libc::getppid())
+        };
+        if asked != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have ended before the request was made.
+        if u32::try_from(still_child) != Ok(parent) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// Other systems have no such request: a provider ends there when its input closes.
+#[cfg(not(target_os = "linux"))]
+fn end_with_parent(_command: &mut Command) {}

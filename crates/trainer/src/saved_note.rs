@@ -1,0 +1,99 @@
+//! Which passes this run has saved: the note `canoe.saved.json` next to the pass directories of a job with servers.
+//!
+//! Pass directories of two runs look alike, and their files are the same bytes if the runs are equal. So trainer 0
+//! notes which ones are of this run. A job that has lost its snapshots, or whose last snapshot is older, continues from
+//! the newest of them instead of an older snapshot or the start.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use wire::Step;
+use wire::client::SavedPass;
+
+use crate::pass_directory::{self, SERVERS};
+
+/// The file.
+pub const NOTE: &str = "canoe.saved.json";
+
+/// Which passes a run has saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    run: String,
+    first: u32,
+    last: u32,
+}
+
+fn read(save_dir: &Path, run: &str) -> Option<Note> {
+    let text = fs::read(save_dir.join(NOTE)).ok()?;
+    let note: Note = serde_json::from_slice(&text).ok()?;
+    (note.run == run).then_some(note)
+}
+
+/// Notes that a pass of this run is saved.
+pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
+    let before = read(save_dir, run);
+    let first = before.map_or(pass, |note| note.first.min(pass));
+    let note = Note {
+        run: run.to_owned(),
+        first,
+        last: pass,
+    };
+    let hidden = save_dir.join(format!(".{NOTE}.part"));
+    let mut file = File::create(&hidden)?;
+    file.write_all(&serde_json::to_vec(&note)?)?;
+    file.sync_all()?;
+    drop(file);
+    fs::rename(&hidden, save_dir.join(NOTE))
+}
+
+/// The newest pass of this run whose servers' state is there.
+pub fn newest(save_dir: &Path, run: &str) -> Option<SavedPass> {
+    let note = read(save_dir, run)?;
+    (note.first..=note.last).rev().find_map(|pass| {
+        let directory = pass_directory::complete_now(save_dir, pass)?.join(SERVERS);
+        let steps = fs::read_dir(&directory).ok()?;
+        let number = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("step-")?.parse().ok()
+        };
+        let step = steps.flatten().filter_map(number).max()?;
+        Some(SavedPass {
+            step: Step(step),
+            pass: u64::from(pass) + 1,
+            directory: directory.to_string_lossy().into_owned(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn save(save_dir: &Path, pass: u32, step: u64) {
+        let path = save_dir.join(pass_directory::name(pass, None));
+        fs::create_dir_all(path.join(SERVERS).join(format!("step-{step:012}"))).unwrap();
+        fs::write(path.join("done"), "").unwrap();
+    }
+
+    #[test]
+    fn only_passes_of_this_run_count_and_the_newest_that_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = |run| newest(dir.path(), run).map(|saved| (saved.step.0, saved.pass));
+        assert_eq!(found("r1"), None);
+        for pass in 0..5 {
+            save(dir.path(), pass, u64::from(pass + 1) * 10);
+        }
+        assert_eq!(found("r1"), None, "they may be anybody's");
+        write(dir.path(), "r1", 2).unwrap();
+        write(dir.path(), "r1", 3).unwrap();
+        assert_eq!(found("r1"), Some((40, 4)));
+        assert_eq!(found("r2"), None);
+        fs::remove_file(dir.path().join("pass-00003/done")).unwrap();
+        assert_eq!(found("r1"), Some((30, 3)));
+        fs::remove_dir_all(dir.path().join("pass-00002")).unwrap();
+        assert_eq!(found("r1"), None, "earlier ones are not of this run");
+    }
+}

@@ -1,0 +1,208 @@
+//! Runs tests and saves where they are due, and makes the servers write their part.
+
+use std::time::Duration;
+
+use wire::owed::Save;
+use words::result::{Best, Stopped};
+
+use super::{Trainer, figures};
+use crate::error::TrainError;
+use crate::log::{Level, Topic};
+use crate::parameter_statistics;
+use crate::pass_directory::{SERVERS, Writer};
+use crate::report::{PassProgress, Reporter, TrainerEvent};
+use crate::saved_note;
+use crate::updater::{Position, UpdateError, Updater};
+
+impl Trainer<'_> {
+    /// Runs the tests and saves that are due inside a pass. After a recovery they are repeated, because it is unknown
+    /// how far they had come.
+    pub(super) fn settle(
+        &mut self,
+        at: Position,
+        report: &mut dyn Reporter,
+    ) -> Result<(), TrainError> {
+        if at.passed {
+            return Ok(());
+        }
+        let owed = self.settings.passes.periods().inside(at.batch);
+        if owed.test {
+            self.test(at.pass, at.batch, report)?;
+        }
+        if let Some(Save::Part(part)) = owed.save {
+            self.save(at.pass, Some(part), report)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the tests and saves that are due at the end of a pass.
+    pub(super) fn settle_end(
+        &mut self,
+        pass: u32,
+        batches: u64,
+        report: &mut dyn Reporter,
+    ) -> Result<(), TrainError> {
+        let owed = self.settings.passes.periods().at_end(u64::from(pass));
+        let tested = if owed.test || self.patience.is_some() {
+            self.test(pass, batches, report)?
+        } else {
+            None
+        };
+        if owed.save.is_some() {
+            self.save(pass, None, report)?;
+        } else if self.saver.is_some() {
+            let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
+            report.event(&TrainerEvent::Parameters { pass, statistics });
+        }
+        self.score(pass, owed.save.is_some(), tested, report)
+    }
+
+    /// Compares a finished pass with those before it; only trainer 0 does.
+    fn score(
+        &mut self,
+        pass: u32,
+        saved: bool,
+        tested: Option<PassProgress>,
+        report: &mut dyn Reporter,
+    ) -> Result<(), TrainError> {
+        let Some(saver) = &mut self.saver else {
+            return Ok(());
+        };
+        let measure = saver.scores.measure.clone();
+        let value = measure.as_ref().zip(tested);
+        let value = value.and_then(|(measure, test)| measure.of(test.cost, &test.evaluators));
+        let best = saver.finish_pass(pass, value, saved)?;
+        if let (Some((pass, value)), Some(measure)) = (best, measure) {
+            let best = Best {
+                pass: u64::from(pass),
+                measure: measure.name,
+                value,
+            };
+            let text = words::result::sentence(&best, None);
+            report.line(Level::Info, Topic::Best, &text);
+            report.event(&TrainerEvent::Best(best));
+        }
+        Ok(())
+    }
+
+    /// Reports that training ends before this pass.
+    pub(super) fn tell_stop(&mut self, pass: u32, report: &mut dyn Reporter) {
+        let stopped = Stopped {
+            pass: u64::from(pass.saturating_sub(1)),
+            patience: self.patience.unwrap_or_default(),
+        };
+        let text = format!(
+            "stopped after pass {}: {} passes without improvement (--patience)",
+            stopped.pass, stopped.patience
+        );
+        report.line(Level::Info, Topic::EarlyEnd, &text);
+        report.event(&TrainerEvent::Stopped(stopped));
+    }
+
+    fn test(
+        &mut self,
+        pass: u32,
+        batch: u64,
+        report: &mut dyn Reporter,
+    ) -> Result<Option<PassProgress>, TrainError> {
+        let Some(tester) = &mut self.tester else {
+            return Ok(None);
+        };
+        words::failpoint::reach("testing");
+        self.updater.refresh(&mut self.parameters)?;
+        let readable = self.updater.readable(&self.parameters)?;
+        let parameters = readable.as_ref().unwrap_or(&self.parameters);
+        let inspector = &mut self.inspector;
+        let meter = tester.run(&mut self.network, &mut &*parameters, inspector, report)?;
+        let line = meter.test_line(&tester.evaluators.line());
+        report.line(Level::Info, Topic::Test, &line);
+        let mut progress = figures(pass, batch, &meter, Duration::ZERO);
+        progress.evaluators = tester.evaluators.values();
+        report.event(&TrainerEvent::Tested(progress.clone()));
+        Ok(Some(progress))
+    }
+
+    fn save(
+        &mut self,
+        pass: u32,
+        part: Option<u64>,
+        report: &mut dyn Reporter,
+    ) -> Result<(), TrainError> {
+        let Some(saver) = &self.saver else {
+            return Ok(());
+        };
+        self.updater.refresh(&mut self.parameters)?;
+        let readable = self.updater.readable(&self.parameters)?;
+        let shown = readable.as_ref().unwrap_or(&self.parameters);
+        let specs = self.network.parameters();
+        let text = format!("Saving parameters to {}", saver.path(pass, part).display());
+        report.line(Level::Info, Topic::Saving, &text);
+        let path = match &self.settings.remote {
+            None => {
+                let state = self.updater.state(&self.parameters);
+                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+            }
+            Some(_) => {
+                let updater = &mut self.updater;
+                let whole = part.is_none();
+                saver.save(pass, part, specs, (shown, None), |writer| {
+                    save_on_servers(updater.as_mut(), whole, writer, report)
+                })?
+            }
+        };
+        if let (Some(remote), None) = (&self.settings.remote, part)
+            && path.join(SERVERS).is_dir()
+            && let Err(error) = saved_note::write(&saver.save_dir, &remote.job, pass)
+        {
+            // Without the note, a loss of snapshots costs more work; the model is there.
+            let text = format!(
+                "write {} in {}: {error}",
+                saved_note::NOTE,
+                saver.save_dir.display()
+            );
+            report.line(Level::Warning, Topic::Saving, &text);
+        }
+        let statistics = part
+            .is_none()
+            .then(|| parameter_statistics::of(specs, shown));
+        report.event(&TrainerEvent::Saved {
+            pass,
+            path: path.display().to_string(),
+        });
+        if let Some(statistics) = statistics {
+            report.event(&TrainerEvent::Parameters { pass, statistics });
+        }
+        Ok(())
+    }
+}
+
+/// Makes the servers write their part of a pass directory: tables that no trainer holds and, at the end of a pass,
+/// everything that is needed to resume. Without the latter the model is still usable, so its failure does not stop
+/// training.
+fn save_on_servers(
+    updater: &mut dyn Updater,
+    whole: bool,
+    writer: &Writer,
+    report: &mut dyn Reporter,
+) -> Result<(), TrainError> {
+    updater.save_rows(&writer.path(""))?;
+    words::failpoint::reach("saving");
+    if !whole {
+        return Ok(());
+    }
+    let directory = writer.path(SERVERS);
+    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    match updater.save_state(&directory) {
+        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+            // The files of some servers are useless without those of the others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
+            report.line(Level::Warning, Topic::Saving, &text);
+            Ok(())
+        }
+        done => Ok(done?),
+    }
+}

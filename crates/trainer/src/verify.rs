@@ -1,0 +1,170 @@
+//! Checks a pass directory: everything that training left in it is there and whole. What servers keep in
+//! `canoe.servers/` they check themselves.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::parameter_file::{self, ParameterFileError};
+use crate::pass_directory::{CONFIG_ARGS, DONE, STATE};
+use crate::saved_rows::SavedRows;
+use crate::state_file;
+
+/// What a check of a pass directory found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PassFindings {
+    /// Parameters that are whole.
+    pub parameters: usize,
+    /// Tables that servers saved, which are whole.
+    pub tables: usize,
+    /// What is wrong: the file, and a sentence.
+    pub problems: Vec<(PathBuf, String)>,
+}
+
+/// Checks a pass directory. Fails only if it cannot be listed.
+pub fn verify(directory: &Path) -> io::Result<PassFindings> {
+    let mut findings = PassFindings::default();
+    if !directory.join(DONE).is_file() {
+        let text = "it is missing: the directory was not written to its end";
+        findings.problem(directory.join(DONE), text);
+    }
+    let mut lengths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let other = [DONE, "path.txt", STATE, CONFIG_ARGS].contains(&name.as_ref());
+        if !path.is_file() || other || name.starts_with("pserver.") {
+            continue;
+        }
+        match parameter_file::read(&path) {
+            Ok(values) => lengths.push((name.into_owned(), values.len() as u64)),
+            // The copy of a configuration is no parameter, and neither is what a user put there.
+            Err(ParameterFileError::Foreign { .. }) => {}
+            Err(ParameterFileError::Truncated { .. }) if name.ends_with(".py") => {}
+            Err(error) => findings.problem(path, chain(&error)),
+        }
+    }
+    findings.parameters = lengths.len();
+    check_state(directory, &lengths, &mut findings);
+    match SavedRows::open(directory) {
+        Ok(saved) => findings.tables = saved.map_or(0, |saved| saved.tables().len()),
+        Err(error) => findings.problem(directory.to_owned(), chain(&error)),
+    }
+    if findings.parameters + findings.tables == 0 {
+        findings.problem(directory.to_owned(), "it holds no parameters");
+    }
+    Ok(findings)
+}
+
+impl PassFindings {
+    fn problem(&mut self, path: PathBuf, text: impl Into<String>) {
+        self.problems.push((path, text.into()));
+    }
+}
+
+/// Compares the parameters that are there with those that the optimizer's state names.
+fn check_state(directory: &Path, lengths: &[(String, u64)], findings: &mut PassFindings) {
+    let path = directory.join(STATE);
+    if !path.exists() {
+        return;
+    }
+    let state = match state_file::read(&path) {
+        Ok(state) => state,
+        Err(error) => return findings.problem(path, chain(&error)),
+    };
+    for parameter in &state.parameters {
+        let wanted = parameter.dims.0.saturating_mul(parameter.dims.1);
+        let place = directory.join(&parameter.name);
+        let found = lengths.iter().find(|(name, _)| *name == parameter.name);
+        match found {
+            None => findings.problem(
+                place,
+                format!("it is not there as a parameter, but {STATE} names it"),
+            ),
+            Some((_, length)) if *length != wanted => findings.problem(
+                place,
+                format!("it has {length} values, {STATE} says {wanted}"),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        parameter_file::write(&root.path().join("w"), &[1.0, 2.0]).unwrap();
+        fs::write(root.path().join(DONE), "canoe").unwrap();
+        fs::write(root.path().join("trainer_config.py"), "# x").unwrap();
+        root
+    }
+
+    fn wrong(root: &Path) -> Vec<String> {
+        let problems = verify(root).unwrap().problems;
+        let told = problems.into_iter();
+        told.map(|(path, text)| format!("{}: {text}", path.display()))
+            .collect()
+    }
+
+    #[test]
+    fn a_whole_directory_has_no_problems() {
+        let root = sample();
+        assert_eq!(wrong(root.path()), Vec::<String>::new());
+        assert_eq!(verify(root.path()).unwrap().parameters, 1);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        type Harm = fn(&Path);
+        let cases: [(Harm, &str); 5] = [
+            (
+                |root| fs::remove_file(root.join(DONE)).unwrap(),
+                "done: it is missing",
+            ),
+            (
+                |root| {
+                    let bytes = fs::read(root.join("w")).unwrap();
+                    fs::write(root.join("w"), &bytes[..bytes.len() - 1]).unwrap();
+                },
+                "/w: ",
+            ),
+            (
+                |root| fs::write(root.join(STATE), "garbage").unwrap(),
+                "canoe.state: ",
+            ),
+            (
+                |root| fs::write(root.join("pserver.0001"), "x").unwrap(),
+                "lacks pserver.0000",
+            ),
+            (
+                |root| fs::remove_file(root.join("w")).unwrap(),
+                "no parameters",
+            ),
+        ];
+        for (harm, words) in cases {
+            let root = sample();
+            harm(root.path());
+            let told = wrong(root.path());
+            assert!(
+                told.iter().any(|line| line.contains(words)),
+                "{words}: {told:?}"
+            );
+        }
+        assert!(verify(Path::new("/nowhere/at/all")).is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! Rows of dense tables: of a large table that a batch only looks rows up in, just these rows are fetched.
+//!
+//! A row may lie in two blocks, on two services. Each service returns, for the ids that it is asked for, the values
+//! of those rows that are in its blocks, in ascending order; both sides know the blocks.
+
+use super::config::Error;
+use super::{Fault, Session};
+use crate::data::{Carrier, Encoded, Reply, Request, View};
+use crate::ids::TableId;
+use crate::spec::Mode;
+use std::collections::BTreeSet;
+
+/// What one service holds of the rows of a request.
+#[derive(Debug, Default, Clone)]
+struct Share {
+    /// The rows that have values on the service.
+    ids: Vec<u32>,
+    /// Where the values go in the table: start and length.
+    runs: Vec<(usize, usize)>,
+}
+
+impl Session {
+    /// Only rows of these dense tables are fetched while training, with [`Session::read_rows`]; whole ones only by
+    /// [`Session::pull_dense`]. Has no effect in asynchronous training, where values change at any time.
+    pub fn fetch_by_row(&mut self, tables: Vec<TableId>) {
+        if self.spec.mode == Mode::Sync {
+            self.by_row = tables;
+        }
+    }
+
+    /// Whether a dense table is fetched by row.
+    pub fn is_by_row(&self, table: TableId) -> bool {
+        self.by_row.contains(&table)
+    }
+
+    /// Copies rows of dense tables to their positions in `values`, each of which is the whole table. Call it
+    /// after [`Session::wait_values`] and before the next push.
+    pub fn read_rows(&mut self, wanted: &mut [(TableId, &[u32], &mut [f32])]) -> Result<(), Error> {
+        let done = self.try_read_rows(wanted);
+        self.settle(done)
+    }
+
+    fn try_read_rows(&mut self, wanted: &mut [(TableId, &[u32], &mut [f32])]) -> Result<(), Fault> {
+        for (table, ids, values) in wanted {
+            let sorted;
+            let mut ids = *ids;
+            if !ids.is_sorted_by(|a, b| a < b) {
+                let set: BTreeSet<u32> = ids.iter().copied().collect();
+                sorted = set.into_iter().collect::<Vec<u32>>();
+                ids = &sorted;
+            }
+            let shares = self.shares(*table, ids, values);
+            for (service, share) in (0..).zip(&shares) {
+                self.ask_dense_rows(*table, service, share)?;
+            }
+            self.flush()?;
+            for (service, share) in (0..).zip(&shares) {
+                self.receive_dense_rows(*table, service, share, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what is in shared memory, and returns what has to be asked for, for each service.
+    fn shares(&self, table: TableId, ids: &[u32], values: &mut [f32]) -> Vec<Share> {
+        let spec = &self.spec.tables[table.index()];
+        let cols = spec.cols as usize;
+        let mut shares = vec![Share::default(); self.topology.dense_services() as usize];
+        // The layer that looks up a row that the table does not have reports it.
+        for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
+            let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
+            while at < end {
+                let (service, start, left) = self.dense.home(table, spec.len(), at);
+                let len = left.min(end - at);
+                if let Some(places) = &self.places[self.dense_line(service)] {
+                    places.copy(table, start, &mut values[at..at + len]);
+                } else {
+                    let share = &mut shares[service as usize];
+                    if share.ids.last() != Some(id) {
+                        share.ids.push(*id);
+                    }
+                    share.runs.push((at, len));
+                }
+                at += len;
+            }
+        }
+        shares
+    }
+
+    fn ask_dense_rows(&mut self, table: TableId, service: u32, share: &Share) -> Result<(), Fault> {
+        if share.ids.is_empty() {
+            return Ok(());
+        }
+        let request = self.encode(Request::PullDenseRows {
+            table,
+            rows: share.ids.len() as u32,
+        });
+        let encoding = self.dialer.config.encoding;
+        let line = self.dense_line(service);
+        let ids = bytemuck::cast_slice(&share.ids);
+        Ok(self.lines[line].ask(&request, encoding, ids)?)
+    }
+
+    fn receive_dense_rows(
+        &mut self,
+        table: TableId,
+        service: u32,
+        share: &Share,
+        values: &mut [f32],
+    ) -> Result<(), Fault> {
+        if share.ids.is_empty() {
+            return Ok(());
+        }
+        let line = self.dense_line(service);
+        let line = &mut self.lines[line];
+        let (head, reply) = line.expect_reply()?;
+        let count: usize = share.runs.iter().map(|(_, len)| len).sum();
+        let due = Reply::Values {
+            table,
+            ticket: None,
+            carrier: Carrier::Payload,
+        };
+        if reply.message != due || head.payload != (count * head.encoding.bytes()) as u64 {
+            let peer = line.peer();
+            return Err(Fault::Lost(format!("{peer} sent values of other rows")));
+        }
+        self.scratch.resize(count, 0.0);
+        line.read_values(head.encoding, &mut self.scratch)?;
+        let mut rest = self.scratch.as_slice();
+        for (start, len) in &share.runs {
+            let (run, later) = rest.split_at(*len);
+            values[*start..start + len].copy_from_slice(run);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The request for dense values that ends a batch, and the tables that it leaves out. In shared memory none is: the
+    /// reply says that a table's values may be read.
+    pub(super) fn dense_pull(&self, line: usize) -> (Encoded, Vec<u32>) {
+        let except: Vec<u32> = match self.places[line] {
+            Some(_) => Vec::new(),
+            None => self.by_row.iter().map(|table| table.0).collect(),
+        };
+        let pull = self.encode(Request::PullDense {
+            view: View::Training,
+            except: except.len() as u32,
+        });
+        (pull, except)
+    }
+}

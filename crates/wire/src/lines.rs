@@ -1,0 +1,106 @@
+//! Whether a data connection carries what is sent over it. Pure: it compares what both ends have counted.
+//!
+//! Heartbeats have a connection of their own, so they pass while a firewall, a proxy or a full table of a router
+//! swallows the bytes of a data connection; and a data connection may be silent for long, because a batch takes its
+//! time. So both ends count bytes, the server puts its counts into its reports, and a trainer compares: bytes that one
+//! end has sent, for which the other end waits, and that do not arrive, are lost.
+
+use serde::{Deserialize, Serialize};
+
+/// What one end of a connection has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Bytes handed to the system.
+    pub sent: u64,
+    /// Bytes read.
+    pub received: u64,
+    /// It waits for bytes now.
+    pub reading: bool,
+}
+
+/// Watches one connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LineWatch {
+    /// What both ends had counted, and since when.
+    last: Option<(Traffic, Traffic, u64)>,
+}
+
+impl LineWatch {
+    /// Takes the counts of both ends, at a time in milliseconds. Returns the number of bytes that are lost and for how
+    /// long nothing has moved, once that is at least `limit`.
+    pub fn look(
+        &mut self,
+        own: Traffic,
+        other: Traffic,
+        now: u64,
+        limit: u64,
+    ) -> Option<(u64, u64)> {
+        let since = match self.last {
+            Some((a, b, since)) if (a, b) == (own, other) => since,
+            _ => {
+                self.last = Some((own, other, now));
+                return None;
+            }
+        };
+        let lost = |from: Traffic, to: Traffic| {
+            let missing = from.sent.saturating_sub(to.received);
+            if to.reading { missing } else { 0 }
+        };
+        let missing = lost(own, other).max(lost(other, own));
+        let quiet = now.saturating_sub(since);
+        (missing > 0 && quiet >= limit).then_some((missing, quiet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(sent: u64, received: u64, reading: bool) -> Traffic {
+        Traffic {
+            sent,
+            received,
+            reading,
+        }
+    }
+
+    /// Looks at the same counts for ten seconds.
+    fn ten_seconds(own: Traffic, other: Traffic) -> Option<(u64, u64)> {
+        let mut watch = LineWatch::default();
+        (0..=20).find_map(|beat| watch.look(own, other, beat * 500, 6000))
+    }
+
+    #[test]
+    fn bytes_that_somebody_waits_for_and_that_do_not_come_are_lost() {
+        let pushed = ten_seconds(end(100, 7, true), end(7, 40, true));
+        assert_eq!(pushed, Some((60, 6000)), "to the server");
+        let answered = ten_seconds(end(40, 7, true), end(90, 40, false));
+        assert_eq!(answered, Some((83, 6000)), "to the trainer");
+    }
+
+    #[test]
+    fn long_silence_is_no_loss() {
+        let computing = ten_seconds(end(40, 7, false), end(7, 40, true));
+        assert_eq!(computing, None, "the trainer computes a batch");
+        let barrier = ten_seconds(end(100, 7, true), end(7, 40, false));
+        assert_eq!(
+            barrier, None,
+            "the server waits for others before it reads on"
+        );
+        let behind = ten_seconds(end(40, 7, false), end(90, 40, false));
+        assert_eq!(behind, None, "the trainer has not come to read it");
+    }
+
+    #[test]
+    fn any_movement_begins_the_wait_again() {
+        let mut watch = LineWatch::default();
+        for beat in 0..40 {
+            let trickle = end(100, 7, true);
+            assert_eq!(
+                watch.look(trickle, end(7, beat, true), beat * 500, 6000),
+                None
+            );
+        }
+    }
+}

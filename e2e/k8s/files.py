@@ -1,0 +1,328 @@
+"""Scenarios of commands.py: files and keys of a job, from a laptop to the volume and back, over the whole life of the job."""
+import base64
+import filecmp
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import yaml
+
+from bench import NAME, expect
+from controllers import STOCK
+from network import HUB_ADDRESS
+
+POD = "batch.kubernetes.io/job-name"
+
+
+def program(bench):
+    """The binary under test without its debug information: what a release ships."""
+    path = os.path.join(bench.folder, "canoe")
+    subprocess.run(["strip", "-o", path, bench.binary], check=True)
+    return path
+
+
+def reference(bench, passes):
+    """What `canoe run` makes of the same folder: the pass directories."""
+    job = os.path.join(bench.folder, "laptop")
+    shutil.copytree(bench.job, job)
+    ran = subprocess.run([bench.binary, "run", job, "--nodes=3", f"--passes={passes}", "--config=trainer_config.emb.py"], capture_output=True, text=True)
+    expect(ran.returncode == 0, ran.stdout + ran.stderr)
+    return os.path.join(job, "output")
+
+
+def same_model(one, other, ignored=("path.txt",)):
+    """Every file of a pass directory that training decides, byte for byte; what servers keep beside it names their run."""
+    files = sorted(name for name in os.listdir(one) if name not in ignored and os.path.isfile(os.path.join(one, name)))
+    expect(files, f"{one} is empty")
+    for name in files:
+        expect(os.path.exists(os.path.join(other, name)), f"{other} has no {name}")
+        expect(filecmp.cmp(os.path.join(one, name), os.path.join(other, name), shallow=False), f"{name} differs in {other}")
+    return files
+
+
+def until(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        expect(time.monotonic() < end, f"waited {seconds} s for {what}")
+        time.sleep(0.1)
+
+
+def pods(bench):
+    return bench.store.list("pods", "default", f"{POD}={NAME}")[0]
+
+
+def five_minutes(bench):
+    """No image, data from the laptop, one command: the model is here, and it is the one that `canoe run` makes. Then what is left of the job."""
+    bench.claim()
+    bench.demo(3)
+    bench.job_file(image=None, config="trainer_config.emb.py", args=["--log_period=1"], passes=3)
+    wanted = reference(bench, 3)
+    binary, here = program(bench), os.path.join(bench.folder, "here")
+    said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"), "--binary", binary, "--wait", "--get", "--to", here, seconds=300)
+    expect("the program is on the volume" in said and "all verified" in said and f"{here}/pass-00002" in said, said)
+    files = same_model(os.path.join(wanted, "pass-00002"), os.path.join(here, "pass-00002"))
+    print(f"    {len(files)} files of the model, byte for byte those of `canoe run`; image {pods(bench)[0]['spec']['containers'][0]['image']}")
+    expect(all(pod["spec"]["containers"][0]["image"] == STOCK for pod in pods(bench)), "another image")
+    helpers = lambda: [pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0] if re.search("-(reader|upload)", pod["metadata"]["name"])]
+    until("the end of pods that only carry files", lambda: not helpers(), 20)
+    said = bench.canoe("status", NAME)
+    expect("3 finished" in said, said)
+    # Another model in the same place is not replaced unasked.
+    first = os.path.join(here, "pass-00002", files[0])
+    with open(first, "ab") as file:
+        file.write(b"mine")
+    said = bench.canoe("get", NAME, "--to", here, code=1)
+    expect("exists and is not the one that comes" in said and "--force" in said, said)
+    bench.canoe("get", NAME, "--to", here, "--force")
+    same_model(os.path.join(wanted, "pass-00002"), os.path.join(here, "pass-00002"))
+    # Deleted: the files stay, and so does what says where they are.
+    bench.canoe("delete", NAME, "--yes")
+    said = bench.canoe("ls")
+    expect(re.search(r"default +quick-start +only files +- +- +- +canoe-files", said), said)
+    there = os.path.join(bench.folder, "there")
+    bench.canoe("get", NAME, "best", "--to", there)
+    best = os.path.basename(os.readlink(os.path.join(wanted, "best")))
+    same_model(os.path.join(wanted, best), os.path.join(there, best))
+    said = bench.canoe("get", NAME, "7", "--to", there, code=1)
+    expect("there is no finished pass 7; there are 0, 1, 2" in said, said)
+    bench.canoe("get", NAME, "logs", "--to", there)
+    expect("Batch=" in open(os.path.join(there, "node_0", "train.log")).read(), "no log")
+    said = bench.canoe("get", NAME, "output", "--to", there)
+    expect(all(f"{there}/{name}" in said for name in ("pass-00000", "node_2")) and "snapshots" not in said, said)
+    said = bench.canoe("rm-data", NAME, code=1)
+    expect("data, models, logs and snapshots; say --yes" in said, said)
+    bench.canoe("rm-data", NAME, "--yes")
+    expect(not os.path.exists(os.path.join(bench.kubelet.claim_folder("default", "canoe-files"), NAME)), "the files are there")
+    said = bench.canoe("get", NAME, code=1)
+    expect("nothing says where its files are" in said, said)
+    expect("there are no jobs" in bench.canoe("ls"), "it is listed")
+
+
+def keys_and_pauses(bench):
+    """Rendered and applied again in the middle, paused, resumed, a pod lost: one set of keys, the same bytes."""
+    bench.claim()
+    bench.demo(12)
+    wanted = reference(bench, 12)
+    bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
+    token = bench.store.get("secrets", "default", NAME)["data"]["token"]
+    bench.says(["status", NAME], "3 nodes: 3 ready", seconds=120)
+    made = render(bench)
+    applied = kubectl(bench, made)
+    expect(applied.returncode == 0, applied.stderr)
+    expect(bench.store.get("secrets", "default", NAME)["data"]["token"] == token, "the token has changed")
+    # New keys that somebody applies without asking are refused, and those of the job stay.
+    applied = kubectl(bench, render(bench, "--offline"))
+    expect(applied.returncode != 0 and "immutable" in applied.stderr, applied.stderr)
+    expect(bench.store.get("secrets", "default", NAME)["data"]["token"] == token, "the token has changed")
+    bench.controllers.delete_pod(pods(bench)[1])
+    said = bench.canoe("pause", NAME, seconds=120)
+    expect("is paused" in said and "canoe job resume quick-start -n default" in said, said)
+    # What has ended may be there for a moment longer.
+    left = [pod["metadata"]["name"] for pod in pods(bench) if pod.get("status", {}).get("phase") not in ("Failed", "Succeeded")]
+    expect(not left, f"pods are left: {left}")
+    said = bench.canoe("status", NAME)
+    expect("is suspended: `canoe job resume` continues" in said, said)
+    expect("paused" in bench.canoe("ls"), "ls does not say so")
+    expect("was paused already" in bench.canoe("pause", NAME), "paused twice")
+    said = bench.canoe("rm-data", NAME, "--yes", code=1)
+    expect("has not ended" in said, said)
+    said = bench.canoe("resume", NAME)
+    expect("continues from its last snapshot" in said, said)
+    expect("is not paused" in bench.canoe("resume", NAME), "resumed twice")
+    bench.canoe("watch", NAME, seconds=300)
+    here = os.path.join(bench.folder, "here")
+    bench.canoe("get", NAME, "all", "--to", here)
+    kept = sorted(name for name in os.listdir(wanted) if name.startswith("pass-"))
+    expect("pass-00011" in kept, kept)
+    for name in kept:
+        same_model(os.path.join(wanted, name), os.path.join(here, name))
+    print(f"    {len(kept)} passes, byte for byte those of `canoe run`, after a second apply, a lost pod, a pause")
+    # Somebody deletes the Secret and makes another: status names it. The job has ended, so it is a new one.
+    bench.canoe("submit", bench.job, "--replace")
+    secret = bench.store.get("secrets", "default", NAME)
+    expect(secret["data"]["token"] != token, "a new job has the keys of an old one")
+    secret["metadata"]["annotations"]["canoe/keys"] = "of-another-generation"
+    bench.store.put("secrets", secret)
+    bench.says(["status", NAME], "two generations of keys", "--replace")
+
+
+def kubectl(bench, text):
+    command = ["ip", "netns", "exec", bench.network.hub, "kubectl", "--kubeconfig", bench.api.kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def render(bench, *words):
+    """The manifests alone; the Job of the stand-in cannot be applied anew with defaults of its own."""
+    said = bench.canoe("render", bench.job, *words)
+    documents = [thing for thing in yaml.safe_load_all(said) if thing["kind"] in ("Secret", "ConfigMap", "Service", "Job") and not thing["metadata"]["name"].endswith("-data")]
+    return yaml.safe_dump_all(documents)
+
+
+def interrupted(bench):
+    """Ctrl-C removes the pod on the volume; killed at any request, the next submit finds everything usable."""
+    bench.claim()
+    bench.demo(1)
+    data = os.path.join(bench.job, "data")
+    with open(os.path.join(data, "large"), "wb") as file:
+        file.write(os.urandom(30_000_000))
+    submit = bench.start("submit", bench.job, "--data", data)
+    until("an upload", lambda: any("/exec" in request for request in bench.api.requests))
+    os.killpg(submit.pid, signal.SIGINT)
+    said = submit.communicate(timeout=30)[0]
+    expect(submit.returncode == 130 and "the same command resumes" in said, f"{submit.returncode}: {said}")
+    until("the end of the pod", lambda: not bench.store.find("pods", "default", f"{NAME}-upload"), 20)
+    kinds = ["pods", "configmaps", "secrets", "services", "networkpolicies", "jobs"]
+    for kind in kinds:
+        bench.api.faults.add(f"PATCH .*/{kind}/", hang=30, times=1)
+        submit = bench.start("submit", bench.job, "--data", data)
+        until(f"a request for {kind}", lambda: any(fault["times"] == 0 for fault in bench.api.faults.list))
+        os.killpg(submit.pid, signal.SIGKILL)
+        submit.communicate()
+        bench.api.faults.clear()
+    said = bench.canoe("submit", bench.job, "--data", data, seconds=90)
+    expect("all verified" in said and "job.batch/quick-start serverside-applied" in said, said)
+    bench.canoe("watch", NAME, seconds=200)
+    # A get that is interrupted leaves no pod behind, and the same command brings the model.
+    bench.api.faults.add("/exec", hang=30, times=1)
+    here = os.path.join(bench.folder, "here")
+    getting = bench.start("get", NAME, "--to", here)
+    until("a request for the model", lambda: any(fault["times"] == 0 for fault in bench.api.faults.list))
+    os.killpg(getting.pid, signal.SIGINT)
+    said = getting.communicate(timeout=30)[0]
+    expect(getting.returncode == 130, f"{getting.returncode}: {said}")
+    bench.api.faults.clear()
+    until("the end of the pod", lambda: not any("-reader" in pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0]), 20)
+    bench.canoe("get", NAME, "--to", here)
+    expect(os.path.exists(os.path.join(here, "pass-00000", "done")), "no model")
+
+
+def refused(bench):
+    """Programs that cannot run in a pod, and pods that cannot run the program."""
+    bench.claim()
+    bench.demo(1)
+    bench.job_file(image=None, config="trainer_config.emb.py", passes=1)
+    foreign = os.path.join(bench.folder, "foreign")
+    with open(foreign, "wb") as file:
+        file.write(bytes([0xCF, 0xFA, 0xED, 0xFE, 7, 0, 0, 1]))
+    said = bench.canoe("submit", bench.job, "--binary", foreign, code=1)
+    expect("is a macOS program" in said and "--binary FILE" in said, said)
+    broken = os.path.join(bench.folder, "broken")
+    with open(bench.binary, "rb") as file, open(broken, "wb") as copy:
+        copy.write(file.read(4096))
+    said = bench.canoe("submit", bench.job, "--binary", broken, code=1)
+    expect("the program does not run in image docker.io/library/python" in said, said)
+    expect(bench.store.find("jobs", "default", NAME) is None, "a job was made")
+    bench.job_file(image="canoe:test")
+    said = bench.canoe("submit", bench.job, "--binary", foreign, code=1)
+    expect("the job has an image of its own" in said, said)
+
+
+def listed(bench):
+    """`ls` for scripts."""
+    bench.claim()
+    bench.job_file()
+    bench.canoe("submit", bench.job)
+    rows = json.loads(bench.canoe("ls", "--json"))
+    expect([(row["name"], row["state"], row["nodes"], row["claim"]) for row in rows] == [(NAME, "starting", 3, "canoe-files")], rows)
+    expect(json.loads(bench.canoe("ls", "-A", "--json")) == rows, "another list")
+    said = bench.canoe("pause", "nothing", code=1)
+    expect("there is no job nothing in namespace default to pause" in said, said)
+
+
+def in_a_store(bench):
+    """Data from an object store through the data job, the model back into it: through this machine, and by the pod of `copies`, which is lost once.
+    Then the Job expires, and what is left is told and can be had."""
+    sys.path.append(os.path.join(os.path.dirname(__file__), ".."))
+    from s3 import KEY, SECRET, Server
+
+    bench.claim()
+    bench.demo(2)
+    store = os.path.join(bench.folder, "store")
+    shutil.copytree(os.path.join(bench.job, "data"), os.path.join(store, "bucket", "reviews"))
+    wanted = reference(bench, 2)
+    server = Server(store, HUB_ADDRESS, ["ip", "netns", "exec", bench.network.hub])
+    try:
+        keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_S3": server.url}
+        wrong = {key: base64.b64encode(value.encode()).decode() for key, value in (keys | {"AWS_SECRET_ACCESS_KEY": "other"}).items()}
+        bench.store.create("secrets", {"metadata": {"name": "s3-keys", "namespace": "default"}, "data": wrong})
+        data = {"url": "s3://bucket/reviews/", "environment": "s3-keys"}
+        copies = {"to": "s3://bucket/copies/", "environment": "s3-keys"}
+        bench.job_file(config="trainer_config.emb.py", passes=2, data=data, copies=copies)
+        bench.canoe("submit", bench.job)
+        said = bench.says(["status", NAME], "job quick-start-data", "SignatureDoesNotMatch", seconds=60)
+        expect(SECRET not in said, said)
+        right = bench.store.get("secrets", "default", "s3-keys") | {"data": wrong | {"AWS_SECRET_ACCESS_KEY": base64.b64encode(SECRET.encode()).decode()}}
+        bench.store.put("secrets", right)
+        clean = {"AWS_PROFILE": "", "HTTPS_PROXY": "", "HTTP_PROXY": ""}
+        bench.canoe("submit", bench.job, "--replace")
+        copier = lambda: [pod for pod in bench.store.list("pods", "default", f"{POD}={NAME}-copy")[0] if pod.get("status", {}).get("phase") == "Running"]
+        until("the pod that copies", copier)
+        bench.controllers.delete_pod(copier()[0])
+        bench.canoe("watch", NAME, seconds=200)
+        until("the copies", lambda: bench.store.get("jobs", "default", f"{NAME}-copy").get("status", {}).get("succeeded") == 1)
+        copied = os.path.join(store, "bucket", "copies")
+        for number in ("00000", "00001"):
+            same_model(os.path.join(wanted, f"pass-{number}"), os.path.join(copied, f"pass-{number}"))
+        expect("Batch=" in open(os.path.join(copied, "node_1", "train.log")).read() and not os.path.exists(os.path.join(copied, "snapshots")), os.listdir(copied))
+        said = bench.canoe("get", NAME, "--to", "s3://bucket/models/", seconds=200, env=keys | clean)
+        expect("s3://bucket/models/" in said and "already there" in said, said)
+        same_model(os.path.join(wanted, "pass-00001"), os.path.join(store, "bucket", "models", "pass-00001"))
+        # Whoever may not write there is told before a pod is made.
+        readers = lambda: sum("-reader-" in request for request in bench.api.requests if request.startswith("PATCH"))
+        before = readers()
+        said = bench.canoe("get", NAME, "--to", "s3://bucket/models/", code=1, env=keys | clean | {"AWS_SECRET_ACCESS_KEY": "other"})
+        expect("SignatureDoesNotMatch" in said and readers() == before, said)
+        print("    data fetched from s3:// by the data job, models and logs copied to s3:// by a pod that was lost once, byte for byte those of `canoe run`")
+        # The Job goes by itself some time after its end.
+        for job in (NAME, f"{NAME}-data", f"{NAME}-copy"):
+            bench.controllers.expire("default", job)
+        until("the Jobs to be gone", lambda: not bench.store.list("jobs", "default")[0] and not pods(bench))
+        said = bench.canoe("status", NAME, code=3)
+        expect("there is no such job" in said and "ttlSeconds" in said and f"`canoe job get {NAME} -n default` brings it" in said, said)
+        print("    " + said.splitlines()[-1].strip())
+        expect(re.search(r"quick-start +only files", bench.canoe("ls")), "it is not listed")
+        here = os.path.join(bench.folder, "here")
+        bench.canoe("get", NAME, "--to", here)
+        same_model(os.path.join(wanted, "pass-00001"), os.path.join(here, "pass-00001"))
+        expect("job.batch/quick-start serverside-applied" in bench.canoe("submit", bench.job, "--dry-run=server"), "it cannot be submitted again")
+    finally:
+        server.close()
+
+
+def documented(bench):
+    """The commands of docs/kubernetes.md, as they stand, one block after the other."""
+    root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    sys.path.append(os.path.join(root, "e2e", "docs"))
+    from blocks import blocks
+
+    bench.claim()
+    programs = os.path.join(bench.folder, "bin")
+    os.makedirs(programs)
+    shutil.move(program(bench), os.path.join(programs, "canoe"))
+    env = os.environ | {"KUBECONFIG": bench.api.kubeconfig, "PATH": f"{programs}:{os.environ['PATH']}"}
+    ran = 0
+    for block in blocks(pathlib.Path(root, "docs", "kubernetes.md")):
+        if (block.language, block.note) != ("sh", "cluster"):
+            continue
+        done = subprocess.run(["ip", "netns", "exec", bench.network.hub, "bash", "-exc", block.text], cwd=bench.folder, env=env, capture_output=True, text=True, timeout=300)
+        expect(done.returncode == 0, f"{block.place} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        ran += len([line for line in block.lines if line])
+    expect(ran >= 15, f"only {ran} commands")
+    print(f"    {ran} commands of docs/kubernetes.md ran as they stand")
+
+
+FAKE = [("listed", listed)]
+REAL = [
+    ("no image: submit, wait, get, and what is left", five_minutes),
+    ("keys: applied again, paused, resumed", keys_and_pauses),
+    ("interrupted anywhere", interrupted),
+    ("programs that do not run", refused),
+    ("data and models in an object store", in_a_store),
+    ("the commands of docs/kubernetes.md", documented),
+]
