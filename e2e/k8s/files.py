@@ -188,8 +188,10 @@ def interrupted(bench):
     said = bench.canoe("submit", bench.job, "--data", data, seconds=90)
     expect("all verified" in said and "job.batch/quick-start serverside-applied" in said, said)
     # Whoever only waits goes, and the job continues; also after files were carried, when the program listens for signals.
+    before = bench.store.get("jobs", "default", NAME)["metadata"]["uid"]
     submit = bench.start("submit", bench.job, "--data", data, "--replace", "--wait", "--get")
-    until("the job", lambda: pods(bench), 120)
+    made = lambda: bench.store.find("jobs", "default", NAME)
+    until("the new job", lambda: made() and made()["metadata"]["uid"] != before and any("/jobs/" in request and request.startswith("GET") for request in bench.api.requests[-3:]), 120)
     os.killpg(submit.pid, signal.SIGINT)
     said = submit.communicate(timeout=120)[0]
     expect(submit.returncode == 130 and f"interrupted; the job continues: `canoe job watch {NAME} -n default`" in said, f"{submit.returncode}: {said}")
@@ -256,7 +258,8 @@ def listed(bench):
 def pinned(bench):
     """The stock image of a job without an image of its own: by digest, from a mirror, in the file or by a flag; a name that no machine takes is refused."""
     bench.claim()
-    images = lambda text: {container["image"] for thing in yaml.safe_load_all(text) if thing["kind"] == "Job" for kind in ("initContainers", "containers")
+    # What render says to a person comes after the manifests.
+    images = lambda text: {container["image"] for thing in yaml.safe_load_all(text.split("the pods run this program")[0]) if thing["kind"] == "Job" for kind in ("initContainers", "containers")
                            for container in thing["spec"]["template"]["spec"].get(kind, [])}
     digest = "sha256:" + "0123456789abcdef" * 4
     bench.job_file(image=None, pythonImage=f"python@{digest}", data={})
