@@ -52,7 +52,7 @@ fn start(job: &Job, config: SessionConfig) -> std::thread::JoinHandle<Result<Mod
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect((LOCALHOST, port)).unwrap();
     stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
+        .set_read_timeout(Some(Duration::from_secs(120)))
         .unwrap();
     stream
 }
