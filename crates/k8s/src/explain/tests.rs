@@ -567,6 +567,7 @@ fn a_job_that_was_made_just_now_has_no_pods_and_that_is_no_trouble() {
         let mut job = observed.job.take().unwrap();
         let made = observed.now - std::time::Duration::from_secs(seconds.unsigned_abs());
         job.metadata.creation_timestamp = Some(typed(json!(made.to_string())));
+        job.spec.as_mut().unwrap().completion_mode = Some("Indexed".to_owned());
         observed.job = Some(job);
         texts(&observed)
     };
