@@ -300,7 +300,7 @@ impl Job {
 fn a_snapshot_is_whole_or_not_used_whatever_the_disk_does() {
     let job = Job::new("output/snapshots");
     let kinds = kinds(&job.calls);
-    for call in ["mkdir", "create", "write", "fsync", "rename"] {
+    for call in ["mkdir", "create", "write", "fsync", "rename", "link"] {
         assert!(
             kinds.keys().any(|kind| kind.starts_with(call)),
             "{kinds:#?}"
