@@ -26,6 +26,8 @@ const BACKLOG: i32 = 4096;
 const SHARE: f64 = 0.02;
 /// Processor time that it may use at once after it was idle: probes and pages never wait for it.
 const BURST: Duration = Duration::from_millis(250);
+/// How long it rests at most: a page that took long must not keep a probe waiting.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 /// Processor time after which it no longer accepts clients but looks after those it has.
 const TURN: Duration = Duration::from_millis(1);
 /// How long the thread waits when nothing happens.
@@ -96,7 +98,8 @@ pub fn serve(
                 let ready = server.wait();
                 server.turn(&ready);
                 let (now, after) = (Instant::now(), used());
-                thread::sleep(budget.spend(after - before, now - clock, SHARE));
+                let rest = budget.spend(after - before, now - clock, SHARE);
+                thread::sleep(rest.min(LONGEST_REST));
                 (clock, before) = (now, after);
             }
         })?;
