@@ -395,6 +395,7 @@ fn remote(flags: &Flags) -> anyhow::Result<RemoteSettings> {
         },
         addresses: addresses(flags),
         saves: None,
+        watch: wire::Watch::default(),
         fresh: flags.bool("fresh"),
         token,
     };
