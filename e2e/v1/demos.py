@@ -64,7 +64,7 @@ DEMOS = {
     'image_classification': ('image_classification', made_data.image_classification, [
         train(passes=4),
         Step('ln -s pass-00003 cifar_vgg_model/pass-00299 && bash predict.sh')]),
-    'mnist': ('mnist', made_data.mnist, [train(passes=1, seconds=7200)]),
+    'mnist': ('mnist', made_data.mnist, [train(passes=1, more='--trainer_count=2', seconds=7200)]),
     'resnet': ('model_zoo/resnet', made_data.resnet, [
         # Its outputs are features, so no cost is reported.
         Step('paddle train --config=resnet.py --save_dir=out', LOG + ' --num_passes=1', after='test -e out/pass-00000/done'),
