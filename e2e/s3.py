@@ -31,7 +31,7 @@ class Server:
         log = os.path.join(folder, "..", "rclone.log")
         command = [*prefix, "rclone", "serve", "s3", "--auth-key", f"{KEY},{SECRET}", "--addr", f"{address}:0", folder]
         self.process = subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT, env=os.environ | {"RCLONE_CONFIG": "/dev/null"})
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while not (found := re.search(r"http://[\d.]+:(\d+)/", open(log).read())):
             expect(time.monotonic() < end and self.process.poll() is None, f"rclone does not start: {open(log).read()}")
             time.sleep(0.1)
@@ -93,7 +93,7 @@ def main():
     env = clean | {"HOME": here, "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_S3": server.url, "AWS_EC2_METADATA_DISABLED": "true"}
 
     def run(*words, code=0, **more):
-        done = subprocess.run([canoe, *words], capture_output=True, text=True, cwd=here, env=env | more, timeout=120)
+        done = subprocess.run([canoe, *words], capture_output=True, text=True, cwd=here, env=env | more, timeout=300)
         expect(done.returncode == code, f"canoe {' '.join(words)} ended with {done.returncode}, not {code}:\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
@@ -131,7 +131,7 @@ def main():
         # A run that is killed is resumed by the next.
         slow = Cutter(server.port, 20_000_000)
         process = subprocess.Popen([canoe, "data", "fetch", "s3://bucket/large/", "--out", "killed/"], cwd=here, env=env | {"AWS_ENDPOINT_URL_S3": slow.url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        part, end = f"{here}/killed/large.part", time.monotonic() + 60
+        part, end = f"{here}/killed/large.part", time.monotonic() + 240
         while not os.path.exists(part) or os.path.getsize(part) < 5_000_000:
             expect(time.monotonic() < end and process.poll() is None, "nothing arrives")
         process.send_signal(signal.SIGKILL)
@@ -161,7 +161,7 @@ def main():
         with open(f"{here}/.aws/config", "w") as file:
             file.write(f"[profile lab]\nregion = eu-west-1\nendpoint_url = {server.url}\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
         profile = clean | {"HOME": here, "AWS_PROFILE": "lab", "AWS_EC2_METADATA_DISABLED": "true"}
-        done = subprocess.run([canoe, "data", "fetch", "s3://bucket/models/", "--out", "by-profile/"], capture_output=True, text=True, cwd=here, env=profile, timeout=60)
+        done = subprocess.run([canoe, "data", "fetch", "s3://bucket/models/", "--out", "by-profile/"], capture_output=True, text=True, cwd=here, env=profile, timeout=300)
         expect(done.returncode == 0 and os.path.exists(f"{here}/by-profile/pass-00000/done"), done.stderr)
         server.close()
         said = run("data", "push", "folder", "s3://bucket/x/", code=1)

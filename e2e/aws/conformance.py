@@ -252,7 +252,7 @@ def check_calls(program):
         "PATH": os.environ["PATH"], "HOME": "/nowhere", "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_SESSION_TOKEN": TOKEN, "AWS_ENDPOINT_URL": endpoint, "AWS_EC2_METADATA_DISABLED": "true",
     }
-    subprocess.run([program], env=environment, check=True, timeout=120)
+    subprocess.run([program], env=environment, check=True, timeout=240)
     names = [(service, operation) for service, operation, _ in EXPECTED]
     assert len(Recorder.requests) == len(EXPECTED), [
         (wanted, found[:2], found[3][:60]) for wanted, found in itertools.zip_longest(names, Recorder.requests, fillvalue=("",) * 4)]
@@ -276,7 +276,7 @@ def check_hosts(program):
     regions = [region for partition in partitions["partitions"] if partition["id"] in ("aws", "aws-cn", "aws-us-gov")
                for region in partition["regions"] if "global" not in region]
     assert {"us-west-2", "cn-north-1", "us-gov-west-1"} <= set(regions), regions
-    lines = subprocess.run([program, "hosts", *regions], capture_output=True, text=True, check=True, timeout=60).stdout
+    lines = subprocess.run([program, "hosts", *regions], capture_output=True, text=True, check=True, timeout=240).stdout
     providers, count = {}, 0
     for line in lines.splitlines():
         ours = json.loads(line)

@@ -108,7 +108,7 @@ def on_terminal(command, place, answers="y\n"):
         if said.endswith("[y/N] "):
             os.write(master, answers.encode())
     os.close(master)
-    return process.wait(timeout=60), said.replace("\r\n", "\n")
+    return process.wait(timeout=240), said.replace("\r\n", "\n")
 
 
 def pattern(line):

@@ -131,7 +131,7 @@ class Cluster:
 
     def run(self, *arguments):
         result = subprocess.run([self.canoe, "cluster", "--dir", str(self.folder), *arguments], env=self.environment,
-                                capture_output=True, text=True, timeout=120, check=False)
+                                capture_output=True, text=True, timeout=240, check=False)
         assert result.returncode == 0, f"{arguments}: {result.stdout}{result.stderr}"
 
     def version(self, version):

@@ -85,7 +85,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         return self.pass_on(body)
 
     def pass_on(self, body):
-        upstream = http.client.HTTPConnection("127.0.0.1", type(self).target, timeout=60)
+        upstream = http.client.HTTPConnection("127.0.0.1", type(self).target, timeout=240)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in ("connection",)}
         upstream.request(self.command, self.path, body, headers)
         response = upstream.getresponse()
@@ -224,7 +224,7 @@ def ministack(program, scratch):
         finally:
             server.terminate()
             try:
-                server.wait(timeout=60)
+                server.wait(timeout=240)
             except subprocess.TimeoutExpired:  # on a busy machine
                 server.kill()
                 server.wait()

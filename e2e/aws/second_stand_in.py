@@ -59,7 +59,7 @@ def main():
             check(place, port)
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=240)
 
 
 if __name__ == "__main__":

@@ -508,7 +508,7 @@ def interrupted(place, port):
                 env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=240)
             assert process.returncode in (0, 130, -signal.SIGINT), f"{process.returncode}: {said}"
         place.run(*command)
     assert inventory(place, port) == []

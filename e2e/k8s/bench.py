@@ -73,7 +73,7 @@ class Bench:
             command = ["ip", "netns", "exec", self.network.hub] + command
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=env, **more)
 
-    def canoe(self, *words, code=0, seconds=60, **more):
+    def canoe(self, *words, code=0, seconds=240, **more):
         process = self.start(*words, **more)
         try:
             said = process.communicate(timeout=seconds)[0]
@@ -84,12 +84,12 @@ class Bench:
         expect("panicked" not in said, said)
         return said
 
-    def says(self, words, *texts, code=0, seconds=20):
+    def says(self, words, *texts, code=0, seconds=240):
         """Repeats the command until it says all of this: controllers take their time."""
         end = time.monotonic() + seconds
         while True:
             process = self.start(*words)
-            said = process.communicate(timeout=60)[0]
+            said = process.communicate(timeout=180)[0]
             if all(text in said for text in texts) and process.returncode == code:
                 return said
             if time.monotonic() > end:

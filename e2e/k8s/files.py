@@ -46,7 +46,7 @@ def same_model(one, other, ignored=("path.txt",)):
     return files
 
 
-def until(what, condition, seconds=60):
+def until(what, condition, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
         expect(time.monotonic() < end, f"waited {seconds} s for {what}")
@@ -70,7 +70,7 @@ def five_minutes(bench):
     print(f"    {len(files)} files of the model, byte for byte those of `canoe run`; image {pods(bench)[0]['spec']['containers'][0]['image']}")
     expect(all(pod["spec"]["containers"][0]["image"] == STOCK for pod in pods(bench)), "another image")
     helpers = lambda: [pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0] if re.search("-(reader|upload)", pod["metadata"]["name"])]
-    until("the end of pods that only carry files", lambda: not helpers(), 20)
+    until("the end of pods that only carry files", lambda: not helpers())
     said = bench.canoe("status", NAME)
     expect("3 finished" in said, said)
     # Another model in the same place is not replaced unasked.
@@ -111,7 +111,7 @@ def keys_and_pauses(bench):
     wanted = reference(bench, 12)
     bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"))
     token = bench.store.get("secrets", "default", NAME)["data"]["token"]
-    bench.says(["status", NAME], "3 nodes: 3 ready", seconds=120)
+    bench.says(["status", NAME], "3 nodes: 3 ready", seconds=240)
     made = render(bench)
     applied = kubectl(bench, made)
     expect(applied.returncode == 0, applied.stderr)
@@ -121,7 +121,7 @@ def keys_and_pauses(bench):
     expect(applied.returncode != 0 and "immutable" in applied.stderr, applied.stderr)
     expect(bench.store.get("secrets", "default", NAME)["data"]["token"] == token, "the token has changed")
     bench.controllers.delete_pod(pods(bench)[1])
-    said = bench.canoe("pause", NAME, seconds=120)
+    said = bench.canoe("pause", NAME, seconds=240)
     expect("is paused" in said and "canoe job resume quick-start -n default" in said, said)
     # What has ended may be there for a moment longer.
     left = [pod["metadata"]["name"] for pod in pods(bench) if pod.get("status", {}).get("phase") not in ("Failed", "Succeeded")]
@@ -174,9 +174,9 @@ def interrupted(bench):
     submit = bench.start("submit", bench.job, "--data", data)
     until("an upload", lambda: any("/exec" in request for request in bench.api.requests))
     os.killpg(submit.pid, signal.SIGINT)
-    said = submit.communicate(timeout=30)[0]
+    said = submit.communicate(timeout=180)[0]
     expect(submit.returncode == 130 and "the same command resumes" in said, f"{submit.returncode}: {said}")
-    until("the end of the pod", lambda: not bench.store.find("pods", "default", f"{NAME}-upload"), 20)
+    until("the end of the pod", lambda: not bench.store.find("pods", "default", f"{NAME}-upload"))
     kinds = ["pods", "configmaps", "secrets", "services", "networkpolicies", "jobs"]
     for kind in kinds:
         bench.api.faults.add(f"PATCH .*/{kind}/", hang=30, times=1)
@@ -185,7 +185,7 @@ def interrupted(bench):
         os.killpg(submit.pid, signal.SIGKILL)
         submit.communicate()
         bench.api.faults.clear()
-    said = bench.canoe("submit", bench.job, "--data", data, seconds=90)
+    said = bench.canoe("submit", bench.job, "--data", data, seconds=240)
     expect("all verified" in said and "job.batch/quick-start serverside-applied" in said, said)
     bench.canoe("watch", NAME, seconds=200)
     # A get that is interrupted leaves no pod behind, and the same command brings the model.
@@ -194,10 +194,10 @@ def interrupted(bench):
     getting = bench.start("get", NAME, "--to", here)
     until("a request for the model", lambda: any(fault["times"] == 0 for fault in bench.api.faults.list))
     os.killpg(getting.pid, signal.SIGINT)
-    said = getting.communicate(timeout=30)[0]
+    said = getting.communicate(timeout=180)[0]
     expect(getting.returncode == 130, f"{getting.returncode}: {said}")
     bench.api.faults.clear()
-    until("the end of the pod", lambda: not any("-reader" in pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0]), 20)
+    until("the end of the pod", lambda: not any("-reader" in pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0]))
     bench.canoe("get", NAME, "--to", here)
     expect(os.path.exists(os.path.join(here, "pass-00000", "done")), "no model")
 
@@ -255,7 +255,7 @@ def in_a_store(bench):
         copies = {"to": "s3://bucket/copies/", "environment": "s3-keys"}
         bench.job_file(config="trainer_config.emb.py", passes=2, data=data, copies=copies)
         bench.canoe("submit", bench.job)
-        said = bench.says(["status", NAME], "job quick-start-data", "SignatureDoesNotMatch", seconds=60)
+        said = bench.says(["status", NAME], "job quick-start-data", "SignatureDoesNotMatch", seconds=240)
         expect(SECRET not in said, said)
         right = bench.store.get("secrets", "default", "s3-keys") | {"data": wrong | {"AWS_SECRET_ACCESS_KEY": base64.b64encode(SECRET.encode()).decode()}}
         bench.store.put("secrets", right)

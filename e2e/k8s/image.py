@@ -53,7 +53,7 @@ class Registry:
         with open(path, "w") as file:
             json.dump(config, file)
         self.process = subprocess.Popen(["docker-registry", "serve", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while True:
             try:
                 urllib.request.urlopen(f"http://{self.host}/v2/", timeout=5)

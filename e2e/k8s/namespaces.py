@@ -32,7 +32,7 @@ from network import HUB_ADDRESS, Network, inside, why_not
 from policies import why_not as policies_why_not
 
 NAME, CONFIG, PASSES, NODES = "quick-start", "trainer_config.emb.py", 4, 3
-DEADLINE = 90
+DEADLINE = 240
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 

@@ -55,7 +55,7 @@ class Pod:
         """Exit code and words; None for a variable takes it away."""
         environment = {name: value for name, value in (self.variables | variables).items() if value is not None}
         command = [BINARY, "node", "--health_port=0", "--patience=2", f"--account_dir={self.folder}/account", *flags]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=40)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
         expect("panicked" not in done.stderr, done.stderr)
         return done.returncode, done.stdout + done.stderr
 

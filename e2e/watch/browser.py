@@ -26,7 +26,7 @@ class Browser:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.errors = []
         self.ids = itertools.count(1)
-        self.socket = websocket.create_connection(self._page(), timeout=60)
+        self.socket = websocket.create_connection(self._page(), timeout=180)
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.size(width, height)
@@ -79,7 +79,8 @@ class Browser:
         assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
         return result["result"].get("value")
 
-    def wait(self, expression, what, seconds=30):
+    def sees(self, expression, seconds):
+        """The first true value of an expression within a time limit, or None."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
@@ -89,7 +90,12 @@ class Browser:
             if value:
                 return value
             time.sleep(0.05)
-        raise AssertionError(f"waited {seconds} s for {what}; errors so far: {self.errors}")
+        return None
+
+    def wait(self, expression, what, seconds=180):
+        value = self.sees(expression, seconds)
+        assert value, f"waited {seconds} s for {what}; errors so far: {self.errors}"
+        return value
 
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

@@ -38,7 +38,7 @@ def demo(canoe, folder):
 
 
 def get(address):
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=120) as answer:
         return answer.read()
 
 
@@ -46,7 +46,7 @@ def get_json(address):
     return json.loads(get(address))
 
 
-def until(check, what, seconds=60):
+def until(check, what, seconds=180):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = check()
@@ -62,7 +62,7 @@ class Program:
     def __init__(self, *args):
         self.log = tempfile.NamedTemporaryFile(prefix="canoe-log-", suffix=".txt")
         self.process = subprocess.Popen(list(map(str, args)), stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
-        self.page = until(self._address, "the page's address", 60)
+        self.page = until(self._address, "the page's address")
 
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
@@ -76,7 +76,7 @@ class Program:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(20)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -50,7 +50,7 @@ scrape_configs:
                 found = query("up")
                 return found if len(found) == 7 and all(series["value"][1] == "1" for series in found) else None
 
-            up = support.until(healthy, "seven healthy targets", 60)
+            up = support.until(healthy, "seven healthy targets")
             support.until(lambda: len(query("canoe_trainer_batches_total")) == 3, "batches of three trainers")
             support.until(lambda: query("sum(rate(canoe_pserver_pushes_total[5s]))>0"), "pushes")
             targets = support.get_json(f"{api}/targets")["data"]["activeTargets"]

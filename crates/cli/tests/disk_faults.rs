@@ -119,6 +119,9 @@ impl Disk {
     }
 }
 
+/// So many calls fail after the first one that does.
+const MORE: usize = 3;
+
 /// The ways in which a call fails.
 const HOW: [&str; 3] = ["ENOSPC", "EIO", "crash"];
 
@@ -269,7 +272,7 @@ impl Job {
                 word: self.word,
                 at,
                 how,
-                more: 3,
+                more: MORE,
             };
             let (output, calls) = self.run(place, fault);
             let call = calls.get(at - 1).cloned().unwrap_or_default();
@@ -285,10 +288,14 @@ impl Job {
                 .arg(place.join("job/output/snapshots"))
                 .output()
                 .unwrap();
-            // What a crash left of an unfinished snapshot is cleaned away later; the newest one is whole.
+            // What a crash left of an unfinished snapshot is cleaned away later. The newest one is whole; if it was the
+            // last one's own call that failed, the one before it.
             let verdict = said(&verified);
-            let whole = "step-000000000025: 1 of 1 servers are whole";
-            if !verdict.contains(whole) || verdict.contains("cannot be used") {
+            let whole =
+                |step: u32| verdict.contains(&format!("step-{step:012}: 1 of 1 servers are whole"));
+            let failed = &calls[..calls.len().min(at + MORE)];
+            let last = failed.iter().any(|call| call.contains("step-000000000025"));
+            if !(whole(25) || last && whole(20)) || verdict.contains("cannot be used") {
                 return Err(format!("{call}: {verdict}"));
             }
             Ok(())

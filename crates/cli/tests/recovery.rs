@@ -148,7 +148,7 @@ fn a_killed_run_leaves_no_process() {
         let begun = Instant::now();
         while alive() {
             assert!(
-                begun.elapsed() < Duration::from_secs(20),
+                begun.elapsed() < Duration::from_secs(240),
                 "still there: {line}"
             );
             std::thread::sleep(Duration::from_millis(10));

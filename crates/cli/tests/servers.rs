@@ -17,7 +17,7 @@ use common::{CANOE, Folder, failed, said, succeeded};
 const LR: &str = "trainer_config.lr.py";
 const EMB: &str = "trainer_config.emb.py";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(240);
 
 /// A job folder with the working directories of two nodes.
 struct Hand {

@@ -6,6 +6,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Barrier};
 
 use std::time::Duration;
 use support::authority::Authority;
@@ -49,10 +50,30 @@ fn start(job: &Job, config: SessionConfig) -> std::thread::JoinHandle<Result<Mod
     })
 }
 
+/// Like `start`, but after its first batch the trainer waits twice: until all are there, and until they may go on.
+fn start_held(
+    job: &Job,
+    config: SessionConfig,
+    held: &Arc<Barrier>,
+) -> std::thread::JoinHandle<Result<Model, Error>> {
+    let (job, held) = (job.clone(), held.clone());
+    std::thread::spawn(move || {
+        let mut trainer = Trainer::new(job, config);
+        let mut first = true;
+        trainer.after_batch = Box::new(move |_, _| {
+            if std::mem::take(&mut first) {
+                held.wait();
+                held.wait();
+            }
+        });
+        trainer.train()
+    })
+}
+
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect((LOCALHOST, port)).unwrap();
     stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
+        .set_read_timeout(Some(Duration::from_secs(120)))
         .unwrap();
     stream
 }
@@ -170,13 +191,15 @@ fn contradicting_trainers() {
     let job = Job {
         servers: 1,
         passes: 1,
-        ..Job::new(&[300, 300])
+        ..Job::new(&[30, 30])
     };
     let cluster = job.start(None);
+    // Both trainers are in the middle of the job until everything was refused.
+    let held = Arc::new(Barrier::new(3));
     let threads: Vec<_> = (0..2)
-        .map(|trainer| start(&job, job.client_config(trainer, &cluster.bases)))
+        .map(|trainer| start_held(&job, job.client_config(trainer, &cluster.bases), &held))
         .collect();
-    std::thread::sleep(Duration::from_millis(50));
+    held.wait();
     let refused = |change: &dyn Fn(&mut SessionConfig, &mut Job), words: &str| {
         let mut other = job.clone();
         let mut config = job.client_config(1, &cluster.bases);
@@ -205,6 +228,7 @@ fn contradicting_trainers() {
         },
         "trainer id 1 is in use",
     );
+    held.wait();
     let models: Vec<Model> = threads
         .into_iter()
         .map(|thread| thread.join().unwrap().unwrap())

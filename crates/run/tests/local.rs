@@ -341,13 +341,13 @@ fn lives(pid: u32) -> bool {
 }
 
 fn wait_until(what: &str, test: impl Fn() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         if test() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("not within 20 s: {what}");
+    panic!("not within 240 s: {what}");
 }
 
 /// Starts the example program, waits until both trainers (which then hang) run, and sends a signal.

@@ -32,7 +32,7 @@ pub fn train_until(job: &Job, directory: &Path, batch: u64) {
         });
     }
     for _ in &job.batches {
-        stopped.recv_timeout(Duration::from_secs(60)).unwrap();
+        stopped.recv_timeout(Duration::from_secs(240)).unwrap();
     }
     let begun = Instant::now();
     while started
@@ -40,7 +40,7 @@ pub fn train_until(job: &Job, directory: &Path, batch: u64) {
         .any(|(server, _)| server.report().snapshots.len() < 2)
     {
         assert!(
-            begun.elapsed() < Duration::from_secs(30),
+            begun.elapsed() < Duration::from_secs(240),
             "no snapshots were written"
         );
         std::thread::sleep(Duration::from_millis(10));
