@@ -79,7 +79,7 @@ class Browser:
         assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
         return result["result"].get("value")
 
-    def wait(self, expression, what, seconds=30):
+    def wait(self, expression, what, seconds=120):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
