@@ -178,7 +178,7 @@ def protocol(server):
     for parts in (1, 7, len(post)):
         seen = talk(server, post + post + request('GET /healthz HTTP/1.1'), parts)
         assert seen.count(b'HTTP/1.1 200 OK') == 3 and seen.count(b'"prediction"') == 2 and seen.endswith(b'ok\n'), seen
-    chunks = b'8;x=y\r\n{"word": \r\n8\r\n "good"}\r\n0\r\nA: b\r\n\r\n'
+    chunks = b'9;x=y\r\n{"word": \r\n7\r\n"good"}\r\n0\r\nA: b\r\n\r\n'
     seen = talk(server, request('POST /predict HTTP/1.1', 'Transfer-Encoding: chunked', body=chunks) + post, 5)
     assert seen.count(b'HTTP/1.1 200 OK') == 2, seen
     with socket.create_connection(('127.0.0.1', server.port), timeout=120) as raw:
@@ -208,7 +208,7 @@ def retrained(server, job):
     """A model that is saved anew under the same name is taken."""
     def taken():
         text = server.ask('GET', '/metrics')[1].decode()
-        return int(text.split('canoe_serve_replacements_total ')[1].split()[0])
+        return float(text.split('\ncanoe_serve_replacements_total ')[1].split()[0])
     before = taken()
     os.rename(job + '/output', job + '/aside')
     shutil.copytree(job + '/aside', job + '/output', symlinks=True)
