@@ -1,7 +1,7 @@
 /* A disk that fails once, for programs that are started with LD_PRELOAD:
  *
  *     FAULT_PATH=WORD     only files whose path contains the word are counted
- *     FAULT_COUNT=FILE    each write, fsync, rename, mkdir and creation of such a file appends a line to this file
+ *     FAULT_COUNT=FILE    each write, fsync, rename, link, mkdir and creation of such a file appends a line to this file
  *     FAULT_AT=N          the Nth of these calls, over all processes, fails
  *     FAULT_HOW=ENOSPC|EIO|crash
  *     FAULT_MORE=K        for ENOSPC and EIO: the K calls after it fail, too (a disk that stays full for a while)
@@ -30,6 +30,7 @@ static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
 static int (*real_fsync)(int);
 static int (*real_rename)(const char *, const char *);
+static int (*real_linkat)(int, const char *, int, const char *, int);
 static int (*real_open64)(const char *, int, ...);
 static int (*real_mkdir)(const char *, mode_t);
 static ssize_t (*real_copy_file_range)(int, off64_t *, int, off64_t *, size_t, unsigned);
@@ -39,6 +40,7 @@ __attribute__((constructor)) static void find(void) {
     real_writev = dlsym(RTLD_NEXT, "writev");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_rename = dlsym(RTLD_NEXT, "rename");
+    real_linkat = dlsym(RTLD_NEXT, "linkat");
     real_open64 = dlsym(RTLD_NEXT, "open64");
     real_mkdir = dlsym(RTLD_NEXT, "mkdir");
     real_copy_file_range = dlsym(RTLD_NEXT, "copy_file_range");
@@ -113,6 +115,11 @@ int fsync(int descriptor) {
 int rename(const char *old, const char *new) {
     if (fails("rename", new)) return -1;
     return real_rename(old, new);
+}
+
+int linkat(int from, const char *old, int to, const char *new, int flags) {
+    if (fails("link", new)) return -1;
+    return real_linkat(from, old, to, new, flags);
 }
 
 int mkdir(const char *path, mode_t mode) {

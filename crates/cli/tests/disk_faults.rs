@@ -59,7 +59,12 @@ struct Fault {
 impl Disk {
     fn new() -> Disk {
         let folder = Folder::with_demo(200);
-        folder.vary(CONFIG, CONFIG, &[("batch_size=128", "batch_size=32")]);
+        let by_row = "act=SoftmaxActivation(), param_attr=ParamAttr(sparse_update=True))";
+        let changes = [
+            ("batch_size=128", "batch_size=32"),
+            ("act=SoftmaxActivation())", by_row),
+        ];
+        folder.vary(CONFIG, CONFIG, &changes);
         let layer = preload_layer(&folder, "disk/faults.c");
         Disk { folder, layer }
     }
@@ -307,7 +312,7 @@ impl Job {
 fn a_snapshot_is_whole_or_not_used_whatever_the_disk_does() {
     let job = Job::new("output/snapshots");
     let kinds = kinds(&job.calls);
-    for call in ["mkdir", "create", "write", "fsync", "rename"] {
+    for call in ["mkdir", "create", "write", "fsync", "rename", "link"] {
         assert!(
             kinds.keys().any(|kind| kind.starts_with(call)),
             "{kinds:#?}"

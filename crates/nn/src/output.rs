@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::domain::{Domain, Layout};
 use crate::error::LayerError;
+use crate::kept_products::RowOrigin;
 use crate::matrix::{Matrix, SparseRows};
 use crate::product::Accumulate;
 use crate::simd;
@@ -54,6 +55,8 @@ pub struct Output {
     pub scores: Vec<f32>,
     /// Ids that a layer outputs besides its values, one per row, for evaluators; empty if it has none.
     pub beside: Vec<u32>,
+    /// The rows of a table that the stored rows are, if they are nothing else.
+    pub(crate) origin: Option<RowOrigin>,
     grad: Matrix,
     has_grad: bool,
 }
@@ -67,6 +70,7 @@ impl Output {
             wants_grad,
             scores: Vec::new(),
             beside: Vec::new(),
+            origin: None,
             grad: Matrix::default(),
             has_grad: false,
         }
@@ -292,6 +296,7 @@ impl Output {
         std::mem::swap(&mut self.data, &mut other.data);
         std::mem::swap(&mut self.grad, &mut other.grad);
         std::mem::swap(&mut self.has_grad, &mut other.has_grad);
+        (self.origin, other.origin) = (None, None);
     }
 
     /// Replaces the data by the rows of `source` that `index` names.

@@ -3,20 +3,25 @@
 //! A stranger costs a descriptor and some kilobytes, never a thread: only who knows the job token gets one. There is
 //! room for [`room`] strangers; when it is full, the one that has been here longest is sent away, so that a trainer,
 //! which says hello at once, always gets in. A stranger that has not said hello after [`hello_time`] is sent away too,
-//! however busily it sends. Complaints about strangers are counted, and few of them reach the log ([`Complaints`]).
+//! however busily it sends. The thread may use a [`share`] of a core, which is small while all trainers are connected:
+//! then nobody can join, and what strangers use is taken from training. Complaints about strangers are counted, and few
+//! of them reach the log ([`Complaints`]).
 
 use crate::connection;
 use crate::host::{Host, chain};
 use crate::server::Level;
-use std::collections::VecDeque;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::stranger::{Stranger, StrangerError};
+use words::budget::CpuBudget;
 
 /// How long a stranger may take until its hello is complete: less than a trainer waits for the challenge, so that one
 /// that speaks no TLS to a server with TLS is still there to be told.
@@ -27,14 +32,26 @@ fn hello_time(silence: Duration) -> Duration {
 /// Most strangers at a time, if there are descriptors for them.
 const STRANGERS: usize = 1024;
 
-/// How long the thread waits when nothing happens.
+/// How long the thread waits when nothing happens, and rests at a time.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Connections that are accepted before strangers are heard again.
-const ACCEPTED: usize = 64;
+/// Processor time after which a turn ends, for strangers that are heard and for each door: a rest is in proportion to
+/// it, and whoever comes next waits for the rest.
+const TURN: Duration = Duration::from_millis(1);
 
-/// While strangers crowd the gate, it rests this many times as long as it works, to leave the cores to training.
-const REST: u32 = 5;
+/// Processor time that the thread may use at once after it was idle: a job of some hundred trainers joins within it.
+const BURST: Duration = Duration::from_millis(250);
+
+/// The part of a core that the thread may use for long.
+fn share(complete: bool) -> f64 {
+    if complete { 0.04 } else { 0.5 }
+}
+
+/// Processor time of this thread.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 /// A listening socket, and the port index that it belongs to.
 pub(crate) struct Door {
@@ -56,10 +73,10 @@ impl Listener {
         }
     }
 
-    fn descriptor(&self) -> i32 {
+    fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) => listener.as_fd().as_raw_fd(),
-            Self::Unix(listener) => listener.as_fd().as_raw_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
         }
     }
 }
@@ -92,9 +109,10 @@ pub(crate) fn serve(host: &Arc<Host>, doors: &[Door]) {
         host,
         doors,
         room: room(descriptors()),
-        visitors: VecDeque::new(),
+        visitors: BTreeMap::new(),
+        came: 0,
+        heard: 0,
         complaints: Complaints::default(),
-        crowded: false,
         hello: hello_time(host.config.silence),
     };
     for door in doors {
@@ -103,93 +121,121 @@ pub(crate) fn serve(host: &Arc<Host>, doors: &[Door]) {
             return;
         }
     }
+    let mut budget = CpuBudget::new(BURST);
+    let (mut clock, mut before) = (Instant::now(), used());
     while !host.stopping.load(Ordering::Acquire) {
         host.gate.store(host.now(), Ordering::Release);
-        let ready = gate.wait();
-        let begun = Instant::now();
-        gate.turn(&ready);
-        if gate.crowded {
-            std::thread::sleep((begun.elapsed() * REST).min(TICK));
+        let (now, after) = (Instant::now(), used());
+        let share = share(host.members().is_complete());
+        let rest = budget.spend(after - before, now - clock, share);
+        (clock, before) = (now, after);
+        if !rest.is_zero() {
+            std::thread::sleep(rest.min(TICK));
+            continue;
         }
+        let ready = gate.wait();
+        gate.turn(ready);
         if let Some(text) = gate.complaints.due(host.now()) {
             host.say(Level::Warning, &text);
         }
     }
 }
 
+/// With whom something can be done.
+struct Ready {
+    /// For each door, whether somebody waits there.
+    doors: Vec<bool>,
+    /// Numbers of visitors, ascending.
+    visitors: Vec<u64>,
+}
+
 struct Gate<'a> {
     host: &'a Arc<Host>,
     doors: &'a [Door],
     room: usize,
-    /// Who is here longest comes first.
-    visitors: VecDeque<Visitor>,
+    /// By number: who is here longest comes first.
+    visitors: BTreeMap<u64, Visitor>,
+    /// Visitors so far; the number of the last one.
+    came: u64,
+    /// The number of the last one that was heard.
+    heard: u64,
     complaints: Complaints,
-    crowded: bool,
     /// How long a stranger may take.
     hello: Duration,
 }
 
 impl Gate<'_> {
-    /// Waits until something can be done. Returns, for doors and then visitors, whether it can be with this one.
-    fn wait(&self) -> Vec<bool> {
-        let doors = self.doors.iter().map(|door| libc::pollfd {
-            fd: door.listener.descriptor(),
-            events: libc::POLLIN,
-            revents: 0,
+    /// Waits until something can be done.
+    fn wait(&self) -> Ready {
+        let doors = self.doors.iter().map(|door| {
+            let descriptor = door.listener.descriptor();
+            PollFd::from_borrowed_fd(descriptor, PollFlags::IN)
         });
-        let visitors = self.visitors.iter().map(|visitor| libc::pollfd {
-            fd: visitor.stranger.descriptor().as_raw_fd(),
-            events: if visitor.stranger.wants_to_write() {
-                libc::POLLIN | libc::POLLOUT
+        let visitors = self.visitors.values().map(|visitor| {
+            let events = if visitor.stranger.wants_to_write() {
+                PollFlags::IN | PollFlags::OUT
             } else {
-                libc::POLLIN
-            },
-            revents: 0,
+                PollFlags::IN
+            };
+            PollFd::from_borrowed_fd(visitor.stranger.descriptor(), events)
         });
-        let mut all: Vec<libc::pollfd> = doors.chain(visitors).collect();
-        // SAFETY: the pointer and the count describe `all`, which lives until the call returns.
-        let count = unsafe {
-            libc::poll(
-                all.as_mut_ptr(),
-                all.len() as libc::nfds_t,
-                TICK.as_millis() as libc::c_int,
-            )
+        let mut all: Vec<PollFd<'_>> = doors.chain(visitors).collect();
+        let limit = Timespec {
+            tv_sec: 0,
+            tv_nsec: TICK.as_nanos() as _,
         };
-        all.iter()
-            .map(|one| count > 0 && one.revents != 0)
-            .collect()
+        // An interrupted wait is one in which nothing happened.
+        let count = poll(&mut all, Some(&limit)).unwrap_or(0);
+        let is_ready = |one: &PollFd<'_>| count > 0 && !one.revents().is_empty();
+        let (doors, visitors) = all.split_at(self.doors.len());
+        let numbers = self.visitors.keys().zip(visitors);
+        Ready {
+            doors: doors.iter().map(is_ready).collect(),
+            visitors: numbers
+                .filter(|(_, one)| is_ready(one))
+                .map(|(number, _)| *number)
+                .collect(),
+        }
     }
 
-    fn turn(&mut self, ready: &[bool]) {
-        let (doors, visitors) = ready.split_at(self.doors.len());
-        let now = Instant::now();
-        let mut left = VecDeque::with_capacity(self.visitors.len());
-        for (at, visitor) in std::mem::take(&mut self.visitors).into_iter().enumerate() {
-            let late = now.duration_since(visitor.since) > self.hello;
-            if late {
-                self.expire(visitor);
-            } else if visitors.get(at).copied().unwrap_or(false) {
-                left.extend(self.hear(visitor));
-            } else {
-                left.push_back(visitor);
+    fn turn(&mut self, ready: Ready) {
+        while let Some(oldest) = self.visitors.first_entry() {
+            if oldest.get().since.elapsed() <= self.hello {
+                break;
             }
+            let oldest = oldest.remove();
+            self.expire(oldest);
         }
-        self.visitors = left;
-        self.crowded = false;
-        for (door, ready) in self.doors.iter().zip(doors) {
-            if *ready {
+        self.hear_all(ready.visitors);
+        for (door, ready) in self.doors.iter().zip(ready.doors) {
+            if ready {
                 self.accept(door);
             }
         }
     }
 
+    /// Hears the visitors that have something to say, in turn, as many as the time allows.
+    fn hear_all(&mut self, mut speaking: Vec<u64>) {
+        let next = speaking.partition_point(|number| *number <= self.heard);
+        speaking.rotate_left(next);
+        let end = used() + TURN;
+        for number in speaking {
+            if used() > end {
+                return;
+            }
+            self.heard = number;
+            if let Some(visitor) = self.visitors.remove(&number) {
+                self.hear(number, visitor);
+            }
+        }
+    }
+
     fn accept(&mut self, door: &Door) {
-        for _ in 0..ACCEPTED {
+        let end = used() + TURN;
+        while used() < end {
             let tls = self.host.config.tls.as_ref();
             let accepted = match &door.listener {
-                Listener::Tcp(listener) => {
-                    listener.accept().map(|(tcp, _)| Stranger::tcp(tcp, tls))
-                }
+                Listener::Tcp(listener) => Stranger::accept(listener, tls).map(Ok),
                 Listener::Unix(listener) => listener.accept().map(|(unix, _)| Stranger::unix(unix)),
             };
             let stranger = match accepted {
@@ -203,29 +249,29 @@ impl Gate<'_> {
                 Err(cause) if cause.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(cause) => {
                     // Out of descriptors: those of strangers are the first to be given up.
-                    self.crowded = true;
                     self.complain("a stranger", &format!("cannot be accepted: {cause}"));
-                    if let Some(oldest) = self.visitors.pop_front() {
-                        self.expire(oldest);
+                    match self.visitors.pop_first() {
+                        Some((_, oldest)) => self.expire(oldest),
+                        None => std::thread::sleep(TICK),
                     }
                     return;
                 }
             };
-            if self.visitors.len() >= self.room {
-                self.crowded = true;
-                if let Some(oldest) = self.visitors.pop_front() {
-                    let peer = oldest.stranger.peer().to_owned();
-                    self.complain(&peer, "sent away: too many connections without a hello");
-                }
+            if self.visitors.len() >= self.room
+                && let Some((_, oldest)) = self.visitors.pop_first()
+            {
+                let what = "sent away: too many connections without a hello";
+                self.complain(oldest.stranger.peer(), what);
+                oldest.stranger.dismiss();
             }
             let visitor = Visitor {
                 port: door.port,
                 since: Instant::now(),
                 stranger,
             };
+            self.came += 1;
             // The challenge goes out now.
-            let still_here = self.hear(visitor);
-            self.visitors.extend(still_here);
+            self.hear(self.came, visitor);
         }
     }
 
@@ -238,10 +284,10 @@ impl Gate<'_> {
         );
     }
 
-    /// Hears a stranger. Returns it if it has more to say.
-    fn hear(&mut self, mut visitor: Visitor) -> Option<Visitor> {
+    /// Hears a stranger, which stays if it has more to say.
+    fn hear(&mut self, number: u64, mut visitor: Visitor) {
         match visitor.stranger.proceed(&self.host.config.token) {
-            Ok(None) => return Some(visitor),
+            Ok(None) => drop(self.visitors.insert(number, visitor)),
             Ok(Some(hello)) => self.admit(visitor, hello),
             Err(StrangerError::Left) => {}
             Err(error) => {
@@ -249,7 +295,6 @@ impl Gate<'_> {
                 self.complain(&peer, &chain(&error));
             }
         }
-        None
     }
 
     fn admit(&mut self, visitor: Visitor, hello: wire::message::Hello) {

@@ -6,7 +6,7 @@ use crate::pulses::PulseQueue;
 use crate::run::GenerationRun;
 use crate::server::{Level, ServerConfig, ServerLog};
 use crate::service::{Listener, Service, TablePiece};
-use crate::snapshot::plan::{due, overdue};
+use crate::snapshot::plan::{RowScope, due, overdue};
 use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
 use crate::snapshot::{SnapshotOwner, SnapshotStore};
 use optim::ParameterProgress;
@@ -576,7 +576,7 @@ impl RunListener<'_> {
 }
 
 impl Listener for RunListener<'_> {
-    fn step(&self, port: usize, step: u64, ordered: bool) -> bool {
+    fn step(&self, port: usize, step: u64, ordered: bool) -> Option<RowScope> {
         if port == 0 {
             self.host.metrics.step.set(step);
             self.host.steps();
@@ -586,7 +586,7 @@ impl Listener for RunListener<'_> {
             }
         }
         self.due(step, ordered)
-            .is_some_and(|snapshots| snapshots.take(Step(step), self.run.services.len()))
+            .and_then(|snapshots| snapshots.take(Step(step), self.run.services.len()))
     }
 
     fn must_wait(&self, step: u64, ordered: bool) -> bool {

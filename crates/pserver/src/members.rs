@@ -102,6 +102,12 @@ impl Members {
         })
     }
 
+    /// Whether a generation runs and every trainer is in it: until one is lost, nobody can join.
+    pub fn is_complete(&self) -> bool {
+        let attached = |seat: &Option<Seat>| seat.is_some_and(|seat| seat.attached);
+        self.phase == Phase::Running && self.seats.iter().all(attached)
+    }
+
     /// Trainers that wait to be admitted.
     pub fn waiting(&self) -> Vec<TrainerId> {
         self.list(|seat| seat.is_some_and(Seat::waits))
@@ -431,6 +437,14 @@ mod tests {
         assert_eq!(m.attach(&hello(0, 10)), Ok(()));
         assert_eq!(m.attach(&hello(1, 11)), Ok(()));
         m
+    }
+
+    #[test]
+    fn a_job_is_complete_while_every_trainer_is_in_the_generation() {
+        let mut m = running();
+        assert!(m.is_complete());
+        assert_eq!(m.lost(TrainerId(1), 2), Effect::Broken);
+        assert!(!m.is_complete());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::service::{Service, TablePiece, TablePieces};
 use crate::snapshot::format::{
     FormatError, Section, SnapshotHeader, SnapshotPartReader, SnapshotTableHeader,
 };
+use crate::snapshot::manifest::PartKind;
 use crate::snapshot::{SnapshotOwner, SnapshotStore, StoreError};
 use crate::sparse::SparsePiece;
 use crate::table::{Table, TableError};
@@ -109,7 +110,7 @@ impl GenerationRun {
     ) -> Result<Self, OpenError> {
         let fresh = Self::fresh(epoch, spec.clone(), place)?;
         let failed = |source| OpenError::Restore { step, source };
-        let mut take = |reader: &mut SnapshotPartReader<_>| fresh.take_part(reader);
+        let mut take = |kind, reader: &mut SnapshotPartReader<_>| fresh.take_part(kind, reader);
         let boundary = store
             .restore(step, &fresh.wanted(), &mut take)
             .map_err(failed)?;
@@ -240,6 +241,7 @@ impl GenerationRun {
     /// Copies what belongs to this server from a part of a snapshot.
     pub fn take_part<R: Read>(
         &self,
+        kind: PartKind,
         reader: &mut SnapshotPartReader<R>,
     ) -> Result<(), FormatError> {
         self.check_header(reader.header())?;
@@ -251,6 +253,8 @@ impl GenerationRun {
             .collect();
         while let Some(section) = reader.next_section()? {
             match section {
+                // The part beside the base has all of them, as they are now.
+                Section::Block { .. } if kind == PartKind::Base => {}
                 Section::Block {
                     table,
                     index,
@@ -265,11 +269,14 @@ impl GenerationRun {
                 } => {
                     for piece in self.sparse_pieces(table).filter(|piece| piece.holds(shard)) {
                         piece
-                            .restore(shard, ids, rows)
+                            .restore(kind, shard, ids, rows)
                             .map_err(FormatError::Impossible)?;
                     }
                 }
             }
+        }
+        if kind == PartKind::Base {
+            return Ok(());
         }
         for service in &self.services {
             for (piece, progress) in service.pieces().iter().zip(&progress) {

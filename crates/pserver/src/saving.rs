@@ -11,7 +11,7 @@ use crate::run::{GenerationRun, OpenError, ServerIndex};
 use crate::service::TablePiece;
 use crate::snapshot::file::{StoreError, open_file, read_file, write_file};
 use crate::snapshot::format::{FormatError, Section, SnapshotHeader, SnapshotPartReader};
-use crate::snapshot::manifest::{FORMAT, SnapshotManifest};
+use crate::snapshot::manifest::{FORMAT, PartKind, SnapshotManifest};
 use crate::snapshot::writer::write_blocks;
 use crate::snapshot::{Flush, SnapshotOwner, SnapshotStore};
 use optim::ParameterProgress;
@@ -142,7 +142,7 @@ pub(crate) fn open(
             why.map(|why| format!(": {why}")).unwrap_or_default()
         )));
     };
-    let mut take = |reader: &mut SnapshotPartReader<_>| run.take_part(reader);
+    let mut take = |kind, reader: &mut SnapshotPartReader<_>| run.take_part(kind, reader);
     let boundary = store.restore(step, &wanted, &mut take).map_err(unable)?;
     let boundary = Boundary {
         batches: vec![0; place.trainers as usize],
@@ -271,7 +271,7 @@ fn restore(
             row[1 + cols..].fill(0.0);
         });
         piece
-            .restore(shard, ids, &plain)
+            .restore(PartKind::Own, shard, ids, &plain)
             .map_err(FormatError::Impossible)?;
     }
     Ok(())

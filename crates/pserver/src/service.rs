@@ -7,6 +7,7 @@ use crate::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use crate::dense::DensePiece;
 use crate::gradient::{Held, Receive};
 use crate::metrics::ServerMetrics;
+use crate::snapshot::plan::RowScope;
 use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::ParameterProgress;
@@ -49,10 +50,10 @@ impl TablePiece {
         }
     }
 
-    fn want(&self) {
+    fn want(&self, scope: RowScope) {
         match self {
             Self::Dense(piece) => piece.want(),
-            Self::Sparse(piece) => piece.want(),
+            Self::Sparse(piece) => piece.want(scope),
             Self::Absent => {}
         }
     }
@@ -123,9 +124,9 @@ pub struct PassEnd {
 
 /// What a service calls when something is complete.
 pub trait Listener: Sync {
-    /// `step` steps are applied on service `port`. Returns whether to take a snapshot now; a trainer may have
+    /// `step` steps are applied on service `port`. Returns which snapshot to take now, if any; a trainer may have
     /// ordered one.
-    fn step(&self, port: usize, step: u64, ordered: bool) -> bool;
+    fn step(&self, port: usize, step: u64, ordered: bool) -> Option<RowScope>;
     /// Whether `step` steps must not be applied yet, because a snapshot is due then and the one before is still
     /// being written.
     fn must_wait(&self, step: u64, ordered: bool) -> bool;
@@ -705,13 +706,13 @@ impl Service {
     }
 
     fn step(&self, state: &State, step: u64, listener: &dyn Listener) {
-        if !listener.step(self.port, step, state.ordered == step) {
+        let Some(scope) = listener.step(self.port, step, state.ordered == step) else {
             return;
-        }
+        };
         let Some(boundary) = state.barrier.boundary() else {
             return;
         };
-        self.pieces.iter().for_each(TablePiece::want);
+        self.pieces.iter().for_each(|piece| piece.want(scope));
         let progress = self.pieces.iter().map(TablePiece::progress).collect();
         listener.captured(self.port, boundary, progress);
     }

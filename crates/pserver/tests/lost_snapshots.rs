@@ -138,6 +138,8 @@ fn a_server_whose_snapshots_are_all_damaged_is_named() {
             let mut bytes = std::fs::read(&path).unwrap();
             let middle = bytes.len() / 2;
             bytes[middle] ^= 4;
+            // Other snapshots may have the same file under another name.
+            std::fs::remove_file(&path).unwrap();
             std::fs::write(&path, bytes).unwrap();
         }
     }

@@ -3,6 +3,8 @@
 
 mod support;
 
+use pserver::snapshot::manifest::SnapshotManifest;
+use pserver::snapshot::verify::verify;
 use std::path::{Path, PathBuf};
 use support::lives::{said, train_on, train_until};
 use support::{Job, Trainer, same};
@@ -11,7 +13,8 @@ use wire::spec::Origin;
 fn parts(directory: &Path, step: u64) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory.join(format!("step-{step:012}"))).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|end| end == "part"));
+    let own = |path: &PathBuf| path.to_string_lossy().ends_with(".part");
+    paths.retain(|path| own(path) && !path.to_string_lossy().ends_with(".base.part"));
     paths.sort();
     paths
 }
@@ -28,6 +31,34 @@ fn job() -> Job {
 fn a_job_goes_on_from_its_newest_snapshot() {
     let root = tempfile::tempdir().unwrap();
     train_until(&job(), root.path(), 7);
+    let (model, lines) = train_on(&job(), root.path());
+    assert!(said(&lines, "from the snapshot of step 6"), "{lines:?}");
+    same(&model, &job().local());
+}
+
+fn manifest(directory: &Path, step: u64, server: u32) -> SnapshotManifest {
+    let name = format!("step-{step:012}/server-{server:04}.json");
+    serde_json::from_slice(&std::fs::read(directory.join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn snapshots_hold_what_changed_since_the_last_one_of_all_rows_and_do_without_its_directory() {
+    let root = tempfile::tempdir().unwrap();
+    train_until(&job(), root.path(), 7);
+    for server in 0..2 {
+        let first = manifest(root.path(), 3, server);
+        let second = manifest(root.path(), 6, server);
+        for (before, after) in first.files.iter().zip(&second.files) {
+            assert_eq!(before.base, None);
+            let base = after.base.as_ref().unwrap();
+            assert_eq!(base.boundary, first.boundary);
+            let said = (before.bytes, before.fingerprint);
+            assert_eq!((base.bytes, base.fingerprint), said);
+        }
+    }
+    // Both names are of one file, so the first directory is not needed.
+    std::fs::remove_dir_all(root.path().join("step-000000000003")).unwrap();
+    assert_eq!(verify(root.path()).unwrap().problems, []);
     let (model, lines) = train_on(&job(), root.path());
     assert!(said(&lines, "from the snapshot of step 6"), "{lines:?}");
     same(&model, &job().local());

@@ -164,6 +164,65 @@ fn a_missing_part_is_named() {
     check(harm, "No such file");
 }
 
+fn base(root: &Path, step: u64, server: u32) -> PathBuf {
+    file(root, step, &format!("server-{server:04}.port-00.base.part"))
+}
+
+/// Puts other bytes in the place of a base; the snapshot that it was linked from stays as it is.
+fn replace_base(path: &Path, bytes: &[u8]) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_missing_base_is_named() {
+    let harm = |root: &Path| {
+        std::fs::remove_file(base(root, 6, 1)).unwrap();
+        base(root, 6, 1)
+    };
+    check(harm, "base.part");
+}
+
+#[test]
+fn a_damaged_base_is_not_believed() {
+    let harm = |root: &Path| {
+        let path = base(root, 6, 0);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+        replace_base(&path, &bytes);
+        path
+    };
+    check(harm, "damaged");
+}
+
+#[test]
+fn a_base_of_another_server_or_step_is_not_believed() {
+    let of_server = |root: &Path| {
+        let path = base(root, 6, 1);
+        replace_base(&path, &std::fs::read(base(root, 6, 0)).unwrap());
+        let said = read(&manifest(root, 6, 0))["files"][0]["base"].clone();
+        change(&manifest(root, 6, 1), |own| {
+            for key in ["bytes", "fingerprint"] {
+                own["files"][0]["base"][key] = said[key].clone();
+            }
+        });
+        path
+    };
+    check(of_server, "of server 0, one of server 1 belongs there");
+    let of_step = |root: &Path| {
+        let path = base(root, 6, 1);
+        replace_base(&path, &std::fs::read(part(root, 6, 1)).unwrap());
+        change(&manifest(root, 6, 1), |own| {
+            for key in ["bytes", "fingerprint"] {
+                own["files"][0]["base"][key] = own["files"][0][key].clone();
+            }
+        });
+        path
+    };
+    check(of_step, "of step 6, one of step 3 belongs there");
+}
+
 #[test]
 fn a_manifest_of_an_earlier_format_is_refused_by_name() {
     let harm = |root: &Path| {
@@ -212,7 +271,11 @@ fn what_does_not_belong_to_a_snapshot_is_named() {
     let wrong: Vec<&PathBuf> = findings.problems.iter().map(|(path, _)| path).collect();
     assert_eq!(
         wrong,
-        [&file(root.path(), 3, "notes.txt"), &part(root.path(), 6, 1)]
+        [
+            &file(root.path(), 3, "notes.txt"),
+            &base(root.path(), 6, 1),
+            &part(root.path(), 6, 1)
+        ]
     );
     let complete: Vec<bool> = findings.snapshots.iter().map(|f| f.complete()).collect();
     assert_eq!(complete, [true, false]);

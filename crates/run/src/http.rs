@@ -2,14 +2,17 @@
 //!
 //! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
 //! it is full the oldest goes. So idle, slow and broken clients keep no probe from being answered, and no page
-//! needs a thread that a limit of processes could refuse.
+//! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and the kernel keeps clients
+//! that say nothing to itself for a while.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
+use words::budget::CpuBudget;
 
 /// From the connection to the last byte of the response.
 const TIME: Duration = Duration::from_secs(2);
@@ -17,10 +20,16 @@ const TIME: Duration = Duration::from_secs(2);
 const LARGEST: usize = 8192;
 /// Connections at a time.
 const ROOM: usize = 128;
-/// While strangers crowd the port, the thread rests this many times as long as it works, to leave the cores to the job,
-const REST: u32 = 5;
-/// but not longer than this.
-const LONGEST_REST: Duration = Duration::from_millis(50);
+/// Connections that may wait to be accepted: a flood of strangers must not crowd out a probe.
+const BACKLOG: i32 = 4096;
+/// The part of a core that the thread may use for long: what strangers use is taken from the job.
+const SHARE: f64 = 0.02;
+/// Processor time that it may use at once after it was idle: probes and pages never wait for it.
+const BURST: Duration = Duration::from_millis(250);
+/// How long it rests at most: a page that took long must not keep a probe waiting.
+const LONGEST_REST: Duration = Duration::from_millis(100);
+/// Processor time after which it no longer accepts clients but looks after those it has.
+const TURN: Duration = Duration::from_millis(1);
 /// How long the thread waits when nothing happens.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -73,25 +82,54 @@ pub fn serve(
     answer: impl Fn(&HttpRequest) -> HttpResponse + Send + 'static,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    await_words(&listener);
     let mut server = Server {
         listener,
         clients: VecDeque::new(),
         answer: Box::new(answer),
-        crowded: false,
     };
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
+            let mut budget = CpuBudget::new(BURST);
+            let (mut clock, mut before) = (Instant::now(), used());
             loop {
                 let ready = server.wait();
-                let begun = Instant::now();
                 server.turn(&ready);
-                if server.crowded {
-                    thread::sleep((begun.elapsed() * REST).min(LONGEST_REST));
-                }
+                let (now, after) = (Instant::now(), used());
+                let rest = budget.spend(after - before, now - clock, SHARE);
+                thread::sleep(rest.min(LONGEST_REST));
+                (clock, before) = (now, after);
             }
         })?;
     Ok(())
+}
+
+/// Has the kernel hand over clients that have sent something, and others only after some seconds.
+#[cfg(target_os = "linux")]
+fn await_words(listener: &TcpListener) {
+    let seconds: libc::c_int = TIME.as_secs() as libc::c_int;
+    // SAFETY: the pointer and the length describe `seconds`, which lives until the call returns. A system that does not
+    // do it hands clients over sooner, and they wait here.
+    unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        );
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn await_words(_listener: &TcpListener) {}
+
+/// Processor time of this thread.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 struct Client {
@@ -107,8 +145,6 @@ struct Server {
     /// Who is here longest comes first.
     clients: VecDeque<Client>,
     answer: Box<dyn Fn(&HttpRequest) -> HttpResponse + Send>,
-    /// Somebody had to go to make room for others.
-    crowded: bool,
 }
 
 impl Server {
@@ -149,14 +185,14 @@ impl Server {
             }
         }
         self.clients = left;
-        self.crowded = false;
         if ready.first() == Some(&true) {
             self.accept();
         }
     }
 
     fn accept(&mut self) {
-        for _ in 0..ROOM {
+        let end = used() + TURN;
+        while used() < end {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -170,7 +206,6 @@ impl Server {
                 }
             };
             if self.clients.len() >= ROOM {
-                self.crowded = true;
                 self.clients.pop_front();
             }
             if stream.set_nonblocking(true).is_err() {

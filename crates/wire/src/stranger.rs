@@ -10,9 +10,10 @@ use crate::stream::{self, Stream};
 use crate::tls::{self, ServerTls};
 use rustls::ServerConnection;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// The transport of an accepted connection.
 #[derive(Debug)]
@@ -63,12 +64,10 @@ pub enum StrangerError {
 }
 
 impl Stranger {
-    /// An accepted TCP connection.
-    pub fn tcp(tcp: TcpStream, tls: Option<&ServerTls>) -> io::Result<Self> {
-        tcp.set_nonblocking(true)?;
-        tcp.set_nodelay(true)?;
-        stream::keep_alive(&tcp);
-        let peer = tcp.peer_addr()?.ip().to_string();
+    /// Accepts a TCP connection from a listener of [`stream::listen_tcp`] that does not block.
+    pub fn accept(listener: &TcpListener, tls: Option<&ServerTls>) -> io::Result<Self> {
+        let (tcp, address) = stream::accept_tcp(listener)?;
+        let peer = address.map_or_else(|| "a stranger".to_owned(), |ip| ip.to_string());
         match tls {
             None => {
                 let name = stream::TCP_NAME.to_owned();
@@ -173,6 +172,14 @@ impl Stranger {
                     .to_owned(),
             };
             let _ = tcp.write(&json_frame(FrameKind::Error, &refusal, 0));
+        }
+    }
+
+    /// Closes the connection at once: the kernel keeps nothing of it, as it does of one that is closed in order.
+    pub fn dismiss(self) {
+        if let Accepted::Tcp(tcp) | Accepted::Tls(_, tcp) = &self.transport {
+            // Without it, the connection closes in order.
+            let _ = rustix::net::sockopt::set_socket_linger(tcp, Some(Duration::ZERO));
         }
     }
 

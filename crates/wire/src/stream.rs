@@ -11,7 +11,7 @@ use crate::stranger::Accepted;
 use crate::tls::{self, ClientTls};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    SendAncillaryMessage, SendFlags, SocketFlags,
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -412,11 +412,21 @@ fn widen(stream: &UnixStream) {
 /// Connections that may wait to be accepted: a flood of strangers must not crowd out a trainer.
 const BACKLOG: i32 = 4096;
 
-/// A listening port on one address.
+/// A listening port on one address. What it accepts inherits its options, which costs a stranger nothing.
 pub fn listen_tcp(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((address, port))?;
+    rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+    keep_alive(&listener);
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
+}
+
+/// Accepts a connection whose reads and writes do not block, and returns the address at its other end.
+pub(crate) fn accept_tcp(listener: &TcpListener) -> io::Result<(TcpStream, Option<IpAddr>)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
+    let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+    Ok((TcpStream::from(socket), address.map(|address| address.ip())))
 }
 
 /// The name of a plain TCP connection, which has nothing of its own that both ends see.
@@ -454,7 +464,7 @@ fn peer_user(_stream: &UnixStream) -> io::Result<u32> {
 }
 
 /// Has the kernel notice a peer whose machine is gone, on a connection that is idle for long.
-pub(crate) fn keep_alive(tcp: &TcpStream) {
+pub(crate) fn keep_alive(tcp: &impl AsFd) {
     use rustix::net::sockopt;
     // Heartbeats notice the same later, so a system without these options only loses time.
     let _ = sockopt::set_socket_keepalive(tcp, true)

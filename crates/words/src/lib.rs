@@ -3,6 +3,7 @@
 //! This is the only crate that every other crate may use. It has no dependencies but serde, does no I/O and starts no
 //! threads. GLOSSARY.md says what each word means.
 //!
+//! - [`budget`]: how much processor time a thread may use.
 //! - [`causes`]: an error with all its causes, on one line.
 //! - [`event`]: one thing that happened in a job, as a line of JSON.
 //! - [`failpoint`]: moments at which a test can hold a process.
@@ -16,6 +17,7 @@
 //! - [`statistics`]: how the values of a parameter are distributed.
 //! - [`status`]: the state of a process at one moment.
 
+pub mod budget;
 pub mod causes;
 pub mod event;
 pub mod failpoint;

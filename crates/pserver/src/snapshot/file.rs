@@ -1,6 +1,7 @@
 //! Files of snapshots: written under a temporary name, flushed and renamed; read with every byte checked.
 
 use super::format::{FormatError, PartWriter, SnapshotHeader, SnapshotPartReader};
+use super::manifest::PartKind;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -56,9 +57,24 @@ pub enum StoreError {
     },
 }
 
-/// Takes a file's sections.
-pub type Take<'a> =
-    dyn FnMut(&mut SnapshotPartReader<BufReader<File>>) -> Result<(), FormatError> + 'a;
+impl StoreError {
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Disk { path, .. }
+            | Self::Format { path, .. }
+            | Self::Unfit { path, .. }
+            | Self::Foreign { path, .. }
+            | Self::Absent { path, .. } => path,
+        }
+    }
+}
+
+/// A part that is being read.
+pub type OpenPart = SnapshotPartReader<BufReader<File>>;
+
+/// Takes a part's sections.
+pub type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
 
 /// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
 #[derive(Clone)]
@@ -110,14 +126,17 @@ pub fn write_file(
 }
 
 /// Opens a part and reads its header.
-pub fn open_file(path: &Path) -> Result<SnapshotPartReader<BufReader<File>>, StoreError> {
+pub fn open_file(path: &Path) -> Result<OpenPart, StoreError> {
     let file = File::open(path).map_err(disk("open", path))?;
     let length = file.metadata().map_err(disk("look at", path))?.len();
     SnapshotPartReader::new(BufReader::with_capacity(1 << 20, file), length).map_err(format(path))
 }
 
 /// Reads a part to its end.
-pub fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), StoreError> {
+pub fn read_file(
+    path: &Path,
+    take: &mut dyn FnMut(&mut OpenPart) -> Result<(), FormatError>,
+) -> Result<(), StoreError> {
     take(&mut open_file(path)?).map_err(format(path))
 }
 

@@ -1,10 +1,13 @@
 //! The manifest of a server's part of a snapshot: written last, it says which files belong to it, and proves them.
+//!
+//! A part may hold only those rows that changed since an earlier snapshot. Then the part of that snapshot, the base, is
+//! in the same directory under a second name (a hard link), so each directory is whole by itself: deleting, moving and
+//! checking one needs no other.
 
-use super::file::{StoreError, disk, format, open_file};
-use super::format::{FormatError, SnapshotPartReader};
+use super::file::{OpenPart, StoreError, disk, format, open_file};
+use super::format::FormatError;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs;
 use std::path::Path;
 use wire::binding::Binding;
 use wire::recovery::Boundary;
@@ -45,6 +48,34 @@ pub struct PartFile {
     pub bytes: u64,
     /// The checksum over its checksums.
     pub fingerprint: u32,
+    /// The file with the rows that this one does not have, if it does not have all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Box<BaseFile>>,
+}
+
+/// The part of an earlier snapshot of the same server and port, with all rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseFile {
+    /// Its name in the step's directory.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The checksum over its checksums.
+    pub fingerprint: u32,
+    /// The epoch in which it was taken.
+    pub epoch: Generation,
+    /// Where the job stood then.
+    pub boundary: Boundary,
+}
+
+/// Which of the files of a port is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// The one that was written with the manifest.
+    Own,
+    /// Its base, read after it: rows that are there already are newer.
+    Base,
 }
 
 /// The name of a server's manifest.
@@ -55,6 +86,11 @@ pub(super) fn manifest_name(server: u32) -> String {
 /// The name of a part.
 pub(super) fn part_name(server: u32, port: usize) -> String {
     format!("server-{server:04}.port-{port:02}.part")
+}
+
+/// The name of a part's base.
+pub(super) fn base_name(server: u32, port: usize) -> String {
+    format!("server-{server:04}.port-{port:02}.base.part")
 }
 
 /// Reads the manifest of a server; none if there is none.
@@ -107,13 +143,13 @@ impl SnapshotManifest {
 
     /// All files are there, one for each port, under their own names.
     fn check_names(&self, path: &Path) -> Result<(), StoreError> {
-        let names = self.files.iter().map(|file| &file.name);
-        let ports = 0..self.topology.ports_of_server() as usize;
-        if names.eq(ports
-            .map(|port| part_name(self.server, port))
-            .collect::<Vec<_>>()
-            .iter())
-        {
+        let ports = self.topology.ports_of_server() as usize;
+        let named = |(port, file): (usize, &PartFile)| {
+            let base = file.base.as_ref().map(|base| &base.name);
+            file.name == part_name(self.server, port)
+                && base.is_none_or(|base| *base == base_name(self.server, port))
+        };
+        if self.files.len() == ports && self.files.iter().enumerate().all(named) {
             return Ok(());
         }
         Err(StoreError::Unfit {
@@ -122,33 +158,50 @@ impl SnapshotManifest {
         })
     }
 
-    /// Opens the part of a port, if its length and header are those of this snapshot.
-    pub(super) fn open(
-        &self,
-        directory: &Path,
-        port: usize,
-    ) -> Result<SnapshotPartReader<BufReader<File>>, StoreError> {
+    /// The files of a port: kind, name, length, fingerprint, and what the file must say about itself.
+    fn parts(&self, port: usize) -> impl Iterator<Item = (PartKind, &str, u64, u32, Binding)> {
         let file = &self.files[port];
-        let path = directory.join(&file.name);
-        let unfit = |reason: String| StoreError::Unfit {
-            path: path.clone(),
-            reason,
-        };
-        let length = fs::metadata(&path).map_err(disk("look at", &path))?.len();
-        if length != file.bytes {
-            let wanted = file.bytes;
-            return Err(unfit(format!(
-                "it has {length} bytes, its manifest says {wanted}"
-            )));
-        }
-        let reader = open_file(&path)?;
-        match reader.header().binding.differs(&self.binding(port)) {
-            Some(reason) => Err(unfit(reason)),
-            None => Ok(reader),
-        }
+        let own = (
+            PartKind::Own,
+            &*file.name,
+            file.bytes,
+            file.fingerprint,
+            self.binding(port),
+        );
+        let base = file.base.as_ref().map(|base| {
+            let binding = Binding {
+                epoch: base.epoch,
+                boundary: base.boundary.clone(),
+                ..self.binding(port)
+            };
+            (
+                PartKind::Base,
+                &*base.name,
+                base.bytes,
+                base.fingerprint,
+                binding,
+            )
+        });
+        std::iter::once(own).chain(base)
     }
 
-    /// Hands the part of a port over, section by section, and checks that it was the one that was written with this
+    /// The names of all files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().flat_map(|file| {
+            let base = file.base.as_ref().map(|base| &*base.name);
+            std::iter::once(&*file.name).chain(base)
+        })
+    }
+
+    /// Whether the files of a port have the lengths and headers of this snapshot.
+    pub(super) fn check(&self, directory: &Path, port: usize) -> Result<(), StoreError> {
+        for (_, name, bytes, _, binding) in self.parts(port) {
+            open_bound(&directory.join(name), bytes, &binding)?;
+        }
+        Ok(())
+    }
+
+    /// Hands the files of a port over, section by section, and checks that they were those that were written with this
     /// manifest.
     pub(super) fn take(
         &self,
@@ -156,13 +209,35 @@ impl SnapshotManifest {
         port: usize,
         take: &mut super::file::Take<'_>,
     ) -> Result<(), StoreError> {
-        let path = directory.join(&self.files[port].name);
-        let mut reader = self.open(directory, port)?;
-        take(&mut reader).map_err(format(&path))?;
-        if reader.fingerprint() == self.files[port].fingerprint {
-            return Ok(());
+        for (kind, name, bytes, fingerprint, binding) in self.parts(port) {
+            let path = directory.join(name);
+            let mut reader = open_bound(&path, bytes, &binding)?;
+            take(kind, &mut reader).map_err(format(&path))?;
+            if reader.fingerprint() != fingerprint {
+                let reason =
+                    "its contents are not those that its manifest was written for".to_owned();
+                return Err(StoreError::Unfit { path, reason });
+            }
         }
-        let reason = "its contents are not those that its manifest was written for".to_owned();
-        Err(StoreError::Unfit { path, reason })
+        Ok(())
+    }
+}
+
+/// Opens a part, if its length and header are as they must be.
+fn open_bound(path: &Path, bytes: u64, binding: &Binding) -> Result<OpenPart, StoreError> {
+    let unfit = |reason: String| StoreError::Unfit {
+        path: path.to_owned(),
+        reason,
+    };
+    let length = fs::metadata(path).map_err(disk("look at", path))?.len();
+    if length != bytes {
+        return Err(unfit(format!(
+            "it has {length} bytes, its manifest says {bytes}"
+        )));
+    }
+    let reader = open_file(path)?;
+    match reader.header().binding.differs(binding) {
+        Some(reason) => Err(unfit(reason)),
+        None => Ok(reader),
     }
 }

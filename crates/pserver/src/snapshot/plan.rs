@@ -22,6 +22,22 @@ pub fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
     every > 0 && age > every.saturating_mul(3) && unconfirmed > HEARTBEATS
 }
 
+/// Which rows of sparse tables a snapshot holds. Dense tables change as a whole and are always whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RowScope {
+    /// All rows.
+    #[default]
+    All,
+    /// Rows that were changed or created since the last snapshot with all rows, the base.
+    Changed,
+}
+
+/// Whether changed rows of so many bytes are few enough beside a base of so many: a restore reads both, so it takes at
+/// most half as long again as one of all rows, and a little more for the last one before the next base.
+pub fn worth_a_base(changed: u64, base: u64) -> bool {
+    changed <= base / 2
+}
+
 /// What became of a part that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartResult {
@@ -51,6 +67,10 @@ pub struct SnapshotPlan {
     failed: bool,
     /// A step waits for the snapshot that is being written.
     waited_for: bool,
+    /// Of the newest snapshot that was begun.
+    scope: RowScope,
+    /// There is a base: rows that change are counted since it, and its files can be used.
+    base: bool,
     have: Vec<Step>,
     /// The newest snapshot whose writing has ended, well or not.
     settled: Option<Step>,
@@ -79,20 +99,38 @@ impl SnapshotPlan {
         self.taken.filter(|_| self.waited_for && self.busy())
     }
 
-    /// A service of `services` has reached a step whose snapshot is due. Returns whether it takes its part: always,
-    /// unless it did not ask [`SnapshotPlan::must_wait`] before.
-    pub fn take(&mut self, step: Step, services: usize) -> bool {
+    /// A service of `services` has reached a step whose snapshot is due. Returns what it takes as its part: nothing only
+    /// if it did not ask [`SnapshotPlan::must_wait`] before.
+    pub fn take(&mut self, step: Step, services: usize) -> Option<RowScope> {
         if self.taken == Some(step) {
-            return true;
+            return Some(self.scope);
         }
         if self.busy() || self.taken > Some(step) {
-            return false;
+            return None;
         }
+        self.scope = if self.base {
+            RowScope::Changed
+        } else {
+            RowScope::All
+        };
         self.taken = Some(step);
         self.awaited = services;
         self.failed = false;
         self.waited_for = false;
-        true
+        Some(self.scope)
+    }
+
+    /// Which rows the newest snapshot that was begun holds.
+    pub fn scope(&self) -> RowScope {
+        self.scope
+    }
+
+    /// Whether the next snapshots may hold changed rows only. Told after a snapshot with all rows was written, and again
+    /// when changed rows have become so many ([`worth_a_base`]) that all are written anew.
+    pub fn use_base(&mut self, life: u64, base: bool) {
+        if life == self.life {
+            self.base = base;
+        }
     }
 
     /// A service has handed its part over.
@@ -183,7 +221,7 @@ mod tests {
     /// A snapshot of one service, from the step to its manifest.
     fn whole(plan: &mut SnapshotPlan, step: u64, good: bool) {
         assert!(!plan.must_wait(Step(step)));
-        assert!(plan.take(Step(step), 1));
+        assert!(plan.take(Step(step), 1).is_some());
         plan.handed_over();
         let life = plan.life();
         match plan.written(life, good) {
@@ -206,12 +244,12 @@ mod tests {
     #[test]
     fn a_step_waits_for_the_snapshot_before_and_no_snapshot_is_left_out() {
         let mut plan = SnapshotPlan::default();
-        assert!(!plan.must_wait(Step(5)) && plan.take(Step(5), 2));
+        assert!(!plan.must_wait(Step(5)) && plan.take(Step(5), 2).is_some());
         plan.handed_over();
         assert!(!plan.must_wait(Step(5)), "the second service");
         assert!(plan.must_wait(Step(6)));
         assert_eq!(plan.waited_for(), Some(Step(5)));
-        assert!(plan.take(Step(5), 2));
+        assert!(plan.take(Step(5), 2).is_some());
         plan.handed_over();
         assert_eq!(plan.written(0, true), PartResult::More);
         assert!(plan.must_wait(Step(6)));
@@ -219,7 +257,7 @@ mod tests {
         assert!(plan.must_wait(Step(6)), "the manifest is missing");
         assert!(plan.sealed(0, Step(5), true));
         assert_eq!(plan.waited_for(), None);
-        assert!(!plan.must_wait(Step(6)) && plan.take(Step(6), 2));
+        assert!(!plan.must_wait(Step(6)) && plan.take(Step(6), 2).is_some());
     }
 
     #[test]
@@ -236,7 +274,7 @@ mod tests {
         let mut plan = SnapshotPlan::default();
         whole(&mut plan, 10, true);
         whole(&mut plan, 20, true);
-        assert!(plan.take(Step(30), 2));
+        assert!(plan.take(Step(30), 2).is_some());
         plan.handed_over();
         let past = plan.life();
         assert_eq!(plan.rewind(Some(Step(10))), [Step(20)]);
@@ -246,6 +284,25 @@ mod tests {
         assert_eq!(plan.have(), [Step(10)]);
         whole(&mut plan, 20, true);
         assert_eq!(plan.have(), [Step(10), Step(20)]);
+    }
+
+    #[test]
+    fn changed_rows_need_a_base_of_the_same_life() {
+        let mut plan = SnapshotPlan::default();
+        whole(&mut plan, 10, true);
+        assert_eq!(plan.scope(), RowScope::All);
+        plan.use_base(plan.life(), true);
+        whole(&mut plan, 20, false);
+        assert_eq!(plan.scope(), RowScope::Changed);
+        // The next one holds what the one that failed would have held.
+        whole(&mut plan, 30, true);
+        assert_eq!(plan.scope(), RowScope::Changed);
+        let past = plan.life();
+        plan.rewind(Some(Step(10)));
+        plan.use_base(past, true);
+        whole(&mut plan, 20, true);
+        assert_eq!(plan.scope(), RowScope::All);
+        assert!(worth_a_base(50, 100) && !worth_a_base(51, 100));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIRECTORY/step-000000000100/server-0000.port-00.part    values, state (see `format`)
+//!                             server-0000.port-00.base.part  the rows that the part does not have (see `manifest`)
 //!                             server-0000.json            the manifest: this server's files are complete
 //! ```
 //!
@@ -11,10 +12,11 @@
 
 use super::file::{Flush, StoreError, Take, disk, open_file, replace, write_file};
 use super::format::{PartWriter, SnapshotHeader};
-use super::manifest::{self, PartFile, SnapshotManifest, manifest_name, part_name};
+use super::manifest::{self, PartFile, SnapshotManifest, base_name, manifest_name, part_name};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use wire::recovery::Boundary;
 use wire::{Step, Topology};
 
@@ -41,6 +43,23 @@ fn is_nowhere(cause: io::Error) -> bool {
 
 fn confirmed_name(server: u32) -> String {
     format!("server-{server:04}.confirmed")
+}
+
+/// Which file it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseInode {
+    device: u64,
+    inode: u64,
+}
+
+impl BaseInode {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::metadata(path)?;
+        Ok(Self {
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
 }
 
 /// What a server finds in its directory.
@@ -108,7 +127,40 @@ impl SnapshotStore {
             name,
             bytes,
             fingerprint,
+            base: None,
         })
+    }
+
+    /// Gives the part of a snapshot a second name, as the base of a part of `step`. `steps`: the snapshots whose
+    /// directories may have the file, under either name.
+    pub fn link_base(
+        &self,
+        (step, steps): (Step, &[Step]),
+        (server, port): (u32, usize),
+        base: Option<&BaseInode>,
+    ) -> Result<(), StoreError> {
+        let path = self.step_directory(step).join(base_name(server, port));
+        let names = [base_name(server, port), part_name(server, port)];
+        let places = steps.iter().rev().flat_map(|step| {
+            let directory = self.step_directory(*step);
+            names.iter().map(move |name| directory.join(name))
+        });
+        let source = places
+            .into_iter()
+            .find(|path| BaseInode::of(path).is_ok_and(|found| Some(&found) == base))
+            .ok_or_else(|| disk("find the base of", &path)(io::ErrorKind::NotFound.into()))?;
+        // What an attempt that was interrupted left.
+        let _ = fs::remove_file(&path);
+        fs::hard_link(source, &path).map_err(disk("link", &path))
+    }
+
+    /// The identity of a part, if its disk can give it a second name: not all can.
+    pub fn linkable(&self, step: Step, part: &PartFile) -> Option<BaseInode> {
+        let path = self.step_directory(step).join(&part.name);
+        let trial = path.with_extension("tmp");
+        fs::hard_link(&path, &trial).ok()?;
+        fs::remove_file(&trial).ok()?;
+        BaseInode::of(&path).ok()
     }
 
     /// Makes the snapshot of a server valid.
@@ -147,7 +199,7 @@ impl SnapshotStore {
     }
 
     /// Where the snapshots lie.
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         &self.directory
     }
 
@@ -192,7 +244,7 @@ impl SnapshotStore {
             return Ok(());
         }
         let prefix = format!("server-{:04}.", wanted.server);
-        let taken = |aside: &std::path::Path| {
+        let taken = |aside: &Path| {
             steps.iter().any(|step| {
                 let there = aside.join(step_name(*step));
                 let mut entries = fs::read_dir(there).into_iter().flatten().flatten();
@@ -295,7 +347,7 @@ impl SnapshotStore {
             return Err(StoreError::Unfit { path, reason });
         }
         for port in 0..manifest.files.len() {
-            manifest.open(&directory, port)?;
+            manifest.check(&directory, port)?;
         }
         Ok(Some(manifest))
     }

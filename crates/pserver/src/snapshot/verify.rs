@@ -1,12 +1,10 @@
 //! Checks every byte of a directory of snapshots, or of a state that servers saved, and names what is wrong. It needs
 //! no job: all that it compares stands in the files.
 
-use super::file::{StoreError, disk};
-use super::format::{FormatError, SnapshotPartReader};
+use super::file::{OpenPart, StoreError, disk};
+use super::format::FormatError;
 use super::manifest::{self, SnapshotManifest, manifest_name};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 /// A snapshot that was found.
@@ -99,11 +97,13 @@ fn check_step(
             );
             findings.problem(path, text);
         }
-        for (port, file) in manifest.files.iter().enumerate() {
-            left.remove(&file.name);
-            let mut take = |reader: &mut SnapshotPartReader<BufReader<File>>| read_all(reader);
+        for name in manifest.names() {
+            left.remove(name);
+        }
+        for port in 0..manifest.files.len() {
+            let mut take = |_, reader: &mut OpenPart| read_all(reader);
             if let Err(error) = manifest.take(directory, port, &mut take) {
-                findings.problem(directory.join(&file.name), crate::host::chain(&error));
+                findings.problem(error.path().to_owned(), crate::host::chain(&error));
             }
         }
         if findings.problems.len() == before {
@@ -129,7 +129,7 @@ fn check_step(
     Ok(())
 }
 
-fn read_all(reader: &mut SnapshotPartReader<BufReader<File>>) -> Result<(), FormatError> {
+fn read_all(reader: &mut OpenPart) -> Result<(), FormatError> {
     while reader.next_section()?.is_some() {}
     Ok(())
 }

@@ -3,12 +3,15 @@
 //! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
 //! [`crate::sparse::shard`]) and hand over; this thread copies and writes. [`super::plan`] decides what is taken and
 //! what is deleted. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
+//!
+//! After a snapshot of all rows, the next ones hold the rows that changed since, and its parts as their base, as long as
+//! that is worth it ([`super::plan::worth_a_base`]) and the disk can give a file a second name.
 
 use super::file::StoreError;
 use super::format::Section;
-use super::manifest::{FORMAT, PartFile, SnapshotManifest};
-use super::plan::{PartResult, SnapshotPlan};
-use super::store::{Listing, SnapshotStore};
+use super::manifest::{BaseFile, FORMAT, PartFile, SnapshotManifest, base_name};
+use super::plan::{PartResult, RowScope, SnapshotPlan, worth_a_base};
+use super::store::{BaseInode, Listing, SnapshotStore};
 use crate::run::GenerationRun;
 use crate::service::TablePiece;
 use optim::ParameterProgress;
@@ -26,6 +29,7 @@ struct Job {
     boundary: Boundary,
     progress: Vec<Option<ParameterProgress>>,
     life: u64,
+    scope: RowScope,
 }
 
 /// What the thread is asked to do, in this order.
@@ -123,8 +127,8 @@ impl Snapshotter {
         self.shared.plan().waited_for()
     }
 
-    /// A service has reached a step whose snapshot is due; returns whether it takes its part.
-    pub fn take(&self, step: Step, services: usize) -> bool {
+    /// A service has reached a step whose snapshot is due; returns what it takes as its part.
+    pub fn take(&self, step: Step, services: usize) -> Option<RowScope> {
         self.shared.plan().take(step, services)
     }
 
@@ -136,10 +140,10 @@ impl Snapshotter {
         boundary: Boundary,
         progress: Vec<Option<ParameterProgress>>,
     ) {
-        let life = {
+        let (life, scope) = {
             let mut plan = self.shared.plan();
             plan.handed_over();
-            plan.life()
+            (plan.life(), plan.scope())
         };
         self.ask(Work::Write(Job {
             run,
@@ -147,6 +151,7 @@ impl Snapshotter {
             boundary,
             progress,
             life,
+            scope,
         }));
     }
 
@@ -217,11 +222,13 @@ impl Snapshotter {
     }
 }
 
-/// The parts of the snapshot that is being written, as they are in the manifest.
+/// The parts of the snapshot that is being written, as they are in the manifest, and those of the last one of all rows.
 #[derive(Debug, Default)]
 struct Collected {
     life: u64,
     files: Vec<PartFile>,
+    /// By port.
+    base: Vec<(BaseFile, BaseInode)>,
 }
 
 impl Collected {
@@ -266,7 +273,11 @@ fn serve(store: &SnapshotStore, shared: &Shared, work: &Receiver<Work>, tell: &T
 /// Writes a part, and the manifest when it was the last one. `files`: what the snapshot has so far.
 fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collected, tell: &Tell) {
     let (step, server) = (job.boundary.step, job.run.place.server);
-    let (good, failure) = match write_part(store, job) {
+    let written = write_part(store, job).and_then(|file| match job.scope {
+        RowScope::All => Ok(file),
+        RowScope::Changed => add_base(store, shared, job, file, &files.base),
+    });
+    let (good, failure) = match written {
         Ok(file) => {
             files.push(job.life, file);
             (true, None)
@@ -278,7 +289,8 @@ fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collecte
         PartResult::More => failure.map(|error| SnapshotOutcome::Failed(step, error)),
         PartResult::Last => {
             words::failpoint::reach("snapshot");
-            Some(seal(store, shared, job, files.take()))
+            let parts = files.take();
+            Some(seal(store, shared, job, (parts, &mut files.base)))
         }
         PartResult::Incomplete | PartResult::Stale => {
             store.remove(step, server);
@@ -323,6 +335,59 @@ fn write_part(store: &SnapshotStore, job: &Job) -> Result<PartFile, StoreError> 
     })
 }
 
+/// Adds the base to a part that has changed rows only.
+fn add_base(
+    store: &SnapshotStore,
+    shared: &Shared,
+    job: &Job,
+    file: PartFile,
+    bases: &[(BaseFile, BaseInode)],
+) -> Result<PartFile, StoreError> {
+    let (step, place) = (job.boundary.step, (job.run.place.server, job.port));
+    let have = shared.plan().have().to_vec();
+    let base = bases.get(job.port);
+    let inode = base.map(|(_, inode)| inode);
+    // Without its base, the next snapshot is one of all rows.
+    store
+        .link_base((step, &have), place, inode)
+        .inspect_err(|_| shared.plan().use_base(job.life, false))?;
+    Ok(PartFile {
+        base: base.map(|(base, _)| Box::new(base.clone())),
+        ..file
+    })
+}
+
+/// After a snapshot was written: whether the next one may hold changed rows only.
+fn judge_base(
+    store: &SnapshotStore,
+    job: &Job,
+    parts: &[PartFile],
+    base: &mut Vec<(BaseFile, BaseInode)>,
+) -> bool {
+    let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+    if job.scope == RowScope::Changed {
+        return worth_a_base(bytes, base.iter().map(|(base, _)| base.bytes).sum());
+    }
+    base.clear();
+    if job.run.spec.tables.iter().all(|table| !table.sparse) {
+        return false;
+    }
+    for (port, part) in parts.iter().enumerate() {
+        let Some(inode) = store.linkable(job.boundary.step, part) else {
+            return false;
+        };
+        let file = BaseFile {
+            name: base_name(job.run.place.server, port),
+            bytes: part.bytes,
+            fingerprint: part.fingerprint,
+            epoch: job.run.epoch,
+            boundary: job.boundary.clone(),
+        };
+        base.push((file, inode));
+    }
+    true
+}
+
 /// Writes the blocks of a dense piece.
 pub(crate) fn write_blocks<W: std::io::Write>(
     writer: &mut super::format::PartWriter<W>,
@@ -350,12 +415,12 @@ fn seal(
     store: &SnapshotStore,
     shared: &Shared,
     job: &Job,
-    files: Vec<PartFile>,
+    (files, base): (Vec<PartFile>, &mut Vec<(BaseFile, BaseInode)>),
 ) -> SnapshotOutcome {
     let step = job.boundary.step;
     let wanted = job.run.wanted();
     let server = wanted.server;
-    let written = store.write_manifest(&SnapshotManifest {
+    let manifest = SnapshotManifest {
         format: FORMAT,
         job: wanted.job,
         shapes: wanted.shapes,
@@ -364,8 +429,18 @@ fn seal(
         topology: wanted.topology,
         server,
         files,
-    });
-    let counts = shared.plan().sealed(job.life, step, written.is_ok());
+    };
+    let written = store.write_manifest(&manifest);
+    let next = written
+        .is_ok()
+        .then(|| judge_base(store, job, &manifest.files, base));
+    let counts = {
+        let mut plan = shared.plan();
+        if let Some(next) = next {
+            plan.use_base(job.life, next);
+        }
+        plan.sealed(job.life, step, written.is_ok())
+    };
     if !counts || written.is_err() {
         store.remove(step, server);
     }
@@ -384,6 +459,7 @@ mod tests {
             name: name.to_owned(),
             bytes: 1,
             fingerprint: 2,
+            base: None,
         }
     }
 

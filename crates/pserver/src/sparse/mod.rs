@@ -18,6 +18,8 @@ mod request;
 pub mod rows;
 pub mod shard;
 
+use crate::snapshot::manifest::PartKind;
+use crate::snapshot::plan::RowScope;
 use crate::table::Table;
 use merge::RowSource;
 use optim::{ParameterProgress, Scattered, UpdateStep};
@@ -351,8 +353,8 @@ impl SparsePiece {
     }
 
     /// The rows as they are now belong to a snapshot, until [`SparsePiece::capture`].
-    pub fn want(&self) {
-        self.shards.iter().for_each(|shard| lock(shard).want());
+    pub fn want(&self, scope: RowScope) {
+        self.shards.iter().for_each(|shard| lock(shard).want(scope));
     }
 
     /// Passes on the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
@@ -422,16 +424,30 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Inserts saved rows into an empty shard of this service. Rejects ids that do not belong there or occur twice.
-    pub fn restore(&self, shard: u32, ids: &[u32], rows: &[f32]) -> Result<(), String> {
+    /// Inserts saved rows into a shard of this service. Rejects ids that do not belong there or occur twice. Of a base,
+    /// rows that have changed since are already there and stay.
+    pub fn restore(
+        &self,
+        kind: PartKind,
+        shard: u32,
+        ids: &[u32],
+        rows: &[f32],
+    ) -> Result<(), String> {
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] >= pair[1]) {
+            return Err(format!("row {} comes twice or out of order", pair[1]));
+        }
         let mut target = lock(&self.shards[(shard / self.services) as usize]);
         for (id, row) in ids.iter().zip(rows.chunks_exact(self.stride())) {
             let hash = row_hash(self.table_hash, *id);
             if shard_of_hash(hash) != shard || u64::from(*id) >= self.rows {
                 return Err(format!("row {id} does not belong to shard {shard}"));
             }
-            if target.find(*id, hash).is_some() {
-                return Err(format!("row {id} comes twice"));
+            match kind {
+                PartKind::Own if target.find(*id, hash).is_some() => {
+                    return Err(format!("row {id} comes twice"));
+                }
+                PartKind::Base if target.find(*id, hash).is_some() => continue,
+                PartKind::Own | PartKind::Base => {}
             }
             let slot = target.insert(*id, |id| row_hash(self.table_hash, id));
             let (mark, numbers) = target.touch(slot);

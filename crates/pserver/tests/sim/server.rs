@@ -373,7 +373,10 @@ impl SimServer {
                         continue;
                     }
                     let boundary = run.barrier.boundary().expect("a step is complete");
-                    assert!(self.snapshots.take(Step(step), 1), "one is left out");
+                    assert!(
+                        self.snapshots.take(Step(step), 1).is_some(),
+                        "one is left out"
+                    );
                     self.snapshots.handed_over();
                     out.ordered |= ordered;
                     run.captured.insert(step, (boundary, run.values.clone()));
