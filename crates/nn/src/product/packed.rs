@@ -6,7 +6,6 @@
 //! the weight, so its bits depend neither on other rows and threads nor on the width of the machine's vectors.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pulp::{Simd, WithSimd};
@@ -199,9 +198,9 @@ impl Strip<'_> {
     #[inline(always)]
     fn run<S: Simd, const VECTORS: usize>(&self, simd: S) {
         let width = VECTORS * S::F32_LANES;
-        let columns = PANEL.min(self.cols - self.first);
+        let mut sums = [[0.0; PANEL]; ROWS];
         for (tile, left) in self.left.chunks_exact(ROWS * self.depth).enumerate() {
-            for from in (0..columns).step_by(width) {
+            for from in (0..PANEL).step_by(width) {
                 let mut cells = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
                 for (line, left) in self.lines.chunks_exact(PANEL).zip(left.chunks_exact(ROWS)) {
                     let (line, _) = S::as_simd_f32s(&line[from..from + width]);
@@ -215,43 +214,29 @@ impl Strip<'_> {
                         }
                     }
                 }
-                for (row, cells) in (tile * ROWS..self.count).zip(&cells) {
-                    let end = columns.min(from + width);
-                    self.store(simd, row, from..end, cells);
+                for (sums, cells) in sums.iter_mut().zip(&cells) {
+                    let (sums, _) = S::as_mut_simd_f32s(&mut sums[from..from + width]);
+                    sums.copy_from_slice(cells);
                 }
             }
+            self.store(tile * ROWS, &sums);
         }
     }
 
-    /// Writes the sums of some columns of the panel, from the registers if they fill whole vectors.
     #[inline(always)]
-    fn store<S: Simd, const VECTORS: usize>(
-        &self,
-        simd: S,
-        row: usize,
-        columns: Range<usize>,
-        cells: &[S::f32s; VECTORS],
-    ) {
-        // SAFETY: the row is below `count` and the columns end within `cols`, so the range lies in the result; no other
-        // strip has these columns.
-        let out = unsafe {
-            let start = row * self.stride + self.first + columns.start;
-            std::slice::from_raw_parts_mut(self.out.0.add(start), columns.len())
-        };
-        if columns.len() < VECTORS * S::F32_LANES {
-            let mut sums = [0.0; PANEL];
-            let (vectors, _) = S::as_mut_simd_f32s(&mut sums);
-            vectors[..VECTORS].copy_from_slice(cells);
-            return match self.mode {
-                Accumulate::Overwrite => out.copy_from_slice(&sums[..out.len()]),
+    fn store(&self, first_row: usize, sums: &[[f32; PANEL]; ROWS]) {
+        let width = PANEL.min(self.cols - self.first);
+        for (row, sums) in (first_row..self.count).zip(sums) {
+            // SAFETY: the row is below `count` and the strip ends within `cols`, so the range lies in the result; no other
+            // strip has these columns.
+            let out = unsafe {
+                let start = self.out.0.add(row * self.stride + self.first);
+                std::slice::from_raw_parts_mut(start, width)
+            };
+            match self.mode {
+                Accumulate::Overwrite => out.copy_from_slice(&sums[..width]),
                 Accumulate::Add => out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum),
-            };
-        }
-        for (out, &cell) in S::as_mut_simd_f32s(out).0.iter_mut().zip(cells) {
-            *out = match self.mode {
-                Accumulate::Overwrite => cell,
-                Accumulate::Add => simd.add_f32s(*out, cell),
-            };
+            }
         }
     }
 }
