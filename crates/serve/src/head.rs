@@ -132,7 +132,8 @@ fn read_field<'a>(
     // By length first: most fields of a request are none of these.
     match field.name.len() {
         4 if is("host") => {
-            if head.host.replace(text()?).is_some() {
+            let another = head.host.replace(text()?);
+            if another.is_some() {
                 return Err(wrong("there are two fields Host"));
             }
         }
