@@ -96,7 +96,7 @@ pub enum FetchError {
     },
     /// A file of that name exists, and the source has something else.
     #[error(
-        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or -o to choose another name"
+        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --out to choose another name"
     )]
     Differs {
         /// The file.
