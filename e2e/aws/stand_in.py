@@ -42,7 +42,7 @@ def good_way(place, port):
     assert "credentials: account" in text and "USD per hour" in text, text
     assert "cloudformation:CreateChangeSet" in place.run("policy")
     text = place.run(*UP)
-    assert "Vpc" in text and "3 stack(s) changed" in text, text
+    assert "Vpc" in text and "3 stacks changed" in text, text
     assert "nothing to change" in place.run(*UP)
     listed = inventory(place, port)
     assert {"demo-base", "demo-cluster", "demo-storage", "demo"} <= set(listed), listed
@@ -64,14 +64,15 @@ def good_way(place, port):
     assert token["status"]["token"].startswith("k8s-aws-v1."), token
     place.said.pop()  # the token is the one secret that is meant to be printed
     text = place.run(*DOWN)
-    assert "train/output: 1 pass(es), pass-00000 is the last, 2.0 MiB" in text and "canoe job get train" in text, text
+    assert "train/output: 1 pass, pass-00000 is the last, 2.0 MiB" in text and "canoe job get train" in text, text
     assert "nothing that costs money is left" in text, text
     left = inventory(place, port)
     assert left == [], f"left behind: {left}"
     config = (place.directory / ".kube/config").read_text()
     assert "demo" not in config, config
     (place.directory / ".kube/config").unlink()
-    place.run(*DOWN)
+    text = place.run(*DOWN)
+    assert "nothing of cluster demo" in text and "is in account 000000000000, region us-west-2" in text, text
     assert not (place.directory / ".kube/config").exists(), "down writes no kubeconfig"
     assert "nothing exists" in place.run("status", ok=False)
     print("good way: init, validate, policy, up twice, status, scale, kubeconfig, down twice; nothing left")
@@ -288,7 +289,7 @@ def submitted(place, port):
         return bench.canoe("submit", bench.job, "--cluster", str(folder), *words, code=code, env=environment)
 
     declined = submit(code=1)
-    assert "jobs want 2 node(s), 0 worker(s): 2 from now on" in declined and "stopped" in declined, declined
+    assert "jobs want 2 nodes, there are 0 workers: 2 from now on" in declined and "stopped" in declined, declined
     assert bench.store.find("jobs", "default", NAME) is None and group(place, port)["scalingConfig"]["desiredSize"] == 0
     said = submit("--yes")
     assert "requested 2 workers" in said and "job.batch/quick-start serverside-applied" in said, said
@@ -297,7 +298,7 @@ def submitted(place, port):
     assert "the same job already exists" in said and "from now on" not in said, said
     bench.job_file(name="second", nodes=11)
     said = submit("--yes")
-    assert "jobs want 13 node(s), workers.max is 10" in said and "requested 10 workers" in said, said
+    assert "jobs want 13 nodes, workers.max is 10" in said and "requested 10 workers" in said, said
     bench.close()
     place.said += [declined, said]
     place.run(*DOWN)
@@ -570,7 +571,7 @@ esac
     kubectl.chmod(0o755)
     place.run(*UP)
     text = place.run(*DOWN, "--kubectl", str(kubectl), ok=False)
-    assert "1 job(s) are running: default/train" in text and "--force" in text, text
+    assert "1 job is running: default/train" in text and "--force" in text, text
     assert "delete" not in log.read_text()
     place.run(*DOWN, "--kubectl", str(kubectl), "--force")
     assert "delete services web --namespace default" in log.read_text(), log.read_text()

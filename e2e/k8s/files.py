@@ -187,6 +187,15 @@ def interrupted(bench):
         bench.api.faults.clear()
     said = bench.canoe("submit", bench.job, "--data", data, seconds=240)
     expect("all verified" in said and "job.batch/quick-start serverside-applied" in said, said)
+    # Whoever only waits goes, and the job continues; also after files were carried, when the program listens for signals.
+    before = bench.store.get("jobs", "default", NAME)["metadata"]["uid"]
+    submit = bench.start("submit", bench.job, "--data", data, "--replace", "--wait", "--get")
+    made = lambda: bench.store.find("jobs", "default", NAME)
+    until("the new job", lambda: made() and made()["metadata"]["uid"] != before and any("/jobs/" in request and request.startswith("GET") for request in bench.api.requests[-3:]), 120)
+    os.killpg(submit.pid, signal.SIGINT)
+    said = submit.communicate(timeout=120)[0]
+    expect(submit.returncode == 130 and f"interrupted; the job continues: `canoe job watch {NAME} -n default`" in said, f"{submit.returncode}: {said}")
+    expect(bench.store.find("jobs", "default", NAME) is not None, "the job is gone")
     bench.canoe("watch", NAME, seconds=200)
     # A get that is interrupted leaves no pod behind, and the same command brings the model.
     bench.api.faults.add("/exec", hang=30, times=1)
@@ -200,6 +209,13 @@ def interrupted(bench):
     until("the end of the pod", lambda: not any("-reader" in pod["metadata"]["name"] for pod in bench.store.list("pods", "default")[0]))
     bench.canoe("get", NAME, "--to", here)
     expect(os.path.exists(os.path.join(here, "pass-00000", "done")), "no model")
+    # Into something that is no folder: said before a pod is made, and nothing is touched.
+    mine = os.path.join(bench.folder, "mine")
+    with open(mine, "w") as file:
+        file.write("mine")
+    made = len(bench.api.requests)
+    said = bench.canoe("get", NAME, "--to", mine, code=1)
+    expect("mine is not a folder" in said and not any("-reader" in request for request in bench.api.requests[made:]), said)
 
 
 def refused(bench):
@@ -231,8 +247,32 @@ def listed(bench):
     rows = json.loads(bench.canoe("ls", "--json"))
     expect([(row["name"], row["state"], row["nodes"], row["claim"]) for row in rows] == [(NAME, "starting", 3, "canoe-files")], rows)
     expect(json.loads(bench.canoe("ls", "-A", "--json")) == rows, "another list")
+    said = bench.canoe("delete", "nothing", "--yes")
+    expect("nothing of a job nothing is in namespace default; `canoe job ls -n default`" in said, said)
+    said = bench.canoe("status", "nothing", code=3)
+    expect("there is no such job: nothing in namespace default; `canoe job ls -n default`" in said, said)
     said = bench.canoe("pause", "nothing", code=1)
     expect("there is no job nothing in namespace default to pause" in said, said)
+
+
+def pinned(bench):
+    """The stock image of a job without an image of its own: by digest, from a mirror, in the file or by a flag; a name that no machine takes is refused."""
+    bench.claim()
+    # What render says to a person comes after the manifests.
+    images = lambda text: {container["image"] for thing in yaml.safe_load_all(text.split("the pods run this program")[0]) if thing["kind"] == "Job" for kind in ("initContainers", "containers")
+                           for container in thing["spec"]["template"]["spec"].get(kind, [])}
+    digest = "sha256:" + "0123456789abcdef" * 4
+    bench.job_file(image=None, pythonImage=f"python@{digest}", data={})
+    expect(images(bench.canoe("render", bench.job)) == {f"python@{digest}"}, "another image than that of the file")
+    mirror = f"mirror.example:5000/library/python@{digest}"
+    expect(images(bench.canoe("render", bench.job, "--python-image", mirror)) == {mirror}, "another image than that of the flag")
+    bench.canoe("submit", bench.job, "--python-image", mirror, "--dry-run=server")
+    for wrong in (f"python@{digest[:-1]}", f"python@{digest.upper()}", "python@latest", "Python:3"):
+        said = bench.canoe("render", bench.job, "--python-image", wrong, code=1)
+        expect(f'pythonImage: "{wrong}" is not a name of an image' in said and "@sha256:" in said, said)
+    bench.job_file()
+    said = bench.canoe("render", bench.job, "--python-image", mirror, code=1)
+    expect("--python-image: the job has an image of its own" in said, said)
 
 
 def in_a_store(bench):
@@ -317,7 +357,7 @@ def documented(bench):
     print(f"    {ran} commands of docs/kubernetes.md ran as they stand")
 
 
-FAKE = [("listed", listed)]
+FAKE = [("listed", listed), ("a pinned stock image", pinned)]
 REAL = [
     ("no image: submit, wait, get, and what is left", five_minutes),
     ("keys: applied again, paused, resumed", keys_and_pauses),

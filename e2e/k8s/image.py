@@ -129,6 +129,13 @@ def main():
         base_image(layout)
         base = f"{plain.host}/stock/python:1"
         run("skopeo", "copy", "--dest-tls-verify=false", f"oci:{layout}:base", f"docker://{base}")
+        # What a tag stands for, and the same by digest.
+        wanted = json.loads(run("skopeo", "inspect", "--tls-verify=false", f"docker://{base}"))["Digest"]
+        for name in (base, f"{plain.host}/stock/python@{wanted}"):
+            said = run(canoe, "image", "pin", name, env=env)
+            expect(said == f"pythonImage: {plain.host}/stock/python@{wanted}\n", said)
+        said = run(canoe, "image", "pin", f"{plain.host}/stock/python:2", env=env, code=1)
+        expect("404" in said and "stock/python:2" in said, said)
         # As a file.
         archive = os.path.join(folder, "image.tar")
         digest = run(canoe, "image", "build", "-o", archive, "--base", base, "--binary", binary, env=env).splitlines()[0]

@@ -146,6 +146,16 @@ class Cluster:
         expect(got.keys() == reference.keys(), f"other files: {sorted(got.keys() ^ reference.keys())}\n{self.logs()}")
         different = [name for name in got if got[name] != reference[name]]
         expect(not different, f"other bytes: {different}\n{self.logs()}")
+        # The record of the whole job: begun once and ended once, whatever became of the pods.
+        lines = [json.loads(line) for line in open(os.path.join(self.output(), "events.jsonl"))]
+        told = [(line["kind"], line.get("nodes", line.get("outcome"))) for line in lines]
+        expect(told == [("run", NODES), ("job_end", "finished")], f"events.jsonl tells {told}\n{self.logs()}")
+
+    def does(self, index):
+        """What a node says of itself, as `canoe job status` asks it."""
+        process = self.pod(index).execute(["canoe", "node", "--show_status"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said, failed = process.communicate(timeout=DEADLINE)
+        return json.loads(said)["does"] if process.returncode == 0 else failed
 
     def close(self):
         for pods in self.pods.values():
@@ -264,6 +274,49 @@ def cut_off(cluster, random_):
     time.sleep(5)
     expect(all(cluster.pod(i).code is None for i in range(NODES)), f"a node ended\n{cluster.logs()}")
     cluster.network.cut(cluster.pod(victim).namespace, False)
+
+
+def told(cluster, random_):
+    """While a node is away the others name it, not each other; when it is back, all say that they train."""
+    for index in range(NODES):
+        cluster.start(index)
+    cluster.wait("some training", lambda: cluster.batches() >= 10)
+    victim = random_.randrange(NODES)
+    others = [index for index in range(NODES) if index != victim]
+    cluster.pod(victim).signal(signal.SIGKILL)
+    cluster.wait("its death", lambda: cluster.pod(victim).code is not None)
+    names = lambda index: f"server {NAME}-{victim}.{NAME}" in cluster.does(index)
+    for index in others:
+        cluster.wait(f"node {index} to name node {victim}", lambda: names(index))
+    for index in others * 5:
+        expect(names(index), f"node {index} says: {cluster.does(index)}")
+    print(f"    node {others[0]} says: {cluster.does(others[0])}", flush=True)
+    cluster.start(victim)
+    for index in range(NODES):
+        cluster.wait(f"node {index} to train", lambda: cluster.does(index).startswith("training: pass "))
+
+
+def zombie(cluster, random_):
+    """A machine that was away for long comes back when its pod has a successor: the state files stay those of the successor."""
+    for index in range(NODES):
+        cluster.start(index)
+    cluster.wait("some training", lambda: cluster.batches() >= 10)
+    victim = random_.randrange(NODES)
+    state = lambda role: json.load(open(os.path.join(cluster.output(), f"node_{victim}", f"{role}.beat.json")))
+    before = state("train")["writer"]
+    lost = cluster.pod(victim)
+    lost.signal(signal.SIGSTOP)
+    cluster.network.cut(lost.namespace, True)
+    cluster.start(victim)
+    cluster.wait("its successor to train", lambda: state("train")["writer"] > before and (state("train")["batch"] or 0) > 0)
+    owners = {role: state(role)["writer"] for role in ("train", "server")}
+    lost.signal(signal.SIGCONT)
+    cluster.network.cut(lost.namespace, False)
+    end = time.monotonic() + 5
+    while time.monotonic() < end and cluster.pod(victim).code is None:
+        time.sleep(0.02)
+        for role, owner in owners.items():
+            expect(state(role)["writer"] >= owner, f"{role}.beat.json is that of the lost process\n{cluster.logs()}")
 
 
 def asked_to_end(cluster, random_):
@@ -394,6 +447,8 @@ SCENARIOS = [
     ("indexed, one killed while the job ends", killed_at_the_end, {}, True),
     ("indexed, one frozen", frozen, {}, True),
     ("indexed, one cut off", cut_off, {}, True),
+    ("indexed, what nodes say while one is away and after it", told, LONG, True),
+    ("indexed, one away for long and back when it has a successor", zombie, LONG, True),
     ("indexed, two asked to end one after the other, while names are cached", asked_to_end, LONG, True),
     ("indexed, all asked to end at once", all_asked_to_end, LONG, True),
     ("podlist, with a disturbed API server", disturbed_api, PODLIST, True),

@@ -156,6 +156,70 @@ def fuzz(server, rounds):
     print('%d wrong bodies, the server stands' % rounds)
 
 
+def talk(server, sent, parts=1, close=True):
+    """Sends bytes over a connection of their own, and returns all that comes back until its end."""
+    with socket.create_connection(('127.0.0.1', server.port), timeout=120) as raw:
+        step = max(1, len(sent) // parts)
+        for at in range(0, len(sent), step):
+            raw.sendall(sent[at:at + step])
+            if parts > 1:
+                time.sleep(0.01)
+        if close:
+            raw.shutdown(socket.SHUT_WR)
+        return b''.join(iter(lambda: raw.recv(65536), b''))
+
+
+def protocol(server):
+    """What clients do besides one request after another."""
+    def request(line, *fields, body=b''):
+        return '\r\n'.join((line, 'Host: 127.0.0.1') + fields + ('', '')).encode() + body
+    good = b'{"word": "good"}'
+    post = request('POST /predict HTTP/1.1', 'Content-Length: %d' % len(good), body=good)
+    for parts in (1, 7, len(post)):
+        seen = talk(server, post + post + request('GET /healthz HTTP/1.1'), parts)
+        assert seen.count(b'HTTP/1.1 200 OK') == 3 and seen.count(b'"prediction"') == 2 and seen.endswith(b'ok\n'), seen
+    chunks = b'9;x=y\r\n{"word": \r\n7\r\n"good"}\r\n0\r\nA: b\r\n\r\n'
+    seen = talk(server, request('POST /predict HTTP/1.1', 'Transfer-Encoding: chunked', body=chunks) + post, 5)
+    assert seen.count(b'HTTP/1.1 200 OK') == 2, seen
+    with socket.create_connection(('127.0.0.1', server.port), timeout=120) as raw:
+        raw.sendall(request('POST /predict HTTP/1.1', 'Expect: 100-continue', 'Content-Length: %d' % len(good)))
+        assert raw.recv(1000) == b'HTTP/1.1 100 Continue\r\n\r\n'
+        raw.sendall(good)
+        assert raw.recv(1000).startswith(b'HTTP/1.1 200 OK')
+    seen = talk(server, request('HEAD /healthz HTTP/1.1', 'Connection: close'), close=False)
+    assert b'content-length: 3' in seen and seen.endswith(b'\r\n\r\n'), seen
+    assert b'connection: close' in talk(server, request('GET /healthz HTTP/1.0'), close=False)
+    for wrong, status in ((b'GET / HTTP/1.1\r\n\r\n', 400), (request('POST /predict HTTP/1.1', 'Content-Length: 1', 'Content-Length: 1'), 400),
+                          (request('POST /predict HTTP/1.1', 'A: ' + 'b' * 20000), 431), (request('POST /predict HTTP/1.1', 'Transfer-Encoding: gzip'), 501)):
+        assert talk(server, wrong, close=False).startswith(b'HTTP/1.1 %d' % status), wrong
+    status, data = server.ask('POST', '/predict', '[]')
+    assert status == 400 and 'empty list' in json.loads(data)['error'], data
+    # Those who never speak, or never finish, keep nobody out.
+    silent = [socket.create_connection(('127.0.0.1', server.port)) for _ in range(300)]
+    for each in silent[::2]:
+        each.sendall(post[:30])
+    assert server.ask('POST', '/predict', good)[0] == 200
+    for each in silent:
+        each.close()
+    print('pipelined, in pieces, in chunks, with 100-continue, HEAD, HTTP/1.0; 300 silent clients')
+
+
+def retrained(server, job):
+    """A model that is saved anew under the same name is taken."""
+    def taken():
+        text = server.ask('GET', '/metrics')[1].decode()
+        return float(text.split('\ncanoe_serve_replacements_total ')[1].split()[0])
+    before = taken()
+    os.rename(job + '/output', job + '/aside')
+    shutil.copytree(job + '/aside', job + '/output', symlinks=True)
+    until = time.time() + 120
+    while taken() == before:
+        assert time.time() < until, 'the new model is not served'
+        time.sleep(0.1)
+    assert server.ask('POST', '/predict', '{"word": "good"}')[0] == 200
+    print('a folder that is trained anew is served')
+
+
 def pages(server):
     """What else it serves."""
     status, data = server.ask('GET', '/openapi.json')
@@ -217,7 +281,9 @@ def main():
               '--dot_period=0', cwd=job)
         server = Server(options.canoe, job, '--look-period', '0.2')
         pages(server)
+        protocol(server)
         load_and_swap(server, job, options.seconds)
+        retrained(server, job)
         fuzz(server, 400)
         assert server.end() == 0
         print('SIGTERM: it ended with 0')

@@ -64,7 +64,7 @@ DEMOS = {
     'image_classification': ('image_classification', made_data.image_classification, [
         train(passes=4),
         Step('ln -s pass-00003 cifar_vgg_model/pass-00299 && bash predict.sh')]),
-    'mnist': ('mnist', made_data.mnist, [train(passes=1, seconds=1800)]),
+    'mnist': ('mnist', made_data.mnist, [train(passes=1, more='--trainer_count=2', seconds=7200)]),
     'resnet': ('model_zoo/resnet', made_data.resnet, [
         # Its outputs are features, so no cost is reported.
         Step('paddle train --config=resnet.py --save_dir=out', LOG + ' --num_passes=1', after='test -e out/pass-00000/done'),
@@ -169,7 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--canoe', required=True)
     parser.add_argument('--tree', required=True, help='an unpacked v0.10.0')
-    parser.add_argument('--python', default=sys.executable, help='Python 3 with NumPy and Pillow')
+    parser.add_argument('--python', default=sys.executable, help='Python 3 with NumPy before 2.4, Pillow, Matplotlib and docopt')
     parser.add_argument('--scratch', help='where demos are copied to; by default a temporary directory')
     parser.add_argument('demos', nargs='*', metavar='DEMO', help='by default all: ' + ', '.join(DEMOS))
     options = parser.parse_args()

@@ -1,8 +1,9 @@
-"""The page in a real browser: a running job, a stopped and a killed node, the finished job's files, two jobs together."""
+"""The page in a real browser: a running job, a stopped and a killed node, the finished job's files, two jobs together; and reports."""
 
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -158,6 +159,15 @@ def main():
             assert not browser.errors, browser.errors
             browser.leave()
         print("two jobs over each other, from folders and from another page")
+
+        for name, jobs in (("report", [second]), ("report-two", [job, second])):
+            report = folder / (name + ".html")
+            subprocess.run([canoe, "report", *jobs, "--out", report], check=True, stdout=subprocess.DEVNULL)
+            browser.goto(report.as_uri())
+            browser.wait("document.body && /best test error/i.test(document.body.textContent)", "the result in words")
+            pictures(browser, name)
+            assert not browser.errors, browser.errors
+        print("reports of one job and of two")
 
 
 if __name__ == "__main__":

@@ -141,3 +141,27 @@ fn nodes_that_are_killed_stop_after_the_same_pass_with_the_same_bytes() {
         }
     }
 }
+
+#[test]
+fn a_second_training_into_the_same_folder_says_what_it_replaces() {
+    let folder = Folder::with_demo(60);
+    let first = folder.train(LR, "job/out", &["--num_passes=3"]);
+    succeeded(&first);
+    assert!(
+        !said(&first).contains("earlier training"),
+        "{}",
+        said(&first)
+    );
+    let second = folder.train(LR, "job/out", &["--num_passes=1"]);
+    succeeded(&second);
+    let text = said(&second);
+    assert!(text.contains("earlier training up to pass-00002"), "{text}");
+    assert_eq!(best(&folder.path("job/out")), "pass-00000");
+    let resumed = folder.train(LR, "job/out", &["--start_pass=3", "--num_passes=1"]);
+    succeeded(&resumed);
+    assert!(
+        !said(&resumed).contains("earlier training"),
+        "{}",
+        said(&resumed)
+    );
+}

@@ -114,9 +114,35 @@ fn more_nodes_than_the_machine_can_carry_need_force() {
 }
 
 #[test]
+fn a_folder_that_does_not_exist_is_named_with_what_to_do() {
+    let folder = Folder::empty();
+    for (command, part) in [
+        ("run", "`canoe new DIR`"),
+        ("dashboard", "give the folder of a job"),
+    ] {
+        let text = failed(&folder.canoe(&[command, "nowhere"]));
+        assert!(
+            text.contains("nowhere does not exist") && text.contains(part),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
     type Harm = fn(&Path);
-    let cases: [(&str, Harm, &str); 7] = [
+    let cases: [(&str, Harm, &str); 8] = [
+        (
+            "no settings",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "settings(batch",
+                    "dict(batch",
+                )
+            },
+            "settings is not called",
+        ),
         (
             "no cost",
             |job| {

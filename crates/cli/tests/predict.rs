@@ -43,7 +43,11 @@ fn stdout(folder: &Folder, args: &[&str]) -> String {
 
 #[test]
 fn text_and_the_provider_yield_what_a_test_yields_whatever_the_batch_size() {
-    for config in ["trainer_config.lr.py", "trainer_config.cnn.py"] {
+    for config in [
+        "trainer_config.lr.py",
+        "trainer_config.cnn.py",
+        "trainer_config.lstm.py",
+    ] {
         let folder = trained(config);
         let want = tested(&folder, config, "out/pass-00000");
         let v1 = ["--config-args", "is_predict=1", "--format", "v1"];
@@ -290,4 +294,65 @@ fn names_of_classes_must_fit() {
     fs::write(folder.path("job/names"), "blame\npraise\n").unwrap();
     let args = ["predict", "out", "data/pred.txt", "--labels", "names"];
     assert!(stdout(&folder, &args).contains(".praise"));
+}
+
+#[test]
+fn compressed_inputs_are_unpacked_and_their_inner_ending_counts() {
+    use std::io::Write;
+    let folder = trained("trainer_config.lr.py");
+    let job = |name: &str| folder.path(&format!("job/{name}"));
+    let csv = "id,word\n1,great\n2,bad\n";
+    fs::write(job("in.csv"), csv).unwrap();
+    let file = fs::File::create(job("in.csv.gz")).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    packed.write_all(csv.as_bytes()).unwrap();
+    packed.finish().unwrap();
+    let plain = stdout(&folder, &["predict", "out", "in.csv", "--keep"]);
+    let unpacked = stdout(&folder, &["predict", "out", "in.csv.gz", "--keep"]);
+    assert_eq!(unpacked, plain);
+    let bytes = fs::read(job("in.csv.gz")).unwrap();
+    fs::write(job("cut.csv.gz"), &bytes[..bytes.len() - 9]).unwrap();
+    let text = failed(&folder.canoe_in("job", &["predict", "out", "cut.csv.gz"]));
+    assert!(text.contains("cut.csv.gz"), "{text}");
+}
+
+#[test]
+fn ids_of_libsvm_count_as_in_the_training_data() {
+    let folder = Folder::empty();
+    let job = |name: &str| folder.path(name);
+    fs::write(
+        job("sparse.py"),
+        "from paddle.trainer_config_helpers import *\n\
+        define_native_data_sources(['train.svm'], None, format='libsvm',\n\
+        \x20   slots=[native_features(4, layer='features'), native_label(2, layer='label')])\n\
+        settings(batch_size=2, learning_rate=0.5)\n\
+        output = fc_layer(input=data_layer(name='features', size=4), size=2, act=SoftmaxActivation())\n\
+        outputs(classification_cost(input=output, label=data_layer(name='label', size=2)))\n",
+    )
+    .unwrap();
+    fs::write(job("train.svm"), "1 1:1 2:0.5\n-1 4:1\n").unwrap();
+    let args = [
+        "train",
+        "--config=sparse.py",
+        "--save_dir=out",
+        "--num_passes=3",
+    ];
+    succeeded(&folder.canoe(&args));
+    let predicted = |args: &[&str]| {
+        let out = folder.canoe(&[&["predict", "out"][..], args].concat());
+        succeeded(&out);
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let by_reader = predicted(&["train.svm", "--input-format", "provider"]);
+    fs::write(job("features.txt"), "1:1 2:0.5\n4:1\n").unwrap();
+    assert_eq!(predicted(&["features.txt"]), by_reader);
+    let json = "{\"features\": [[1, 1], [2, 0.5]]}\n{\"features\": {\"4\": 1}}\n";
+    fs::write(job("features.jsonl"), json).unwrap();
+    assert_eq!(predicted(&["features.jsonl", "--format", "csv"]), by_reader);
+    fs::write(job("features.txt"), "0:1\n").unwrap();
+    let text = failed(&folder.canoe(&["predict", "out", "features.txt"]));
+    assert!(
+        text.contains("id 0 is out of range, ids are 1 to 4"),
+        "{text}"
+    );
 }

@@ -67,6 +67,12 @@ pub enum CarryError {
         /// The file.
         path: PathBuf,
     },
+    /// A file has the name of a folder that comes.
+    #[error("{path} is a file, and a folder of this name comes; choose another folder, or move it")]
+    InTheWay {
+        /// The file.
+        path: PathBuf,
+    },
     /// The bytes that arrived differ from those that were sent.
     #[error(
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
@@ -342,6 +348,11 @@ fn receive_file(
         source,
     };
     if let Some(parent) = path.parent() {
+        if let Some(file) = parent.ancestors().find(|it| it.is_file()) {
+            return Err(CarryError::InTheWay {
+                path: file.to_owned(),
+            });
+        }
         fs::create_dir_all(parent).map_err(failed)?;
     }
     let mut file = OpenOptions::new()
@@ -605,6 +616,10 @@ mod tests {
         assert_eq!(fs::read(to.join("pass-00001/_w")).unwrap(), b"mine");
         let error = fetch(&from, &to, Pick::Pass(7)).unwrap_err().to_string();
         assert!(error.contains("pass 7"), "{error}");
+        let other = root.path().join("other");
+        write(&other, "pass-00001", b"a file");
+        let error = fetch(&from, &other, Pick::Last).unwrap_err().to_string();
+        assert!(error.contains("other/pass-00001 is a file"), "{error}");
     }
 
     #[test]

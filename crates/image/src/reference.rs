@@ -48,7 +48,8 @@ impl Reference {
         };
         let is_digest = |digest: &str| {
             let digits = digest.strip_prefix("sha256:").unwrap_or_default();
-            digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+            let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+            digits.len() == 64 && digits.bytes().all(is_digit)
         };
         let is_right = repository.split('/').all(is_part)
             && tag.is_none_or(is_tag)
@@ -120,6 +121,8 @@ mod tests {
         ] {
             assert!(Reference::parse(wrong).is_err(), "{wrong}");
         }
+        let upper = format!("x@sha256:{}", "A".repeat(64));
+        assert!(Reference::parse(&upper).is_err());
         let ecr = Reference::parse("123456789012.dkr.ecr.eu-west-1.amazonaws.com/canoe").unwrap();
         assert_eq!(ecr.ecr_region(), Some("eu-west-1"));
         assert_eq!(

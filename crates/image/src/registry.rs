@@ -103,6 +103,12 @@ impl Repository {
         Ok(bytes)
     }
 
+    /// The digest that the repository's tag stands for now, of all its architectures together.
+    pub fn digest(&self) -> Result<String, ImageError> {
+        let manifest = self.manifest(&self.reference.version)?;
+        Ok(digest::of(&manifest))
+    }
+
     /// A reader of a blob; the caller compares digests.
     pub fn open(&self, blob: &Blob) -> Result<Counted<Box<dyn Read + Send>>, ImageError> {
         let response = self.send(&Call {

@@ -127,7 +127,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
     check(
         !is_image(job.pod_image()),
         format!(
-            "{}: {:?} is not a name of an image; it has the form [registry/]name[:tag], with lower-case letters in the name",
+            "{}: {:?} is not a name of an image; it has the form [registry/]name[:tag] or [registry/]name@sha256:(64 digits), with lower-case letters in name and digest",
             if job.image.is_some() {
                 "image"
             } else {
@@ -299,11 +299,13 @@ fn is_image(name: &str) -> bool {
         Some((name, digest)) => (name, Some(digest)),
         None => (name, None),
     };
-    let is_hex = |text: &str| text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    // Machines refuse every other method, and digests of another length.
     let digest_is_right = digest.is_none_or(|digest| {
-        digest
-            .split_once(':')
-            .is_some_and(|(method, hash)| !method.is_empty() && is_hex(hash))
+        [("sha256:", 64), ("sha384:", 96), ("sha512:", 128)]
+            .iter()
+            .filter_map(|(method, length)| Some((digest.strip_prefix(method)?, length)))
+            .any(|(hash, length)| hash.len() == *length && hash.bytes().all(is_digit))
     });
     let (path, tag) = match name.rsplit_once(':') {
         Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
@@ -436,13 +438,30 @@ mod tests {
     }
     #[test]
     fn names_of_images() {
+        let digest = "0123456789abcdef".repeat(4);
+        for right in [
+            format!("registry.example/canoe@sha256:{digest}"),
+            format!("python@sha256:{digest}"),
+            format!("canoe:1@sha256:{digest}"),
+            format!("canoe@sha512:{digest}{digest}"),
+        ] {
+            assert!(is_image(&right), "{right}");
+        }
+        for wrong in [
+            format!("python@{digest}"),
+            format!("python@sha256:{}", &digest[1..]),
+            format!("python@sha256:{}", digest.to_ascii_uppercase()),
+            format!("python@sha512:{digest}"),
+            format!("python@md5:{}", &digest[32..]),
+            format!("python@sha256:{digest}@sha256:{digest}"),
+        ] {
+            assert!(!is_image(&wrong), "{wrong}");
+        }
         for right in [
             "canoe:0.1.0",
             "library/canoe",
             "localhost:5000/canoe:9.9",
             "Registry.Example/team/canoe_a.b-c",
-            "registry.example/canoe@sha256:0123456789abcdef0123456789abcdef",
-            "canoe:1@sha256:0123456789abcdef0123456789abcdef",
         ] {
             assert!(is_image(right), "{right}");
         }

@@ -35,6 +35,7 @@ pub mod functions;
 mod gradient_check;
 pub mod gradients;
 pub mod image;
+mod kept_products;
 pub mod layer;
 pub mod layers;
 pub mod matrix;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::domain::{Domain, Layout};
 use crate::error::LayerError;
+use crate::kept_products::RowOrigin;
 use crate::matrix::{Matrix, SparseRows};
 use crate::product::Accumulate;
 use crate::simd;
@@ -54,6 +55,8 @@ pub struct Output {
     pub scores: Vec<f32>,
     /// Ids that a layer outputs besides its values, one per row, for evaluators; empty if it has none.
     pub beside: Vec<u32>,
+    /// The rows of a table that the stored rows are, if they are nothing else.
+    pub(crate) origin: Option<RowOrigin>,
     grad: Matrix,
     has_grad: bool,
 }
@@ -67,6 +70,7 @@ impl Output {
             wants_grad,
             scores: Vec::new(),
             beside: Vec::new(),
+            origin: None,
             grad: Matrix::default(),
             has_grad: false,
         }
@@ -241,6 +245,10 @@ impl Output {
 
     /// Adds rows to the gradient: row `r` to the row that `index` names, or to row `r`.
     pub(crate) fn add_grad(&mut self, rows: &[f32], index: Option<&[u32]>) {
+        if let Some(source) = index.and_then(|index| self.sources(index)) {
+            let (grad, ..) = self.grad_target();
+            return scatter_first_rows(grad, rows, &source);
+        }
         let grad = self.grad_mut();
         match index {
             Some(index) => scatter_add_rows(grad, rows, index),
@@ -252,6 +260,25 @@ impl Output {
                 );
             }
         }
+    }
+
+    /// For each row of the gradient its place in `index`, if no gradient arrived yet and each row is named once.
+    fn sources(&self, index: &[u32]) -> Option<Vec<u32>> {
+        let OutputValues::Dense(value) = &self.data else {
+            return None;
+        };
+        if self.has_grad || index.len() != value.rows() {
+            return None;
+        }
+        let mut source = vec![u32::MAX; index.len()];
+        for (place, &row) in index.iter().enumerate() {
+            let source = &mut source[row as usize];
+            if *source != u32::MAX {
+                return None;
+            }
+            *source = place as u32;
+        }
+        Some(source)
     }
 
     /// Shows the first `rows` rows of dense values that were moved here; a gradient gets zeros for more rows.
@@ -269,6 +296,7 @@ impl Output {
         std::mem::swap(&mut self.data, &mut other.data);
         std::mem::swap(&mut self.grad, &mut other.grad);
         std::mem::swap(&mut self.has_grad, &mut other.has_grad);
+        (self.origin, other.origin) = (None, None);
     }
 
     /// Replaces the data by the rows of `source` that `index` names.
@@ -300,6 +328,25 @@ pub fn gather_rows(to: &mut Matrix, from: &Matrix, index: &[u32]) {
         |first, block| {
             for (row, to) in block.chunks_exact_mut(cols).enumerate() {
                 to.copy_from_slice(from.row(index[first + row] as usize));
+            }
+        },
+    );
+}
+
+/// `to[r] = 0 + from[source[r]]`: what adding to zeros gives, without writing the zeros.
+fn scatter_first_rows(to: &mut Matrix, from: &[f32], source: &[u32]) {
+    let cols = to.cols();
+    simd::for_row_blocks(
+        to.values_mut(),
+        cols,
+        #[inline(always)]
+        |first, block| {
+            for (row, to) in block.chunks_exact_mut(cols).enumerate() {
+                let start = source[first + row] as usize * cols;
+                for (to, from) in to.iter_mut().zip(&from[start..start + cols]) {
+                    // The sum of zero and minus zero is zero.
+                    *to = 0.0 + from;
+                }
             }
         },
     );
@@ -378,6 +425,35 @@ fn append_sparse(to: &mut SparseRows, from: &SparseRows, index: &[u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_gradient_is_the_bits_of_a_sum_with_zeros() {
+        let index = [2u32, 0, 1];
+        let rows = [-0.0f32, 1.0, f32::MIN_POSITIVE, -0.0, 3.0, -5.5];
+        let mut summed = Matrix::zeros(3, 2);
+        scatter_add_rows(&mut summed, &rows, &index);
+        let mut out = Output::new(true);
+        out.value_mut().resize(3, 2);
+        let bits = |matrix: &Matrix| {
+            matrix
+                .values()
+                .iter()
+                .map(|x| x.to_bits())
+                .collect::<Vec<_>>()
+        };
+        out.add_grad(&rows, Some(&index));
+        assert_eq!(bits(out.grad()), bits(&summed));
+        out.add_grad(&rows, Some(&index));
+        scatter_add_rows(&mut summed, &rows, &index);
+        assert_eq!(bits(out.grad()), bits(&summed));
+        // A row that is named twice gets both.
+        out.clear_grad();
+        out.add_grad(&rows, Some(&[0, 0, 1]));
+        assert_eq!(
+            out.grad().values(),
+            [f32::MIN_POSITIVE, 1.0, 3.0, -5.5, 0.0, 0.0]
+        );
+    }
 
     #[test]
     fn scattering_is_the_same_for_any_number_of_threads() {

@@ -101,6 +101,11 @@ impl SharedValues {
     pub fn values(&self) -> &[f32] {
         self.0.as_ref().as_ref()
     }
+
+    /// Whether both are the same ones, not only equal.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl fmt::Debug for SharedValues {
@@ -129,6 +134,14 @@ impl Parameters {
                 "a parameter that is kept by row is read as a whole; remove sparse_update from it"
                     .to_owned(),
             )),
+        }
+    }
+
+    /// The values of a parameter, if they never change.
+    pub(crate) fn shared(&self, parameter: ParameterIndex) -> Option<&SharedValues> {
+        match &self.0[parameter.0] {
+            ParameterValues::Shared(shared) => Some(shared),
+            ParameterValues::Full(_) | ParameterValues::Rows { .. } => None,
         }
     }
 

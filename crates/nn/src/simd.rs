@@ -233,11 +233,20 @@ fn reduce(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// The greatest element; `-inf` for none.
+/// The greatest element; `-inf` for none. What is not a number is passed over.
 #[inline(always)]
 pub fn max(a: &[f32]) -> f32 {
-    a.iter()
-        .fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max })
+    let greater = |max: f32, x: f32| if x > max { x } else { max };
+    let mut lanes = [f32::NEG_INFINITY; 4 * LANES];
+    let blocks = a.chunks_exact(lanes.len());
+    let rest = blocks.remainder();
+    for block in blocks {
+        for lane in 0..lanes.len() {
+            lanes[lane] = greater(lanes[lane], block[lane]);
+        }
+    }
+    let lanes = lanes.iter().chain(rest);
+    lanes.fold(f32::NEG_INFINITY, |max, &x| greater(max, x))
 }
 
 /// `out += ` the sum of all rows of `values` (or `out = `), rows in order, columns spread over threads.
@@ -298,6 +307,23 @@ mod tests {
             );
             let total: f64 = a.iter().map(|a| f64::from(*a)).sum();
             assert!((f64::from(sum(&a)) - total).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn the_greatest_element_is_found_at_every_place() {
+        let noise = Noise::new(3);
+        for n in 0..200 {
+            let mut a: Vec<f32> = (0..n).map(|i| noise.uniform(i) - 0.5).collect();
+            for place in [0, n as usize / 2, n as usize] {
+                let fold = a
+                    .iter()
+                    .fold(f32::NEG_INFINITY, |max, &x| if x > max { x } else { max });
+                assert_eq!(max(&a), fold, "{n} elements");
+                if let Some(x) = a.get_mut(place) {
+                    *x = if place == 0 { f32::NAN } else { 2.0 };
+                }
+            }
         }
     }
 

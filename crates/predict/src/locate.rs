@@ -5,6 +5,7 @@
 //! folder if that still equals the copy, else the copy.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use trainer::pass_directory::DONE;
@@ -37,6 +38,33 @@ pub struct Hints {
     pub job: Option<PathBuf>,
     /// The configuration, instead of the one that the pass directory names.
     pub config: Option<PathBuf>,
+}
+
+/// A model as it was saved: one that was saved later under the same name is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelIdentity {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    /// When it was complete, in nanoseconds.
+    saved: i128,
+}
+
+/// The identity of the model that a path means.
+pub fn identity(path: &Path) -> Result<ModelIdentity, PredictError> {
+    let (path, mark) = if path.is_file() {
+        (path.to_owned(), path.to_owned())
+    } else {
+        let directory = pass_directory(path)?;
+        (directory.clone(), directory.join(DONE))
+    };
+    let found = fs::metadata(mark).map_err(|_| PredictError::NoModel { path: path.clone() })?;
+    Ok(ModelIdentity {
+        path,
+        device: found.dev(),
+        inode: found.ino(),
+        saved: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+    })
 }
 
 /// Finds the model that a path means.
@@ -257,6 +285,25 @@ mod tests {
             pass_directory(dir.path()).unwrap().canonicalize().unwrap(),
             first
         );
+    }
+
+    #[test]
+    fn a_model_that_is_saved_again_has_another_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let output = dir.path().join(OUTPUT);
+        let first = pass(&output, "pass-00000", true);
+        let before = identity(dir.path()).unwrap();
+        assert_eq!(identity(&first).unwrap(), before);
+        fs::rename(&first, output.join("aside")).unwrap();
+        assert!(identity(dir.path()).is_err());
+        pass(&output, "pass-00000", true);
+        assert_ne!(identity(dir.path()).unwrap(), before);
+        let file = dir.path().join("merged");
+        fs::write(&file, "x").unwrap();
+        let before = identity(&file).unwrap();
+        fs::rename(&file, dir.path().join("old")).unwrap();
+        fs::write(&file, "y").unwrap();
+        assert_ne!(identity(&file).unwrap(), before);
     }
 
     #[test]

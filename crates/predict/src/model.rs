@@ -14,7 +14,7 @@ use trainer::pass_directory::CONFIG_ARGS;
 use crate::cut;
 use crate::dictionary::{Dictionary, Unknown};
 use crate::error::PredictError;
-use crate::locate::{self, Hints, Located};
+use crate::locate::{self, Hints, Located, ModelIdentity};
 use crate::sample::InputField;
 use crate::values::ParameterStore;
 
@@ -91,6 +91,8 @@ impl std::fmt::Display for Label<'_> {
 pub struct Model {
     /// Where it comes from.
     pub located: Located,
+    /// Which of those that were saved there it is.
+    pub identity: ModelIdentity,
     /// The network, cut to what the outputs need.
     pub network: ModelConfig,
     /// Its inputs, in the order of a batch's slots.
@@ -109,21 +111,25 @@ pub struct Model {
 impl Model {
     /// Opens the model that a path means.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, PredictError> {
+        // Before anything is read, so that a model that is replaced meanwhile is noticed.
+        let identity = locate::identity(path)?;
         if path.is_file() {
             let merged = Merged::open(path)?;
             let located = locate::beside(path, &options.hints);
             let python = options.python.clone().unwrap_or_else(|| "python3".into());
             let config = merged.config().clone();
-            return Self::build(located, config, python, options, Some(&merged));
+            let origin = (located, identity);
+            return Self::build(origin, config, python, options, Some(&merged));
         }
         let located = locate::locate(path, &options.hints)?;
         let evaluated = evaluate(&located, options)?;
-        Self::build(located, evaluated.config, evaluated.python, options, None)
+        let origin = (located, identity);
+        Self::build(origin, evaluated.config, evaluated.python, options, None)
     }
 
     /// Puts a model together; the parameters are those of the merged model, or of the pass directory.
     fn build(
-        located: Located,
+        (located, identity): (Located, ModelIdentity),
         config: TrainerConfig,
         python: PathBuf,
         options: &OpenOptions,
@@ -161,6 +167,7 @@ impl Model {
                 .unwrap_or(1)
                 .max(1),
             located,
+            identity,
             network,
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -179,35 +186,22 @@ impl Model {
         Ok(model)
     }
 
-    /// The same model with the parameters of another pass directory of the same configuration.
-    pub fn with_parameters(&self, directory: &Path) -> Result<Self, PredictError> {
-        let specs = specs(&self.network, false)?;
-        let cut_config = TrainerConfig {
-            model_config: Some(self.network.clone()),
-            ..self.config.clone()
+    /// Whether both take the same inputs and have the same outputs, so that who uses one can use the other.
+    pub fn same_interface(&self, other: &Self) -> bool {
+        let inputs = |model: &Self| -> Vec<SlotType> {
+            model
+                .inputs
+                .iter()
+                .map(|input| input.slot.clone())
+                .collect()
         };
-        let store = ParameterStore::load(
-            directory,
-            &cut_config,
-            &specs,
-            self.seed,
-            &self.located.config,
-        )?;
-        Ok(Self {
-            located: Located {
-                directory: directory.to_owned(),
-                ..self.located.clone()
-            },
-            network: self.network.clone(),
-            inputs: self.inputs.clone(),
-            outputs: self.outputs.clone(),
-            batch_size: self.batch_size,
-            config: self.config.clone(),
-            python: self.python.clone(),
-            python_path: self.python_path.clone(),
-            store: Arc::new(store),
-            seed: self.seed,
-        })
+        let outputs = |model: &Self| -> Vec<(String, usize, bool)> {
+            let outputs = model.outputs.iter();
+            outputs
+                .map(|output| (output.name.clone(), output.width, output.classes))
+                .collect()
+        };
+        inputs(self) == inputs(other) && outputs(self) == outputs(other)
     }
 
     /// Calls `each` with the values of a parameter, a part after another.
@@ -495,6 +489,7 @@ fn slot_type(name: &str, kind: &str, dim: usize) -> Result<SlotType, PredictErro
         kind,
         level,
         dim,
+        first: 0,
     })
 }
 

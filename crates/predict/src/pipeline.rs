@@ -228,7 +228,7 @@ struct Texts<'a> {
     plan: &'a PipelinePlan<'a>,
     outputs: &'a Outputs<'a>,
     csv: csv::Writer<Vec<u8>>,
-    lines: String,
+    lines: Vec<u8>,
 }
 
 impl<'a> Texts<'a> {
@@ -237,7 +237,7 @@ impl<'a> Texts<'a> {
             plan,
             outputs,
             csv: writer(),
-            lines: String::new(),
+            lines: Vec::new(),
         }
     }
 
@@ -260,20 +260,21 @@ impl<'a> Texts<'a> {
                 let _ = self.csv.write_record(cells);
             }
             OutputFormat::JsonLines => {
-                self.lines.push('{');
+                self.lines.push(b'{');
                 if let Some(kept) = kept {
                     let before = self.lines.len();
                     members(kept, self.plan.keep.unwrap_or(&[]), &mut self.lines);
                     if self.lines.len() > before {
-                        self.lines.push(',');
+                        self.lines.push(b',');
                     }
                 }
                 self.outputs.members(sample, &mut self.lines);
-                self.lines.push_str("}\n");
+                self.lines.extend_from_slice(b"}\n");
             }
             OutputFormat::V1 => {
-                self.lines.push_str(&self.outputs.v1(sample));
-                self.lines.push('\n');
+                self.lines
+                    .extend_from_slice(self.outputs.v1(sample).as_bytes());
+                self.lines.push(b'\n');
             }
         }
         Ok(())
@@ -287,7 +288,7 @@ impl<'a> Texts<'a> {
         }
         let text = match self.plan.format {
             OutputFormat::Csv => self.csv.into_inner().unwrap_or_default(),
-            _ => self.lines.into_bytes(),
+            _ => self.lines,
         };
         Done {
             header: header.into_inner().unwrap_or_default(),
@@ -303,12 +304,16 @@ fn writer() -> csv::Writer<Vec<u8>> {
 }
 
 /// The input's own fields as members of an object.
-fn members(own: SampleText<'_>, header: &[String], out: &mut String) {
+fn members(own: SampleText<'_>, header: &[String], out: &mut Vec<u8>) {
     let texts: Vec<(String, String)> = match own {
         SampleText::Line(line) => match crate::read::json_fields(line) {
             Ok(object) => {
                 let text = serde_json::to_string(&object).unwrap_or_default();
-                out.push_str(text.trim_start_matches('{').trim_end_matches('}'));
+                out.extend_from_slice(
+                    text.trim_start_matches('{')
+                        .trim_end_matches('}')
+                        .as_bytes(),
+                );
                 return;
             }
             Err(_) => {
@@ -324,9 +329,9 @@ fn members(own: SampleText<'_>, header: &[String], out: &mut String) {
     };
     for (at, (name, cell)) in texts.iter().enumerate() {
         if at > 0 {
-            out.push(',');
+            out.push(b',');
         }
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
-        out.push_str(&format!("{}:{}", quoted(name), quoted(cell)));
+        out.extend_from_slice(format!("{}:{}", quoted(name), quoted(cell)).as_bytes());
     }
 }

@@ -67,15 +67,19 @@ type Checked<T> = Result<T, String>;
 impl<'a> Filling<'a> {
     /// An empty batch of these inputs.
     pub fn new(fields: &'a [InputField]) -> Self {
-        let column = || Column {
-            ends: vec![0],
-            sequences: vec![0],
-            subsequences: vec![0],
-            ..Column::default()
+        let offsets = |wanted: bool| if wanted { vec![0] } else { Vec::new() };
+        let column = |field: &InputField| {
+            let SlotType { kind, level, .. } = field.slot;
+            Column {
+                ends: offsets(matches!(kind, ElementKind::Binary | ElementKind::Sparse)),
+                sequences: offsets(level > 0),
+                subsequences: offsets(level > 1),
+                ..Column::default()
+            }
         };
         Self {
             fields,
-            columns: fields.iter().map(|_| column()).collect(),
+            columns: fields.iter().map(column).collect(),
             samples: 0,
         }
     }
@@ -398,7 +402,8 @@ fn id_of_text(field: &InputField, word: &str) -> Checked<Option<u32>> {
         return id_of_number(field, word).map(Some);
     };
     if let Some(id) = dictionary.id(word) {
-        return in_range(field, i128::from(id)).map(Some);
+        // Words are numbered by row, however their file counts.
+        return in_range(field, i128::from(id) + i128::from(field.slot.first)).map(Some);
     }
     if let Some(number) = word.strip_prefix('#')
         && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -423,16 +428,15 @@ fn id_of_number(field: &InputField, text: &str) -> Checked<u32> {
     in_range(field, number)
 }
 
+/// The row of an id as people write it: files of libsvm count from 1.
 fn in_range(field: &InputField, id: i128) -> Checked<u32> {
-    let limit = field.slot.dim;
-    u32::try_from(id)
+    let (limit, first) = (field.slot.dim, field.slot.first);
+    u32::try_from(id - i128::from(first))
         .ok()
         .filter(|id| (*id as usize) < limit)
         .ok_or_else(|| {
-            format!(
-                "id {id} is out of range, ids are 0 to {}",
-                limit.saturating_sub(1)
-            )
+            let last = (limit + first as usize).saturating_sub(1);
+            format!("id {id} is out of range, ids are {first} to {last}")
         })
 }
 
@@ -481,12 +485,16 @@ fn finite(number: f32, text: &str) -> Checked<f32> {
 
 /// What a slot takes, in words.
 pub fn expected(slot: &SlotType, level: u8) -> String {
+    let range = match slot.first {
+        0 => format!("below {}", slot.dim),
+        first => format!("from {first} to {}", slot.dim + first as usize - 1),
+    };
     let one = match slot.kind {
-        ElementKind::Ids => format!("an id below {}", slot.dim),
+        ElementKind::Ids => format!("an id {range}"),
         ElementKind::Dense if slot.dim == 1 => "a number".to_owned(),
         ElementKind::Dense => format!("a list of {} numbers", slot.dim),
-        ElementKind::Binary => format!("a list of ids below {}", slot.dim),
-        ElementKind::Sparse => format!("a list of [id below {}, number]", slot.dim),
+        ElementKind::Binary => format!("a list of ids {range}"),
+        ElementKind::Sparse => format!("a list of [id {range}, number]"),
     };
     match level {
         0 => one,
@@ -524,6 +532,7 @@ mod tests {
                 kind,
                 level,
                 dim,
+                first: 0,
             },
             dictionary: words.map(|(words, unknown)| {
                 let words = words.iter().map(|w| (*w).to_owned()).collect();
@@ -640,6 +649,32 @@ mod tests {
         assert_eq!(
             one(&bag, |f| f.ids(0, &[1, 3])).unwrap().data,
             text(&bag, "1 3").unwrap().data
+        );
+    }
+
+    #[test]
+    fn ids_count_from_where_the_training_data_count() {
+        let mut libsvm = field(ElementKind::Sparse, 0, 100, None);
+        libsvm.slot.first = 1;
+        let SlotData::Sparse { columns, .. } = text(&libsvm, "3:0.5 100:1").unwrap().data else {
+            panic!("sparse");
+        };
+        assert_eq!(columns, [2, 99]);
+        let as_json = json(&libsvm, serde_json::json!([[3, 0.5], [100, 1]])).unwrap();
+        assert_eq!(as_json.data, text(&libsvm, "3:0.5 100:1").unwrap().data);
+        assert!(text(&libsvm, "0:1").unwrap_err().contains("1 to 100"));
+        assert!(expected(&libsvm.slot, 0).contains("from 1 to 100"));
+        libsvm.dictionary = Some(Arc::new(Dictionary::new(
+            vec!["first".into()],
+            Unknown::Refuse,
+        )));
+        let SlotData::Sparse { columns, .. } = text(&libsvm, "first:1 #1:2").unwrap().data else {
+            panic!("sparse");
+        };
+        assert_eq!(
+            columns,
+            [0, 0],
+            "a word is a row, a number is as in the files"
         );
     }
 

@@ -126,13 +126,13 @@ impl<'a> Outputs<'a> {
     }
 
     /// One sample as members of a JSON object, with the output layers as keys; without the braces.
-    pub fn members(&self, sample: usize, out: &mut String) {
+    pub fn members(&self, sample: usize, out: &mut Vec<u8>) {
         for (at, (field, view)) in self.each().enumerate() {
             if at > 0 {
-                out.push(',');
+                out.push(b',');
             }
             text(&field.name, out);
-            out.push(':');
+            out.push(b':');
             let rows = rows_of(view, sample);
             match view.sequences() {
                 Some(_) => list(rows, out, |row, out| position(field, view, row, out)),
@@ -178,62 +178,75 @@ fn best<'a>(field: &'a OutputField, view: &LayerView<'_>, row: usize) -> Label<'
     field.label(best as u32)
 }
 
-fn list<T>(items: impl Iterator<Item = T>, out: &mut String, mut each: impl FnMut(T, &mut String)) {
-    out.push('[');
+fn list<T>(
+    items: impl Iterator<Item = T>,
+    out: &mut Vec<u8>,
+    mut each: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
     for (at, item) in items.enumerate() {
         if at > 0 {
-            out.push(',');
+            out.push(b',');
         }
         each(item, out);
     }
-    out.push(']');
+    out.push(b']');
 }
 
-fn text(text: &str, out: &mut String) {
-    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+fn text(text: &str, out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer(out, text);
 }
 
-fn label_value(label: Label<'_>, out: &mut String) {
+fn label_value(label: Label<'_>, out: &mut Vec<u8>) {
     match label {
         Label::Word(word) => text(word, out),
-        Label::Id(id) => out.push_str(&id.to_string()),
+        Label::Id(id) => out.extend_from_slice(id.to_string().as_bytes()),
     }
 }
 
-fn position(field: &OutputField, view: &LayerView<'_>, row: usize, out: &mut String) {
+fn label_key(label: Label<'_>, out: &mut Vec<u8>) {
+    match label {
+        Label::Word(word) => text(word, out),
+        Label::Id(id) => text(&id.to_string(), out),
+    }
+}
+
+fn position(field: &OutputField, view: &LayerView<'_>, row: usize, out: &mut Vec<u8>) {
     if let Some(id) = view.id(row) {
         return label_value(field.label(id), out);
     }
     let values = view.row(row).unwrap_or(&[]);
-    let numbers = |out: &mut String| {
-        list(values.iter(), out, |value, out| {
-            out.push_str(&number(*value))
-        });
-    };
+    let numbers =
+        |out: &mut Vec<u8>| list(values.iter(), out, |value, out| number_into(*value, out));
     if field.classes {
-        out.push_str("{\"label\":");
+        out.extend_from_slice(b"{\"label\":");
         label_value(best(field, view, row), out);
-        out.push_str(",\"scores\":");
+        out.extend_from_slice(b",\"scores\":");
         if field.labels.is_some() {
-            out.push('{');
+            out.push(b'{');
             for (class, value) in values.iter().enumerate() {
                 if class > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                text(&field.label(class as u32).to_string(), out);
-                out.push(':');
-                out.push_str(&number(*value));
+                label_key(field.label(class as u32), out);
+                out.push(b':');
+                number_into(*value, out);
             }
-            out.push('}');
+            out.push(b'}');
         } else {
             numbers(out);
         }
-        return out.push('}');
+        return out.push(b'}');
     }
     match values {
-        [value] => out.push_str(&number(*value)),
+        [value] => number_into(*value, out),
         _ => numbers(out),
     }
+}
+
+fn number_into(value: f32, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, &value);
 }
 
 /// The shortest text that reads back as the same 32 bits.

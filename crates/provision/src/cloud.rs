@@ -20,7 +20,7 @@ use crate::statuses::{
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CloudError {
     /// AWS said no.
-    #[error("{action}: {code}: {message}")]
+    #[error("{action}: {code}{}", with_colon(.message))]
     Refused {
         /// Such as `cloudformation:CreateChangeSet`.
         action: String,
@@ -70,6 +70,14 @@ const BUSY: &[&str] = &[
     "RequestTimeout",
     "PriorRequestNotComplete",
 ];
+
+/// Some refusals say nothing but their code.
+fn with_colon(message: &str) -> String {
+    match message.trim() {
+        "" => String::new(),
+        message => format!(": {message}"),
+    }
+}
 
 impl CloudError {
     fn code(&self) -> &str {

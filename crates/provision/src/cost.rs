@@ -79,8 +79,8 @@ impl Estimate {
 /// How AWS bills a resource type of our templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Billing {
-    /// It costs nothing by itself.
-    Free,
+    /// It costs nothing by itself, for this reason.
+    Free(&'static str),
     /// It has a line of [`Estimate::parts`] that contains this word.
     Hourly(&'static str),
     /// It has a line of [`Estimate::by_use`] that contains this word.
@@ -110,16 +110,19 @@ pub fn billed(kind: &str) -> Option<Billing> {
         | "AWS::EC2::Route"
         | "AWS::EC2::RouteTable"
         | "AWS::EC2::SubnetRouteTableAssociation"
-        | "AWS::EC2::SecurityGroup"
-        | "AWS::EKS::AccessEntry"
-        | "AWS::EKS::Addon"
-        | "AWS::EKS::PodIdentityAssociation"
-        | "AWS::ElasticLoadBalancingV2::Listener"
-        | "AWS::ElasticLoadBalancingV2::TargetGroup"
-        | "AWS::IAM::InstanceProfile"
-        | "AWS::IAM::Role"
-        | "AWS::KMS::Alias"
-        | "AWS::Route53::RecordSet" => Billing::Free,
+        | "AWS::EC2::SecurityGroup" => Billing::Free("traffic is billed, networks are not"),
+        "AWS::EKS::AccessEntry" | "AWS::EKS::PodIdentityAssociation" => {
+            Billing::Free("part of the control plane")
+        }
+        "AWS::EKS::Addon" => Billing::Free("add-ons of AWS run on machines that are paid for"),
+        "AWS::ElasticLoadBalancingV2::Listener" | "AWS::ElasticLoadBalancingV2::TargetGroup" => {
+            Billing::Free("part of the load balancer")
+        }
+        "AWS::IAM::InstanceProfile" | "AWS::IAM::Role" => Billing::Free("IAM is free"),
+        "AWS::KMS::Alias" => Billing::Free("part of the key"),
+        "AWS::Route53::RecordSet" => {
+            Billing::Free("the hosted zone is there and paid for; records in it are not billed")
+        }
         _ => return None,
     })
 }
@@ -319,7 +322,7 @@ fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
                 usd(price::NAT_GIB)
             ));
         }
-        Egress::Endpoints => {
+        Egress::Endpoints if !spec.has_given_vpc() => {
             lines.push(format!(
                 "VPC endpoints {:.3} USD per GiB",
                 usd(price::ENDPOINT_GIB)
@@ -424,7 +427,7 @@ mod tests {
                     let kind = resource["Type"].as_str().unwrap();
                     let found = match billed(kind) {
                         None => panic!("{name}: nobody has thought about the price of {kind}"),
-                        Some(Billing::Free) => true,
+                        Some(Billing::Free(reason)) => !reason.is_empty(),
                         Some(Billing::Hourly("worker" | "worker disk")) => {
                             spec.all_workers() == 0 || parts.iter().any(|p| p.contains("worker"))
                         }
@@ -435,6 +438,61 @@ mod tests {
                     };
                     assert!(found, "{name}: {kind} has no price in {parts:?}");
                 }
+            }
+        }
+    }
+
+    /// What is paid by the hour, counted in the templates.
+    fn counted(resources: &[&serde_json::Value], kind: &str) -> u32 {
+        let of_kind = |it: &&&serde_json::Value| it["Type"] == kind;
+        u32::try_from(resources.iter().filter(of_kind).count()).unwrap()
+    }
+
+    #[test]
+    fn as_many_are_priced_as_the_templates_make() {
+        for (name, spec) in crate::matrix::cases() {
+            let stacks = crate::template::render(&spec, &crate::template::Render::default());
+            let all = stacks.iter();
+            let all = all.flat_map(|stack| stack.body["Resources"].as_object().unwrap().values());
+            let all: Vec<&serde_json::Value> = all.collect();
+            let estimate = estimate(&spec);
+            let priced = |word: &str| {
+                let parts = estimate.parts.iter();
+                let found = parts.filter(|part| part.what.starts_with(word));
+                found.map(|part| part.count).sum::<u32>()
+            };
+            let subnets = |it: &&serde_json::Value, key: &str| {
+                it["Properties"][key].as_array().map_or(0, Vec::len) as u32
+            };
+            let with = |key: &'static str, value: &'static str| {
+                let all = all.iter().copied();
+                all.filter(move |it| it["Properties"][key] == value)
+            };
+            let endpoints = with("VpcEndpointType", "Interface");
+            let open = with("Scheme", "internet-facing");
+            let wanted = [
+                ("EKS control plane", counted(&all, "AWS::EKS::Cluster")),
+                ("NAT gateway", counted(&all, "AWS::EC2::NatGateway")),
+                ("NAT gateway", counted(&all, "AWS::EC2::EIP")),
+                ("KMS key", counted(&all, "AWS::KMS::Key")),
+                ("controller disk", counted(&all, "AWS::EC2::Instance")),
+                ("etcd disk", counted(&all, "AWS::EC2::Volume")),
+                (
+                    "load balancer",
+                    counted(&all, "AWS::ElasticLoadBalancingV2::LoadBalancer"),
+                ),
+                (
+                    "VPC endpoint in a zone",
+                    endpoints.map(|it| subnets(&it, "SubnetIds")).sum(),
+                ),
+                (
+                    "address of the load balancer",
+                    open.map(|it| subnets(&it, "Subnets")).sum(),
+                ),
+                ("worker disk", spec.all_workers()),
+            ];
+            for (what, count) in wanted {
+                assert_eq!(priced(what), count, "{name}: {what}");
             }
         }
     }

@@ -22,9 +22,13 @@ fn ended(trainers: Vec<Started>) -> Vec<(Model, u32)> {
 
 /// Starts a trainer that tells how far it is.
 fn start(job: &Job, trainer: u32, bases: &[u16]) -> Started {
+    start_with(job, job.client_config(trainer, bases))
+}
+
+fn start_with(job: &Job, config: wire::SessionConfig) -> Started {
     let done = Arc::new(AtomicU64::new(0));
     let counter = done.clone();
-    let (job, config) = (job.clone(), job.client_config(trainer, bases));
+    let job = job.clone();
     let thread = std::thread::spawn(move || {
         let mut trainer = Trainer::new(job, config);
         trainer.after_batch = Box::new(move |_, _| {
@@ -87,6 +91,62 @@ fn a_killed_server_is_replaced_and_the_model_is_the_same() {
     let results = ended(trainers);
     assert!(results[0].1 >= 1, "the trainers were rolled back");
     same(&results[0].0, &wanted);
+}
+
+/// While a server is away, trainers name it; after the recovery they name whom they wait for then.
+#[test]
+fn what_a_trainer_says_of_its_waiting_is_true_in_a_recovery_and_after_it() {
+    let root = tempfile::tempdir().unwrap();
+    let job = Job {
+        snapshot_every: 5,
+        passes: 1,
+        ..Job::new(&[40, 40])
+    };
+    let mut cluster = job.start(Some(root.path()));
+    let config = job.client_config(0, &cluster.bases);
+    let watch = config.watch.clone();
+    assert_eq!(watch.waits_for(), "");
+    let first = start_with(&job, config);
+    // Trainer 1 comes when trainer 0 has said that it is missed, and rests after its batch 30 until it may continue.
+    wait_for("a word of who is missing", || {
+        watch
+            .waits_for()
+            .contains("waits for trainers 1 to connect")
+    });
+    let (go, may_go) = channel();
+    let (other, config) = (job.clone(), job.client_config(1, &cluster.bases));
+    let second = std::thread::spawn(move || {
+        let mut trainer = Trainer::new(other, config);
+        trainer.after_batch = Box::new(move |_, batch| {
+            std::thread::sleep(Duration::from_millis(2));
+            if batch == 30 {
+                may_go.recv().unwrap();
+            }
+        });
+        trainer.train().unwrap()
+    });
+    wait_for("batches", || first.1.load(Ordering::Relaxed) >= 8);
+    cluster.servers[1] = None;
+    let away = format!("server 127.0.0.1:{} ", cluster.bases[1]);
+    wait_for("a word of who is away", || {
+        watch.waits_for().contains(&away)
+    });
+    for _ in 0..100 {
+        let said = watch.waits_for();
+        assert!(!said.contains("waits for trainer"), "{said}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    replace(&job, &mut cluster, 1, root.path());
+    wait_for("a word of who rests", || {
+        let said = watch.waits_for();
+        let step = said.strip_prefix("step ");
+        let step = step.and_then(|said| said.strip_suffix(" waits for trainer 1"));
+        step.is_some_and(|step| step.parse::<u64>().unwrap() >= 29)
+    });
+    go.send(()).unwrap();
+    let (model, rollbacks) = first.0.join().unwrap();
+    assert!(rollbacks >= 1, "the trainers were rolled back");
+    same(&model, &second.join().unwrap());
 }
 
 /// A server that is to end has its snapshot before the next one is due, and all servers have it.

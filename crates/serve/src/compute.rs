@@ -1,131 +1,266 @@
-//! The threads that compute: each takes what waits, merges it into one batch, and replies to every request of it.
+//! Requests become batches, and batches become responses.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use nn::Batch;
 use predict::write::Outputs;
 use predict::{Model, PredictError, Runner};
-use tokio::sync::oneshot;
 
-use crate::current::Current;
-use crate::figures::RequestFigures;
+use crate::connection::{Connection, Driven};
 use crate::merge::merge;
 use crate::queue::RequestQueue;
+use crate::reply::error_body;
+use crate::worker::Worker;
 
 /// Samples that are computed together at most, unless one request has more.
 pub const LARGEST_BATCH: usize = 128;
 
-/// A request whose samples are parsed and checked.
+/// Samples of a request, parsed and checked.
 #[derive(Debug)]
-pub struct PredictRequest {
-    /// Its samples.
+pub struct ParsedSamples {
+    /// The samples.
     pub batch: Batch,
-    /// Where the reply goes: an object per sample, and the name of the pass that computed them.
-    pub reply: oneshot::Sender<Result<Computed, String>>,
+    /// The request was one sample, not a list of them.
+    pub single: bool,
+    /// The model whose inputs they are, which computes them.
+    pub model: Arc<Model>,
     /// When it was accepted.
     pub since: Instant,
 }
 
-/// The reply to a request.
-#[derive(Debug)]
-pub struct Computed {
-    /// The samples as JSON objects.
-    pub objects: Vec<String>,
-    /// Name of the pass directory.
-    pub pass: Arc<str>,
+/// A request that waits for its result.
+pub struct PredictRequest {
+    /// Where the response goes.
+    pub connection: Arc<Connection>,
+    /// What is asked for.
+    pub samples: ParsedSamples,
 }
+
+/// The queue of a server.
+pub type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
 
 /// A runner, and the model that it is of.
-struct Own {
+pub struct ModelRunner {
     model: Arc<Model>,
     runner: Runner,
-    version: u64,
-    pass: Arc<str>,
+    /// Name of the pass directory, as JSON.
+    pass: String,
+    /// The body of a response.
+    text: Vec<u8>,
 }
 
-impl Own {
-    fn new(current: &Current) -> Result<Self, PredictError> {
-        let version = current.version();
-        let model = current.model();
+impl ModelRunner {
+    /// A runner of a model.
+    pub fn new(model: Arc<Model>) -> Result<Self, PredictError> {
         let pass = model.located.directory.file_name().unwrap_or_default();
         Ok(Self {
             runner: model.runner()?,
-            pass: Arc::from(pass.to_string_lossy()),
+            pass: serde_json::Value::from(pass.to_string_lossy()).to_string(),
             model,
-            version,
+            text: Vec::new(),
         })
     }
-}
 
-/// Computes until the queue is closed and empty.
-pub fn run(
-    current: &Current,
-    queue: &RequestQueue<PredictRequest>,
-    figures: &RequestFigures,
-) -> Result<(), PredictError> {
-    let mut own = Own::new(current)?;
-    while let Some(requests) = queue.take(LARGEST_BATCH) {
-        if own.version != current.version() {
-            // The new model has been built once already, so this cannot fail; if it does, the old one still works.
-            if let Ok(new) = Own::new(current) {
-                own = new;
-            }
-        }
-        answer(&mut own, requests, figures);
-    }
-    Ok(())
-}
-
-fn answer(own: &mut Own, requests: Vec<PredictRequest>, figures: &RequestFigures) {
-    let batches: Vec<&Batch> = requests.iter().map(|request| &request.batch).collect();
-    let merged = merge(&batches);
-    let together = merged.as_ref().and_then(|batch| objects(own, batch).ok());
-    match together {
-        Some(all) => {
-            figures.batch(all.len());
-            let mut rest = all.into_iter();
-            for request in requests {
-                let objects = rest.by_ref().take(request.batch.samples).collect();
-                reply(request, Ok(objects), own, figures);
-            }
-        }
-        // One of them cannot be computed; the others must not suffer from it.
-        None => {
-            for request in requests {
-                let objects = objects(own, &request.batch);
-                figures.batch(request.batch.samples);
-                reply(request, objects, own, figures);
-            }
+    /// Becomes a runner of this model, if it is of another one.
+    fn turn_to(&mut self, model: &Arc<Model>) {
+        if !Arc::ptr_eq(&self.model, model) {
+            self.renew(model.clone());
         }
     }
+
+    fn renew(&mut self, model: Arc<Model>) {
+        // Every model has been built once before it was served, so this cannot fail.
+        if let Ok(new) = Self::new(model) {
+            *self = new;
+        }
+    }
+
+    /// The outputs of a batch, and the name of the pass that they are of.
+    fn compute(&mut self, batch: &Batch) -> Result<(Outputs<'_>, &str), ComputeFailure> {
+        let name = || "the samples of a request".to_owned();
+        catch_unwind(AssertUnwindSafe(|| self.runner.run(batch, name)))
+            .map_err(|_| ComputeFailure::Panic)??;
+        let sample = |sample: usize| format!("sample {sample}");
+        let outputs = Outputs::of(&self.runner, &self.model.outputs, sample)?;
+        Ok((outputs, &self.pass))
+    }
+}
+
+/// Why a batch has no outputs.
+enum ComputeFailure {
+    /// A sample cannot be computed.
+    Samples(PredictError),
+    /// A layer panicked; the panic itself has been printed.
+    Panic,
+}
+
+impl From<PredictError> for ComputeFailure {
+    fn from(error: PredictError) -> Self {
+        ComputeFailure::Samples(error)
+    }
+}
+
+/// Puts requests into the queue, and computes what waits while a runner is free. Requests that do not fit are refused at
+/// once.
+pub fn submit(worker: &mut Worker, requests: &mut Vec<PredictRequest>) {
+    let shared = worker.shared().clone();
+    let mut more = Vec::new();
+    let mut taken = Vec::new();
+    let mut runner = None;
+    loop {
+        while !requests.is_empty() {
+            for request in requests.drain(..) {
+                let samples = request.samples.batch.samples;
+                if let Err(request) = shared.queue.push(samples, request) {
+                    let text = "too many samples wait; try again later";
+                    send(
+                        worker,
+                        request.connection,
+                        503,
+                        &error_body(text),
+                        &mut more,
+                    );
+                }
+            }
+            // A client may have sent its next request already.
+            std::mem::swap(requests, &mut more);
+        }
+        runner = match runner.take() {
+            None => shared.queue.begin(LARGEST_BATCH, &mut taken),
+            Some(runner) => shared.queue.next(runner, LARGEST_BATCH, &mut taken),
+        };
+        let Some(own) = &mut runner else {
+            return;
+        };
+        // Only while a model is replaced are there requests of two.
+        while let Some(first) = taken.first() {
+            let model = first.samples.model.clone();
+            let count = taken
+                .iter()
+                .take_while(|request| Arc::ptr_eq(&request.samples.model, &model))
+                .count();
+            own.turn_to(&model);
+            let rest = taken.split_off(count);
+            reply_to_all(worker, own, &mut taken, requests);
+            taken = rest;
+        }
+    }
+}
+
+/// Computes requests together and replies to each; `more` gets what their clients have sent since.
+fn reply_to_all(
+    worker: &mut Worker,
+    own: &mut ModelRunner,
+    taken: &mut Vec<PredictRequest>,
+    more: &mut Vec<PredictRequest>,
+) {
+    let mut text = std::mem::take(&mut own.text);
+    let merged;
+    let together = match &taken[..] {
+        [_] => None,
+        several => {
+            merged = merge(several.iter().map(|request| &request.samples.batch));
+            merged.as_ref()
+        }
+    };
+    if let Some(Ok((outputs, pass))) = together.map(|batch| own.compute(batch)) {
+        let mut first = 0;
+        for request in taken.drain(..) {
+            let range = first..first + request.samples.batch.samples;
+            first = range.end;
+            write_body(&outputs, pass, range, request.samples.single, &mut text);
+            reply(worker, request, 200, &text, more);
+        }
+        worker.shared().figures.batch(first);
+    }
+    // One alone, or several of which one cannot be computed: the others must not suffer from it.
+    for request in taken.drain(..) {
+        let status = alone(own, &request.samples, &mut text);
+        worker.shared().figures.batch(request.samples.batch.samples);
+        if status == 500 {
+            // Its buffers may be half written.
+            own.renew(own.model.clone());
+        }
+        reply(worker, request, status, &text, more);
+    }
+    own.text = text;
+}
+
+/// Computes one request; returns the status of its response.
+fn alone(own: &mut ModelRunner, samples: &ParsedSamples, text: &mut Vec<u8>) -> u16 {
+    match own.compute(&samples.batch) {
+        Ok((outputs, pass)) => {
+            let all = 0..samples.batch.samples;
+            write_body(&outputs, pass, all, samples.single, text);
+            200
+        }
+        Err(ComputeFailure::Samples(error)) => {
+            *text = error_body(&causes(&error));
+            422
+        }
+        Err(ComputeFailure::Panic) => {
+            *text = error_body("the network failed; the server's log says where");
+            500
+        }
+    }
+}
+
+fn write_body(
+    outputs: &Outputs<'_>,
+    pass: &str,
+    samples: std::ops::Range<usize>,
+    single: bool,
+    text: &mut Vec<u8>,
+) {
+    text.clear();
+    let start: &[u8] = match single {
+        true => b"{\"prediction\":",
+        false => b"{\"predictions\":[",
+    };
+    text.extend_from_slice(start);
+    let first = samples.start;
+    for sample in samples {
+        text.extend_from_slice(if sample > first { b",{" } else { b"{" });
+        outputs.members(sample, text);
+        text.push(b'}');
+    }
+    if !single {
+        text.push(b']');
+    }
+    text.extend_from_slice(b",\"pass\":");
+    text.extend_from_slice(pass.as_bytes());
+    text.push(b'}');
 }
 
 fn reply(
+    worker: &mut Worker,
     request: PredictRequest,
-    objects: Result<Vec<String>, PredictError>,
-    own: &Own,
-    figures: &RequestFigures,
+    status: u16,
+    body: &[u8],
+    more: &mut Vec<PredictRequest>,
 ) {
-    figures.waited(request.since.elapsed());
-    let pass = own.pass.clone();
-    let computed = objects.map(|objects| Computed { objects, pass });
-    // Whoever asked may have left.
-    let _ = request.reply.send(computed.map_err(|error| causes(&error)));
+    let since = request.samples.since;
+    worker.shared().figures.waited(since.elapsed());
+    send(worker, request.connection, status, body, more);
 }
 
-fn objects(own: &mut Own, batch: &Batch) -> Result<Vec<String>, PredictError> {
-    own.runner
-        .run(batch, || "the samples of a request".to_owned())?;
-    let place = |sample: usize| format!("sample {sample}");
-    let outputs = Outputs::of(&own.runner, &own.model.outputs, place)?;
-    let object = |sample| {
-        let mut text = String::from("{");
-        outputs.members(sample, &mut text);
-        text.push('}');
-        text
-    };
-    Ok((0..batch.samples).map(object).collect())
+fn send(
+    worker: &mut Worker,
+    connection: Arc<Connection>,
+    status: u16,
+    body: &[u8],
+    more: &mut Vec<PredictRequest>,
+) {
+    match connection.reply(worker, status, body) {
+        Driven::Waits => {}
+        Driven::Predict(samples) => more.push(PredictRequest {
+            connection,
+            samples,
+        }),
+        Driven::Closed => worker.shared().connections.remove(connection.key),
+    }
 }
 
 fn causes(error: &dyn std::error::Error) -> String {

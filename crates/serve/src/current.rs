@@ -1,19 +1,30 @@
-//! The model that is served. A newer or better pass of the same configuration replaces it while requests go on: threads
-//! take the new parameters with their next batch, and what they compute until then is of the old ones.
+//! The model that is served. A newer or better pass with the same inputs and outputs replaces it while requests are
+//! served: what was read before is computed by the old model, what is read afterwards by the new one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use predict::{Model, PredictError, locate};
+use predict::locate::{self, ModelIdentity};
+use predict::{Model, OpenOptions, PredictError};
 
 /// The model, and how often it was replaced.
 #[derive(Debug)]
 pub struct Current {
-    /// What the user named: if it is a folder, its best or last pass may change.
-    path: PathBuf,
+    origin: ModelOrigin,
     model: RwLock<Arc<Model>>,
     version: AtomicU64,
+    /// The last one that was looked at and not taken.
+    refused: Mutex<Option<ModelIdentity>>,
+}
+
+/// What the user said when the model was opened.
+#[derive(Debug)]
+pub struct ModelOrigin {
+    /// A pass directory or a merged model, which may be saved anew; or a folder, whose best or last pass may change.
+    pub path: PathBuf,
+    /// How it is opened.
+    pub options: OpenOptions,
 }
 
 /// What a look at the folder found.
@@ -23,17 +34,18 @@ pub enum FolderChange {
     Same,
     /// The model was replaced by this pass.
     Replaced(PathBuf),
-    /// There is another pass, which has another configuration: it is not served.
-    OtherConfiguration(PathBuf),
+    /// There is another pass, which has other inputs or outputs: it is not served.
+    OtherInterface(PathBuf),
 }
 
 impl Current {
-    /// Serves a model; `path` is what the user named.
-    pub fn new(path: &Path, model: Model) -> Self {
+    /// Serves a model.
+    pub fn new(origin: ModelOrigin, model: Model) -> Self {
         Self {
-            path: path.to_owned(),
+            origin,
             model: RwLock::new(Arc::new(model)),
             version: AtomicU64::new(0),
+            refused: Mutex::new(None),
         }
     }
 
@@ -48,24 +60,23 @@ impl Current {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Replaces the model if its folder has another best or last pass.
+    /// Replaces the model if another one was saved: a better or later pass, or the same pass of a new training. It is
+    /// opened as the first one was, because its data source may have another dictionary by now.
     pub fn look(&self) -> Result<FolderChange, PredictError> {
-        if self.path.is_file() {
-            return Ok(FolderChange::Same);
-        }
-        let directory = locate::pass_directory(&self.path)?;
+        let identity = locate::identity(&self.origin.path)?;
         let old = self.model();
-        if directory == old.located.directory {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if identity == old.identity || refused.as_ref() == Some(&identity) {
             return Ok(FolderChange::Same);
         }
-        let text = |directory: &Path| {
-            let name = std::fs::read_to_string(directory.join("path.txt")).ok()?;
-            std::fs::read(directory.join(name.trim())).ok()
-        };
-        if text(&directory) != text(&old.located.directory) {
-            return Ok(FolderChange::OtherConfiguration(directory));
+        let new = Model::open(&self.origin.path, &self.origin.options)?;
+        let directory = new.located.directory.clone();
+        if !new.same_interface(&old) {
+            *refused = Some(new.identity);
+            return Ok(FolderChange::OtherInterface(directory));
         }
-        let new = old.with_parameters(&directory)?;
+        // Fails here, not in a thread that computes, if the network cannot be built.
+        new.runner()?;
         *self.model.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         self.version.fetch_add(1, Ordering::Release);
         Ok(FolderChange::Replaced(directory))

@@ -1,25 +1,35 @@
 //! A trained model over HTTP: JSON in, JSON out.
 //!
-//! Connections are served by an async runtime, which parses samples and checks every field of them; the network runs on
-//! plain threads, each with its own buffers. Between them is a bounded queue: what waits in it is computed together, so
-//! batches grow with the load and a lonely request waits for nobody. A full queue is an immediate 503.
+//! A few threads share all connections: each is told what happens on some socket, reads the request, checks every field of
+//! its samples, computes them if one of the runners is free, and sends the response; so a lonely request changes threads
+//! nowhere and waits for nobody. If all runners compute, requests go into a bounded queue, and who finishes a batch takes
+//! what waits as the next one: batches grow with the load. A full queue is an immediate 503.
 //!
 //! # Map, in reading order
 //!
-//! - [`queue`]: the bounded queue of samples. [`merge`]: several requests as one batch.
-//! - [`compute`]: the threads that empty it. [`current`]: the model that is served, and its replacement by a newer pass.
-//! - [`http`]: routes and replies. [`access`]: who may ask. [`openapi`]: the description of the interface.
-//! - [`figures`]: what it counts. [`tls`]: HTTPS. [`server`]: all of it together.
+//! - [`head`], [`chunks`]: requests as bytes. [`reply`]: responses as bytes. [`transport`]: plain or through TLS.
+//! - [`connection`]: the state machine of a client. [`connections`]: all of them. [`events`]: what happens on sockets.
+//! - [`routes`]: what a path means. [`access`]: who may ask. [`openapi`]: the description of the interface.
+//! - [`queue`]: the bounded queue of samples. [`merge`]: several requests as one batch. [`compute`]: from requests to
+//!   responses. [`current`]: the model that is served, and its replacement by a newer pass.
+//! - [`worker`]: a thread. [`figures`]: what it counts. [`server`]: all of it together.
 
 pub mod access;
+pub mod chunks;
 pub mod compute;
+pub mod connection;
+pub mod connections;
 pub mod current;
+pub mod events;
 pub mod figures;
-pub mod http;
+pub mod head;
 pub mod merge;
 pub mod openapi;
 pub mod queue;
+pub mod reply;
+pub mod routes;
 pub mod server;
-pub mod tls;
+pub mod transport;
+pub mod worker;
 
 pub use server::{HttpServer, ServeError, ServeSettings};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use nn::{Batch, Slot, SlotData};
 
 /// The samples of all batches, one after another; `None` if their slots are of different kinds.
-pub fn merge(batches: &[&Batch]) -> Option<Batch> {
-    let (first, rest) = batches.split_first()?;
-    let mut merged = (*first).clone();
-    for batch in rest {
+pub fn merge<'a>(mut batches: impl Iterator<Item = &'a Batch>) -> Option<Batch> {
+    let mut merged = batches.next()?.clone();
+    for batch in batches {
         if batch.slots.len() != merged.slots.len() {
             return None;
         }
@@ -119,7 +118,7 @@ mod tests {
             samples: 1,
             slots: vec![words(&[4], &[0, 1]), bag(&[0, 1], &[9])],
         };
-        let merged = merge(&[&a, &b]).unwrap();
+        let merged = merge([&a, &b].into_iter()).unwrap();
         assert_eq!(merged.samples, 3);
         assert_eq!(merged.slots[0].data, SlotData::Ids(vec![1, 2, 3, 4]));
         assert_eq!(
@@ -137,6 +136,6 @@ mod tests {
             samples: 1,
             slots: vec![bag(&[0, 1], &[9]), bag(&[0, 1], &[9])],
         };
-        assert!(merge(&[&a, &other]).is_none());
+        assert!(merge([&a, &other].into_iter()).is_none());
     }
 }

@@ -57,7 +57,8 @@ fn sample(inputs: &[InputField]) -> Value {
 
 fn input_schema(input: &InputField) -> Value {
     let slot = &input.slot;
-    let id = json!({"type": "integer", "minimum": 0, "maximum": slot.dim.saturating_sub(1)});
+    let last = (slot.dim + slot.first as usize).saturating_sub(1);
+    let id = json!({"type": "integer", "minimum": slot.first, "maximum": last});
     let number = json!({"type": "number"});
     let id_or_word = match input.dictionary {
         Some(_) => json!({"oneOf": [id, {"type": "string"}]}),

@@ -1,7 +1,8 @@
-//! The queue between connections and the threads that compute: bounded in samples, closed at the end.
+//! The queue between connections and computing: bounded in samples. Who puts something in also computes it if a runner is
+//! free; so a lonely request changes threads nowhere, and under load what waits is taken together.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that waits, with the number of samples in it.
 #[derive(Debug)]
@@ -10,96 +11,69 @@ struct Entry<T> {
     item: T,
 }
 
-/// A bounded queue.
+/// A bounded queue of items, and the runners that are free to compute them.
 #[derive(Debug)]
-pub struct RequestQueue<T> {
-    state: Mutex<State<T>>,
-    arrived: Condvar,
+pub struct RequestQueue<T, R> {
+    state: Mutex<QueueState<T, R>>,
     capacity: usize,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T, R> {
     entries: VecDeque<Entry<T>>,
     samples: usize,
-    closed: bool,
+    runners: Vec<R>,
 }
 
-/// Why something was not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// There are too many samples in the queue.
-    Full,
-    /// The server is about to end.
-    Closed,
-}
-
-impl<T> RequestQueue<T> {
+impl<T, R> RequestQueue<T, R> {
     /// A queue for so many samples. One request may have more than that if the queue is empty.
-    pub fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize, runners: Vec<R>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 entries: VecDeque::new(),
                 samples: 0,
-                closed: false,
+                runners,
             }),
-            arrived: Condvar::new(),
             capacity,
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, QueueState<T, R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an item of so many samples.
-    pub fn push(&self, samples: usize, item: T) -> Result<(), Refused> {
+    /// Adds an item of so many samples, or returns it if there is no room.
+    pub fn push(&self, samples: usize, item: T) -> Result<(), T> {
         let mut state = self.state();
-        if state.closed {
-            return Err(Refused::Closed);
-        }
         if state.samples > 0 && state.samples + samples > self.capacity {
-            return Err(Refused::Full);
+            return Err(item);
         }
         state.samples += samples;
         state.entries.push_back(Entry { samples, item });
-        drop(state);
-        self.arrived.notify_one();
         Ok(())
     }
 
-    /// Waits for an item and takes it, with as many of those behind it as fit into `most` samples. `None` when the queue
-    /// is closed and empty.
-    pub fn take(&self, most: usize) -> Option<Vec<T>> {
+    /// Takes what waits, up to `most` samples, with a runner for it; `None` if nothing waits or no runner is free: then
+    /// whoever has one will take it.
+    pub fn begin(&self, most: usize, taken: &mut Vec<T>) -> Option<R> {
         let mut state = self.state();
-        loop {
-            if let Some(first) = state.entries.pop_front() {
-                let mut samples = first.samples;
-                let mut taken = vec![first.item];
-                while let Some(next) = state.entries.front() {
-                    if samples + next.samples > most {
-                        break;
-                    }
-                    samples += next.samples;
-                    taken.extend(state.entries.pop_front().map(|entry| entry.item));
-                }
-                state.samples -= samples;
-                return Some(taken);
-            }
-            if state.closed {
-                return None;
-            }
-            state = self
-                .arrived
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+        if state.entries.is_empty() {
+            return None;
         }
+        let runner = state.runners.pop()?;
+        state.take(most, taken);
+        Some(runner)
     }
 
-    /// Accepts nothing more; what waits is still computed.
-    pub fn close(&self) {
-        self.state().closed = true;
-        self.arrived.notify_all();
+    /// Takes what waits for a runner that has finished; gives the runner back if that is nothing.
+    pub fn next(&self, runner: R, most: usize, taken: &mut Vec<T>) -> Option<R> {
+        let mut state = self.state();
+        if state.entries.is_empty() {
+            state.runners.push(runner);
+            return None;
+        }
+        state.take(most, taken);
+        Some(runner)
     }
 
     /// Samples that wait.
@@ -113,39 +87,58 @@ impl<T> RequestQueue<T> {
     }
 }
 
+impl<T, R> QueueState<T, R> {
+    /// Takes the first item, and as many of those behind it as fit.
+    fn take(&mut self, most: usize, taken: &mut Vec<T>) {
+        let mut samples = 0;
+        while let Some(next) = self.entries.front() {
+            if samples > 0 && samples + next.samples > most {
+                break;
+            }
+            samples += next.samples;
+            taken.extend(self.entries.pop_front().map(|entry| entry.item));
+        }
+        self.samples -= samples;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_waits_is_taken_together_and_in_order() {
-        let queue = RequestQueue::new(10);
+        let queue = RequestQueue::new(10, vec!['r']);
         for number in 0..4 {
             queue.push(2, number).unwrap();
         }
-        assert_eq!(queue.take(5), Some(vec![0, 1]));
-        assert_eq!(queue.take(1), Some(vec![2]), "one is always taken");
+        let mut taken = Vec::new();
+        let runner = queue.begin(5, &mut taken).unwrap();
+        assert_eq!(taken, [0, 1]);
+        assert_eq!(queue.begin(5, &mut taken), None, "the runner is not free");
+        taken.clear();
+        let runner = queue.next(runner, 1, &mut taken).unwrap();
+        assert_eq!(taken, [2], "one is always taken");
         assert_eq!(queue.len(), 2);
+        taken.clear();
+        let runner = queue.next(runner, 9, &mut taken).unwrap();
+        assert_eq!(taken, [3]);
+        assert_eq!(queue.next(runner, 9, &mut taken), None);
+        assert_eq!(queue.begin(9, &mut taken), None, "nothing waits");
+        queue.push(1, 4).unwrap();
+        assert_eq!(queue.begin(9, &mut taken), Some('r'), "it was given back");
     }
 
     #[test]
     fn a_full_queue_refuses_and_recovers() {
-        let queue = RequestQueue::new(3);
+        let queue = RequestQueue::new(3, vec![()]);
         queue.push(2, 'a').unwrap();
-        assert_eq!(queue.push(2, 'b'), Err(Refused::Full));
+        assert_eq!(queue.push(2, 'b'), Err('b'));
         queue.push(1, 'c').unwrap();
-        queue.take(9);
+        let mut taken = Vec::new();
+        queue.begin(9, &mut taken).unwrap();
+        assert_eq!(taken, ['a', 'c']);
         queue.push(99, 'd').unwrap();
-        assert_eq!(queue.push(1, 'e'), Err(Refused::Full));
-    }
-
-    #[test]
-    fn a_closed_queue_is_emptied_and_then_ends() {
-        let queue = RequestQueue::new(3);
-        queue.push(1, 'a').unwrap();
-        queue.close();
-        assert_eq!(queue.push(1, 'b'), Err(Refused::Closed));
-        assert_eq!(queue.take(9), Some(vec!['a']));
-        assert_eq!(queue.take(9), None);
+        assert_eq!(queue.push(1, 'e'), Err('e'));
     }
 }

@@ -1,25 +1,30 @@
-//! The server: a runtime for connections, threads that compute, one that looks for newer passes.
+//! The server: threads that serve and compute, one that looks for newer passes, one that watches the time.
 
-use std::future::Future;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use predict::{Model, PredictError};
-use tokio::sync::Semaphore;
 
 use crate::access::ClientAccess;
-use crate::compute;
-use crate::current::{Current, FolderChange};
+use crate::compute::ModelRunner;
+use crate::connections::{Connections, MOST_CONNECTIONS};
+use crate::current::{Current, FolderChange, ModelOrigin};
+use crate::events::{Events, LISTENER};
 use crate::figures::RequestFigures;
-use crate::http::{self, Shared};
 use crate::queue::RequestQueue;
-use crate::tls::TlsListener;
+use crate::worker::{BODIES, Shared, Worker};
 
-/// Memory for the bodies of requests that are being read, in bytes.
-const BODIES: usize = 256 << 20;
+/// Time between two looks at the clock and at deadlines.
+const TICK: Duration = Duration::from_millis(200);
+/// The same at the end.
+const LAST_TICKS: Duration = Duration::from_millis(20);
+/// Time for requests that are still arriving when the server ends.
+const GRACE: Duration = Duration::from_secs(10);
+/// Open files that are not connections.
+const OTHER_FILES: u64 = 64;
 
 /// How a server runs.
 #[derive(Debug)]
@@ -43,14 +48,14 @@ pub struct ServeSettings {
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The runtime or a thread cannot be started, or the listener fails.
+    /// A thread cannot be started, or the listener fails.
     #[error("serve at {address}")]
     Io {
         /// Address of the listener.
         address: String,
         /// The error that the operating system returned.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The model cannot be used.
     #[error(transparent)]
@@ -59,38 +64,27 @@ pub enum ServeError {
 
 /// A server that is ready to run.
 pub struct HttpServer {
-    shared: Arc<Shared>,
-    threads: usize,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    look: Duration,
+    origin: ModelOrigin,
+    model: Model,
+    settings: ServeSettings,
 }
 
 impl HttpServer {
-    /// A server of a model; `path` is what the user named, in which newer passes appear.
-    pub fn new(path: &Path, model: Model, settings: ServeSettings) -> Self {
-        let largest = settings.largest_body.max(1);
+    /// A server of a model that was opened from `origin`.
+    pub fn new(origin: ModelOrigin, model: Model, settings: ServeSettings) -> Self {
         Self {
-            threads: settings.threads.max(1),
-            tls: settings.tls,
-            look: settings.look,
-            shared: Arc::new(Shared {
-                current: Current::new(path, model),
-                queue: RequestQueue::new(settings.queue.max(1)),
-                figures: RequestFigures::default(),
-                access: settings.access,
-                largest_body: largest,
-                bodies: Semaphore::new((BODIES / largest).clamp(16, 4096)),
-                version: settings.version,
-            }),
+            origin,
+            model,
+            settings,
         }
     }
 
-    /// Serves until `end` is ready; requests that were accepted get their replies. `tell` is called with what happens
-    /// to the model.
+    /// Serves until `end` returns, which is called on a thread of its own; requests that were accepted get their replies.
+    /// `tell` is called with what happens to the model.
     pub fn run(
         self,
         listener: TcpListener,
-        end: impl Future<Output = ()> + Send + 'static,
+        end: impl FnOnce() + Send + 'static,
         tell: impl Fn(String) + Send + 'static,
     ) -> Result<(), ServeError> {
         let address = listener
@@ -100,61 +94,84 @@ impl HttpServer {
             address: address.clone(),
             source,
         };
-        // Fails here, not in a thread, if the network cannot be built.
-        self.shared.current.model().runner()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(self.threads.clamp(1, 4))
-            .enable_all()
-            .build()
-            .map_err(failed)?;
-        let ended = Arc::new(AtomicBool::new(false));
-        let mut threads = Vec::new();
-        for number in 0..self.threads {
-            let shared = self.shared.clone();
-            let spawned = std::thread::Builder::new()
-                .name(format!("compute-{number}"))
-                .spawn(move || computing(&shared));
-            threads.push(spawned.map_err(failed)?);
+        let (threads, look) = (self.settings.threads.max(1), self.settings.look);
+        let shared = Arc::new(self.shared(listener, threads)?.map_err(failed)?);
+        spawn("end", {
+            let shared = shared.clone();
+            move || {
+                end();
+                shared.ending.store(true, Ordering::Release);
+            }
+        })
+        .map_err(failed)?;
+        // One more than compute: it reads, refuses and replies to probes while all others compute.
+        let mut running = Vec::new();
+        for number in 0..=threads {
+            let shared = shared.clone();
+            let name = format!("serve-{number}");
+            running.push(spawn(&name, move || serving(shared)).map_err(failed)?);
         }
         let watcher = {
-            let (shared, ended, period) = (self.shared.clone(), ended.clone(), self.look);
-            let thread = std::thread::Builder::new().name("passes".to_owned());
-            thread
-                .spawn(move || watching(&shared, &ended, period, &tell))
-                .map_err(failed)?
+            let shared = shared.clone();
+            spawn("passes", move || watching(&shared, look, &tell)).map_err(failed)?
         };
-        listener.set_nonblocking(true).map_err(failed)?;
-        let (router, tls) = (http::router(self.shared.clone()), self.tls);
-        let served = runtime.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            match tls {
-                None => {
-                    axum::serve(listener, router)
-                        .with_graceful_shutdown(end)
-                        .await
-                }
-                Some(tls) => {
-                    axum::serve(TlsListener::new(listener, tls)?, router)
-                        .with_graceful_shutdown(end)
-                        .await
-                }
-            }
-        });
-        ended.store(true, Ordering::Release);
-        self.shared.queue.close();
-        for thread in threads.into_iter().chain([watcher]) {
+        keep_time(&shared);
+        for thread in running.into_iter().chain([watcher]) {
             // A thread that panicked has been reported by the panic itself.
             let _ = thread.join();
         }
-        served.map_err(failed)
+        Ok(())
+    }
+
+    fn shared(
+        self,
+        listener: TcpListener,
+        threads: usize,
+    ) -> Result<io::Result<Shared>, PredictError> {
+        let settings = self.settings;
+        let current = Current::new(self.origin, self.model);
+        let runners = (0..threads).map(|_| ModelRunner::new(current.model()).map(Box::new));
+        let runners = runners.collect::<Result<Vec<_>, _>>()?;
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let most = files.map_or(MOST_CONNECTIONS, |files| {
+            usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX)
+        });
+        let events = listener.set_nonblocking(true).and_then(|()| {
+            let events = Events::new()?;
+            events.add(&listener, LISTENER)?;
+            Ok(events)
+        });
+        Ok(events.map(|events| Shared {
+            current,
+            queue: RequestQueue::new(settings.queue.max(1), runners),
+            figures: RequestFigures::default(),
+            access: settings.access,
+            largest_body: settings.largest_body.max(1),
+            memory: AtomicUsize::new(BODIES.max(settings.largest_body)),
+            version: settings.version,
+            events,
+            connections: Connections::new(listener, settings.tls, most),
+            now: AtomicU64::new(0),
+            ending: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        }))
     }
 }
 
-/// One thread that computes, without threads inside operations.
-fn computing(shared: &Shared) {
+fn spawn(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// One thread that serves, without threads inside operations.
+fn serving(shared: Arc<Shared>) {
     let run = || {
-        // The model was built before; see `HttpServer::run`.
-        let _ = compute::run(&shared.current, &shared.queue, &shared.figures);
+        if let Err(error) = Worker::new(shared).run() {
+            // Waiting for events fails only if the server itself is wrong.
+            panic!("wait for events: {error}");
+        }
     };
     match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
         Ok(pool) => pool.install(run),
@@ -162,12 +179,36 @@ fn computing(shared: &Shared) {
     }
 }
 
+/// Keeps the time until the server is asked to end, and then until it has ended.
+fn keep_time(shared: &Shared) {
+    let begun = Instant::now();
+    let now = || begun.elapsed().as_millis() as u64;
+    while !shared.ending.load(Ordering::Acquire) {
+        std::thread::sleep(TICK);
+        shared.now.store(now(), Ordering::Relaxed);
+        shared.connections.sweep(&shared.events, now());
+    }
+    // Nobody is accepted any more. What fails here ends with the process.
+    let _ = shared.events.remove(shared.connections.listener());
+    let _ = rustix::net::shutdown(shared.connections.listener(), rustix::net::Shutdown::Both);
+    let last = Instant::now();
+    while !shared.connections.is_empty() {
+        let over = last.elapsed();
+        shared.connections.wind_up(over > GRACE);
+        std::thread::sleep(LAST_TICKS);
+        shared.now.store(now(), Ordering::Relaxed);
+        shared.connections.sweep(&shared.events, now());
+    }
+    shared.ended.store(true, Ordering::Release);
+    shared.events.ring();
+}
+
 /// Looks for a newer or better pass until the server ends.
-fn watching(shared: &Shared, ended: &AtomicBool, period: Duration, tell: &dyn Fn(String)) {
+fn watching(shared: &Shared, period: Duration, tell: &dyn Fn(String)) {
     let mut last = String::new();
     let mut since = Duration::ZERO;
     let step = Duration::from_millis(50).min(period);
-    while !ended.load(Ordering::Acquire) {
+    while !shared.ending.load(Ordering::Acquire) {
         std::thread::sleep(step);
         since += step;
         if since < period {
@@ -180,8 +221,8 @@ fn watching(shared: &Shared, ended: &AtomicBool, period: Duration, tell: &dyn Fn
                 shared.figures.replaced(true);
                 format!("now serving {}", directory.display())
             }
-            Ok(FolderChange::OtherConfiguration(directory)) => format!(
-                "{} has another configuration; it is not served until the server is started again",
+            Ok(FolderChange::OtherInterface(directory)) => format!(
+                "{} has other inputs or outputs; it is not served until the server is started again",
                 directory.display()
             ),
             Err(error) => {

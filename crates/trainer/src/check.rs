@@ -72,6 +72,10 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         let text = "none of the outputs is a cost, so nothing would be learned; name one, for example outputs(classification_cost(input=…, label=…))";
         findings.problem(last.map(String::as_str), text);
     }
+    if config.opt_config.batch_size == 0 {
+        let text = "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)";
+        findings.problem(None, text);
+    }
     let mut trial = Trial::new(config, network, settings);
     if config.data_config.is_none() {
         let text = "the configuration names no training data; add define_py_data_sources2(train_list=…, …)";

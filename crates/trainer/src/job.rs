@@ -274,6 +274,8 @@ fn connect(
     };
     let spec = tables.job_spec(remote.job.clone(), mode, remote.snapshot_every);
     let mut session = remote.session.clone();
+    let watch = session.watch.clone();
+    report.waits_for(Box::new(move || watch.waits_for()));
     let specs = network.parameters();
     if settings.trainer == 0 && terms.is_none() {
         let (folder, run) = (save_dir(config, settings), remote.job.clone());
@@ -282,14 +284,10 @@ fn connect(
     if let Some(terms) = terms {
         let local = local_updater(config, network, settings)?;
         let (updater, start) = CenterUpdater::connect(session, spec, specs, local, terms)?;
-        let watch = updater.watch();
-        report.waits_for(Box::new(move || watch.waits_for()));
         return Ok((Box::new(updater), start));
     }
     let (updater, start) =
         RemoteUpdater::connect(session, spec, specs, averaged, remote.rows_stay)?;
-    let watch = updater.watch();
-    report.waits_for(Box::new(move || watch.waits_for()));
     Ok((Box::new(updater), start))
 }
 

@@ -13,6 +13,7 @@
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, written atomically.
 //! - [`best`], [`scores_file`]: which pass is the best, which models are kept, when training ends early.
 //! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`checksums`], [`verify`]: whether a pass directory is as it was saved.
 //! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
 //! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   reports, in v1's wording.
@@ -26,6 +27,7 @@
 pub mod best;
 pub mod check;
 pub mod checkgrad;
+pub mod checksums;
 pub mod data;
 pub mod error;
 pub mod gather;

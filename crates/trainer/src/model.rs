@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::checksums::SUMS;
 use crate::merged::{Merged, MergedError};
 use crate::parameter_file::{self, ParameterFileError};
 use crate::pass_directory::{CONFIG_ARGS, STATE};
 use crate::state_file;
 
 /// Files of a pass directory that are not parameters, although one could pass the header check.
-const OTHER_FILES: [&str; 4] = ["done", "path.txt", STATE, CONFIG_ARGS];
+const OTHER_FILES: [&str; 5] = ["done", "path.txt", STATE, CONFIG_ARGS, SUMS];
 
 /// Why a model directory could not be read.
 #[derive(Debug, thiserror::Error)]

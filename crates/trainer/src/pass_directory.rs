@@ -9,6 +9,7 @@
 //! ├── done                    version text; only complete directories have it
 //! ├── trainer_config.lr.py    a copy of the configuration
 //! ├── canoe.config_args       the arguments that it was evaluated with (--config_args), if there were any
+//! ├── canoe.sums              checksums of these files
 //! └── path.txt                its base name, no line end
 //! ```
 //!
@@ -23,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::checksums::{self, SUMS};
 use crate::parameter_file::{self, ParameterFileError};
 pub use replacing::recover;
 
@@ -220,6 +222,9 @@ impl Writer {
         if !extras.config_args.is_empty() {
             self.write(CONFIG_ARGS, extras.config_args.as_bytes())?;
         }
+        let sums = checksums::of_directory(&self.hidden);
+        let sums = sums.map_err(io_error("make checksums of", &self.hidden))?;
+        self.write(SUMS, sums.as_bytes())?;
         self.write(DONE, extras.version.as_bytes())?;
         sync_tree(&self.hidden)?;
         replacing::publish(&self.hidden, &self.target).map_err(io_error("create", &self.target))?;
@@ -295,7 +300,16 @@ mod tests {
             .map(|e| e.unwrap().file_name())
             .collect();
         files.sort();
-        assert_eq!(files, ["_w", "done", "path.txt", "trainer_config.lr.py"]);
+        assert_eq!(
+            files,
+            [
+                "_w",
+                "canoe.sums",
+                "done",
+                "path.txt",
+                "trainer_config.lr.py"
+            ]
+        );
         assert_eq!(
             fs::read(path.join("path.txt")).unwrap(),
             b"trainer_config.lr.py"

@@ -114,7 +114,7 @@ impl Spent {
             .iter()
             .map(|(name, part)| {
                 let each = general(1e3 * part.as_secs_f64() / rounds);
-                format!("{name:<10} {each} ms a batch")
+                format!("{name:<10} {each} ms per batch")
             })
             .collect();
         texts.push(format!(
@@ -143,8 +143,8 @@ mod tests {
             update: part,
         };
         let texts = spent.texts(true);
-        assert_eq!(texts[0], "data       5 ms a batch");
-        assert_eq!(texts[2], "backward   10 ms a batch");
+        assert_eq!(texts[0], "data       5 ms per batch");
+        assert_eq!(texts[2], "backward   10 ms per batch");
         assert_eq!(texts[4], "2 batches of 100 samples: 4000 samples/s");
         assert_eq!(spent.texts(false).len(), 4);
     }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::checksums::{self, SUMS};
 use crate::parameter_file::{self, ParameterFileError};
 use crate::pass_directory::{CONFIG_ARGS, DONE, STATE};
 use crate::saved_rows::SavedRows;
@@ -18,6 +19,8 @@ pub struct PassFindings {
     pub parameters: usize,
     /// Tables that servers saved, which are whole.
     pub tables: usize,
+    /// Files that have the checksums they were saved with; `None` if the directory was saved without checksums.
+    pub sums: Option<usize>,
     /// What is wrong: the file, and a sentence.
     pub problems: Vec<(PathBuf, String)>,
 }
@@ -33,7 +36,7 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let other = [DONE, "path.txt", STATE, CONFIG_ARGS].contains(&name.as_ref());
+        let other = [DONE, "path.txt", STATE, CONFIG_ARGS, SUMS].contains(&name.as_ref());
         if !path.is_file() || other || name.starts_with("pserver.") {
             continue;
         }
@@ -47,6 +50,7 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
     }
     findings.parameters = lengths.len();
     check_state(directory, &lengths, &mut findings);
+    check_sums(directory, &mut findings);
     match SavedRows::open(directory) {
         Ok(saved) => findings.tables = saved.map_or(0, |saved| saved.tables().len()),
         Err(error) => findings.problem(directory.to_owned(), chain(&error)),
@@ -91,6 +95,28 @@ fn check_state(directory: &Path, lengths: &[(String, u64)], findings: &mut PassF
     }
 }
 
+/// Compares files with the checksums that they were saved with.
+fn check_sums(directory: &Path, findings: &mut PassFindings) {
+    let sums = match checksums::read(directory) {
+        Ok(None) => return,
+        Ok(Some(sums)) => sums,
+        Err(error) => return findings.problem(directory.join(SUMS), chain(&error)),
+    };
+    let mut good = 0;
+    for file in &sums {
+        let path = directory.join(&file.name);
+        match checksums::sum(&path) {
+            Ok(sum) if sum == file.sum => good += 1,
+            Ok(_) => findings.problem(
+                path,
+                "its checksum is not the one it was saved with: it was damaged or changed since",
+            ),
+            Err(error) => findings.problem(path, chain(&error)),
+        }
+    }
+    findings.sums = Some(good);
+}
+
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -126,6 +152,28 @@ mod tests {
         let root = sample();
         assert_eq!(wrong(root.path()), Vec::<String>::new());
         assert_eq!(verify(root.path()).unwrap().parameters, 1);
+    }
+
+    #[test]
+    fn a_bit_that_has_changed_is_found_if_there_are_checksums() {
+        let root = sample();
+        assert_eq!(verify(root.path()).unwrap().sums, None);
+        let sums = checksums::of_directory(root.path()).unwrap();
+        fs::write(root.path().join(SUMS), sums).unwrap();
+        assert_eq!(wrong(root.path()), Vec::<String>::new());
+        assert_eq!(verify(root.path()).unwrap().sums, Some(2));
+        let mut bytes = fs::read(root.path().join("w")).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(root.path().join("w"), bytes).unwrap();
+        let told = wrong(root.path());
+        assert!(
+            told.len() == 1 && told[0].contains("/w: its checksum"),
+            "{told:?}"
+        );
+        fs::write(root.path().join(SUMS), "x").unwrap();
+        let told = wrong(root.path());
+        assert!(told[0].contains("canoe.sums: it is damaged"), "{told:?}");
     }
 
     #[test]

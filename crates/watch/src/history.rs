@@ -201,9 +201,11 @@ impl History {
             }
             Event::Tested(figures) => {
                 let samples = self.places.entry(node).or_default().samples(&figures);
+                let order = self.next();
                 let pass = self.passes.iter_mut().rev().find(|pass| pass.node == node);
                 if let Some(pass) = pass.filter(|pass| pass.figures.pass == figures.pass) {
                     pass.test = Some((figures.cost, figures.evaluators.clone()));
+                    pass.order = order;
                 }
                 self.points(node, true, samples, t, figures.cost, &figures.evaluators);
             }
@@ -342,6 +344,12 @@ impl History {
         // A pass without a progress line still shows the evaluators of its end.
         if place.evaluated == 0 {
             self.points(node, false, samples, t, None, &figures.evaluators);
+        }
+        // Its samples are summed over trainers, so it changes for all of them.
+        for same in self.passes.iter_mut() {
+            if same.figures.pass == figures.pass {
+                same.order = order;
+            }
         }
         self.passes.push(Pass {
             order,

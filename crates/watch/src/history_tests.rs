@@ -71,6 +71,27 @@ fn samples_go_on_over_passes() {
 }
 
 #[test]
+fn a_pass_is_news_again_when_its_test_comes_after_the_next_pass_began() {
+    let mut history = History::default();
+    let take = |history: &mut History, event| history.take(TRAINER, line(0.0, event));
+    take(&mut history, start("a"));
+    take(&mut history, pass_end(0, 20, 200));
+    let seen = history.order();
+    let Event::Batch(figures) = batch(0, 20, 200, 0.5) else {
+        panic!("figures");
+    };
+    take(&mut history, Event::Tested(figures));
+    assert!(
+        history.passes[0].order > seen,
+        "the page asks for what is newer"
+    );
+    let seen = history.order();
+    let second = RecordSource::Process(1, Role::Trainer);
+    history.take(second, line(0.0, pass_end(0, 20, 200)));
+    assert!(history.passes[0].order > seen, "samples are those of all");
+}
+
+#[test]
 fn what_a_roll_back_undid_is_not_shown() {
     let mut history = History::default();
     let records = [

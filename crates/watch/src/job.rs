@@ -24,9 +24,10 @@ const FRESH: f64 = 15.0;
 
 /// A folder that has no record of a job.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{path} holds no record of a job: a job folder has output/node_0/train.events.jsonl once a trainer has started"
-)]
+#[error("{path} {}", match path.exists() {
+    true => "holds no record of a job: a job folder has output/node_0/train.events.jsonl once a trainer has started",
+    false => "does not exist; give the folder of a job that has been started",
+})]
 pub struct NoJob {
     path: PathBuf,
 }

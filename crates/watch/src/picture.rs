@@ -263,16 +263,11 @@ fn marks(history: &History, since: u64, began: f64) -> Vec<Value> {
 
 fn passes(history: &History, since: u64) -> Vec<Value> {
     let first = history.passes.iter().map(|pass| pass.node).min();
-    // A test comes after its pass, so the newest pass is sent again.
-    let newest = history
+    // A test comes after its pass, and gives it a new number.
+    let new = history
         .passes
         .iter()
-        .filter(|pass| Some(pass.node) == first)
-        .map(|pass| pass.order)
-        .max();
-    let new = history.passes.iter().filter(|pass| {
-        Some(pass.node) == first && (pass.order > since || Some(pass.order) == newest)
-    });
+        .filter(|pass| Some(pass.node) == first && pass.order > since);
     new.map(|pass| {
         json!({
             "pass": pass.figures.pass,

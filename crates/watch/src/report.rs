@@ -94,11 +94,24 @@ fn curves(test: bool, series: &Series, scale: f64) -> Vec<Curve> {
     vec![curve(course, label, colour), curve(points, "", "#c6d8e8")]
 }
 
+/// Names, those of one kind with a number.
+fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: Vec<&str> = names.collect();
+    let numbered = |(at, name): (usize, &&str)| {
+        let same = |names: &[&str]| names.iter().filter(|other| *other == name).count();
+        match same(&names) {
+            1 => (*name).to_owned(),
+            _ => format!("{name} ({})", same(&names[..at]) + 1),
+        }
+    };
+    names.iter().enumerate().map(numbered).collect()
+}
+
 /// The whole report about a job, or about several with a table that compares them.
 pub fn html(jobs: &[WatchedJob], now: Instant) -> String {
     let mut out = String::new();
-    let names: Vec<String> = jobs.iter().map(|job| escaped(job.name())).collect();
-    let title = names.join(" · ");
+    let names = distinct_names(jobs.iter().map(WatchedJob::name));
+    let title = escaped(&names.join(" · "));
     // Writing to a string cannot fail, here and below.
     let _ = write!(
         out,
@@ -108,10 +121,10 @@ pub fn html(jobs: &[WatchedJob], now: Instant) -> String {
          <title>{title} · canoe</title>\n<style>{STYLE}</style></head>\n<body><main>\n"
     );
     if jobs.len() > 1 {
-        comparison(&mut out, jobs, now);
+        comparison(&mut out, jobs, &names, now);
     }
     for (job, name) in jobs.iter().zip(&names) {
-        let _ = writeln!(out, "<h1>{name}</h1>");
+        let _ = writeln!(out, "<h1>{}</h1>", escaped(name));
         about(&mut out, job, now);
     }
     out += "</main></body></html>\n";
@@ -239,10 +252,10 @@ fn circumstances(history: &History) -> Vec<(&'static str, String)> {
 }
 
 /// One row per job.
-fn comparison(out: &mut String, jobs: &[WatchedJob], now: Instant) {
+fn comparison(out: &mut String, jobs: &[WatchedJob], names: &[String], now: Instant) {
     *out += "<h1>Comparison</h1>\n<div class=\"scroll\"><table class=\"comparison\"><tr><th>job</th><th>state</th><th>result</th><th>nodes</th>\
              <th>passes</th><th>samples</th><th>time</th><th>samples/s</th></tr>\n";
-    for job in jobs {
+    for (job, name) in jobs.iter().zip(names) {
         let history = &job.history;
         let (state, nodes) = nodes::nodes(job, now);
         let time = history
@@ -253,7 +266,7 @@ fn comparison(out: &mut String, jobs: &[WatchedJob], now: Instant) {
         row(
             out,
             &[
-                job.name().to_owned(),
+                name.clone(),
                 state_words(state, history),
                 or_dash(history.result()),
                 nodes.len().to_string(),
@@ -460,6 +473,12 @@ mod tests {
     use crate::recorder::Recorder;
     use words::event::{Event, EventLine};
     use words::process::Role;
+
+    #[test]
+    fn folders_of_one_name_are_told_apart() {
+        let names = distinct_names(["demo", "other", "demo"].into_iter());
+        assert_eq!(names, ["demo (1)", "other", "demo (2)"]);
+    }
 
     #[test]
     fn hostile_names_are_text() {

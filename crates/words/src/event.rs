@@ -182,6 +182,9 @@ pub struct ProcessStart {
 /// A job as its runner sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
+    /// Its name; processes name it when they start.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
     /// Nodes.
     pub nodes: u32,
     /// Number of passes, if it was given.

@@ -38,6 +38,8 @@ pub struct Status {
     pub node: u32,
     /// The process id.
     pub pid: u32,
+    /// Number of this state file's writer. Each new writer takes the next one, and the file belongs to the largest.
+    pub writer: u64,
     /// The machine.
     pub host: String,
     /// Where `/metrics` is served on loopback.

@@ -1,4 +1,4 @@
-//! `canoe image`: an image of our own without Docker, as a file or in a registry.
+//! `canoe image`: an image of our own without Docker, as a file or in a registry; what a tag stands for.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -17,7 +17,7 @@ use provision::aws::{Aws, AwsSettings};
 
 use crate::exit::Exit;
 
-/// Make and push images.
+/// Make, push and pin images.
 #[derive(Debug, clap::Args)]
 pub struct ImageArgs {
     #[command(subcommand)]
@@ -36,6 +36,12 @@ enum Action {
         name: String,
         #[command(flatten)]
         source: Source,
+    },
+    /// Print what a tag stands for now, by digest: a line for job.yaml that pins the image of a job.
+    Pin {
+        /// Name of the image: `REGISTRY/NAME:TAG`; registry and tag may be left out.
+        #[arg(default_value = PYTHON_IMAGE)]
+        reference: String,
     },
     /// Push an image to a registry; logins are those of Docker and Podman, and of AWS for ECR.
     Push {
@@ -64,8 +70,19 @@ pub fn run(args: ImageArgs) -> Result<Exit> {
             name,
             source,
         } => build(&output, &name, &source),
+        Action::Pin { reference } => pin(&reference),
         Action::Push { reference, source } => push(&reference, &source),
     }
+}
+
+fn pin(reference: &str) -> Result<Exit> {
+    let repository = repository(reference, false)?;
+    let pinned = Reference {
+        version: repository.digest()?,
+        ..repository.reference().clone()
+    };
+    println!("pythonImage: {pinned}");
+    Ok(Exit::Success)
 }
 
 /// The program and the processors that it is for.

@@ -9,13 +9,16 @@ use k8s::cluster::InCluster;
 use run::display::plain::Plain;
 use run::event::JobEvent;
 use run::local::{RunEnd, Shutdown};
-use run::node::environment::Environment;
+use run::node::environment::{Environment, Peers};
 use run::node::health;
+use run::node::plan::Arguments;
 use run::node::run::{self as node, NodeStart};
 
 use super::run::TELL_EVERY;
 use crate::exit::Exit;
+use crate::record::cluster_job::ClusterJobRecord;
 use crate::record::runner::RunnerRecord;
+use crate::security;
 use crate::web::{self, PageAccess, Site};
 use words::causes::chain;
 use words::last_words::error_line;
@@ -59,9 +62,12 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
     shutdown.on_signals().context("watch for signals")?;
     let begun = std::time::Instant::now();
     let mut plain = Plain::new(TELL_EVERY);
-    let output = Environment::read(&start.variables, start.discovery)
-        .ok()
+    let environment = Environment::read(&start.variables, start.discovery).ok();
+    let output = environment
+        .as_ref()
         .map(|environment| environment.job_dir().join("output"));
+    let job = environment.and_then(|environment| job_record(&start, &environment));
+    let mut is_first = matches!(&job, Some((_, Some(0))));
     if let Some(output) = &output
         && let Err(error) = serve_page(output)
     {
@@ -75,6 +81,10 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
                 .join(format!("node_{}", process.node))
                 .join("node.events.jsonl");
             record = RunnerRecord::append(&file).ok();
+            is_first = process.node == 0;
+            if let Some((job, _)) = job.as_ref().filter(|_| is_first) {
+                job.begin();
+            }
         }
         if let Some(record) = &mut record {
             record.take(&event);
@@ -87,6 +97,9 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
             let _ = writeln!(io::stderr(), "{line}");
         }
     });
+    if let (Some((job, _)), Ok(end), true) = (&job, &ended, is_first) {
+        job.end(end);
+    }
     // The last line is what `canoe job status` shows for a pod that has failed.
     match &ended {
         Err(error) => eprintln!("canoe node: {}", chain(error)),
@@ -98,6 +111,34 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         Ok(_) => {}
     }
     Ok(Exit::Code(node::exit_code(&ended)))
+}
+
+/// The record of the whole job, and this node's id if it has one from the start.
+fn job_record(
+    start: &NodeStart,
+    environment: &Environment,
+) -> Option<(ClusterJobRecord, Option<u32>)> {
+    let token = node::token(start, environment).ok()?;
+    let arguments = Arguments::sort(&start.arguments);
+    let passes = arguments.trainer_flags.iter().rev();
+    let run = words::event::Run {
+        run: security::run_name(&wire::Token::new(token.as_bytes())?),
+        nodes: environment.nodes,
+        passes: passes
+            .filter_map(|flag| flag.trim_start_matches('-').strip_prefix("num_passes="))
+            .find_map(|passes| passes.parse().ok()),
+        config: arguments
+            .config
+            .map(|path| path.display().to_string())
+            .unwrap_or_default(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let id = match environment.peers {
+        Peers::Indexed { index } => Some(index),
+        Peers::Podlist { .. } => None,
+    };
+    let output = environment.job_dir().join("output");
+    Some((ClusterJobRecord::new(&output, run), id))
 }
 
 /// The job's page, on loopback inside the pod: `canoe job watch --web` forwards to it.

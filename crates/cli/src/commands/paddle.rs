@@ -38,13 +38,13 @@ pub fn run(args: &PaddleArgs) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("create {}", directory.display()))?;
     let link = directory.join("paddle");
-    put(&link, &|path| symlink(&program, path))?;
+    put(&link, &program, &|path| symlink(&program, path))?;
     println!("{}", link.display());
     if *python {
         let script = script(&program);
         for name in ["python", "python2", "python2.7"] {
             let path = directory.join(name);
-            put(&path, &|path| {
+            put(&path, &program, &|path| {
                 std::fs::write(path, &script)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
             })?;
@@ -63,11 +63,15 @@ fn script(program: &Path) -> String {
 }
 
 /// Creates a file, or replaces one that this command created before.
-fn put(path: &Path, create: &dyn Fn(&Path) -> io::Result<()>) -> anyhow::Result<()> {
+fn put(
+    path: &Path,
+    program: &Path,
+    create: &dyn Fn(&Path) -> io::Result<()>,
+) -> anyhow::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("look at {}", path.display())),
-        Ok(_) if is_ours(path) => {
+        Ok(_) if is_ours(path, program) => {
             std::fs::remove_file(path).with_context(|| format!("replace {}", path.display()))?;
         }
         Ok(_) => anyhow::bail!(
@@ -78,10 +82,10 @@ fn put(path: &Path, create: &dyn Fn(&Path) -> io::Result<()>) -> anyhow::Result<
     create(path).with_context(|| format!("write {}", path.display()))
 }
 
-/// Whether a file is a link to a program named canoe, or a script of ours.
-fn is_ours(path: &Path) -> bool {
+/// Whether a file is a link to this program or to one named canoe, or a script of ours.
+fn is_ours(path: &Path, program: &Path) -> bool {
     match std::fs::read_link(path) {
-        Ok(target) => target.file_name().is_some_and(|name| name == "canoe"),
+        Ok(target) => target == program || target.file_name().is_some_and(|name| name == "canoe"),
         Err(_) => std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(OURS)),
     }
 }
@@ -94,19 +98,31 @@ mod tests {
     fn what_is_not_ours_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("python");
-        let create = |path: &Path| std::fs::write(path, script(Path::new("/it's/canoe")));
-        put(&path, &create).unwrap();
-        put(&path, &create).unwrap();
+        let program = Path::new("/it's/canoe");
+        let create = |path: &Path| std::fs::write(path, script(program));
+        put(&path, program, &create).unwrap();
+        put(&path, program, &create).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(
             text.ends_with("exec '/it'\\''s/canoe' python run -- \"$@\"\n"),
             "{text}"
         );
         std::fs::write(&path, "#!/bin/sh\necho mine\n").unwrap();
-        let error = put(&path, &create).unwrap_err().to_string();
+        let error = put(&path, program, &create).unwrap_err().to_string();
         assert!(error.contains("is not from canoe"), "{error}");
         std::fs::remove_file(&path).unwrap();
         symlink("/usr/bin/python3", &path).unwrap();
-        assert!(put(&path, &create).is_err());
+        assert!(put(&path, program, &create).is_err());
+    }
+
+    #[test]
+    fn a_program_of_another_name_replaces_its_own_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("paddle");
+        let program = Path::new("/opt/canoe-0.1.0");
+        let create = |path: &Path| symlink(program, path);
+        put(&path, program, &create).unwrap();
+        put(&path, program, &create).unwrap();
+        assert!(put(&path, Path::new("/opt/other"), &create).is_err());
     }
 }

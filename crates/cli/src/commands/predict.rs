@@ -105,10 +105,16 @@ fn input_format(args: &PredictArgs) -> anyhow::Result<InputFormat> {
     if let Some(format) = args.input_format {
         return Ok(format);
     }
-    let of = |path: &PathBuf| match path.extension().and_then(|e| e.to_str()) {
-        Some("csv") => InputFormat::Csv,
-        Some("jsonl" | "ndjson") => InputFormat::Jsonl,
-        _ => InputFormat::Text,
+    let of = |path: &PathBuf| {
+        let plain = match path.extension().is_some_and(|ending| ending == "gz") {
+            true => path.with_extension(""),
+            false => path.clone(),
+        };
+        match plain.extension().and_then(|ending| ending.to_str()) {
+            Some("csv") => InputFormat::Csv,
+            Some("jsonl" | "ndjson") => InputFormat::Jsonl,
+            _ => InputFormat::Text,
+        }
     };
     let mut formats: Vec<InputFormat> = args.inputs.iter().map(of).collect();
     formats.dedup();
@@ -257,13 +263,27 @@ fn name_of(path: Option<&Path>) -> String {
     })
 }
 
+/// Opens an input; what gzip compressed is unpacked, whatever its name is.
 fn reader(path: Option<&Path>) -> anyhow::Result<Box<dyn BufRead>> {
-    Ok(match path {
+    const GZIP: &[u8] = &[0x1f, 0x8b];
+    let mut plain: Box<dyn BufRead> = match path {
+        // A terminal has nothing yet to look at.
+        None if io::stdin().is_terminal() => return Ok(Box::new(io::stdin().lock())),
         None => Box::new(io::stdin().lock()),
         Some(path) => {
             let file = File::open(path).with_context(|| format!("read {}", path.display()))?;
             Box::new(BufReader::with_capacity(1 << 20, file))
         }
+    };
+    let begin = plain
+        .fill_buf()
+        .with_context(|| format!("read {}", name_of(path)))?;
+    Ok(match begin.starts_with(GZIP) {
+        true => Box::new(BufReader::with_capacity(
+            1 << 20,
+            flate2::bufread::MultiGzDecoder::new(plain),
+        )),
+        false => plain,
     })
 }
 

@@ -142,7 +142,8 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let page = page_address(args.watch.as_deref())?;
     let watched = page.is_some();
     let output = layout.output();
-    let record = words::event::Run {
+    let mut record = words::event::Run {
+        run: String::new(),
         nodes: args.nodes,
         passes: args.passes,
         config: layout.config.display().to_string(),
@@ -172,6 +173,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
         wishes.trainer_flags.push(format!("--start_pass={done}"));
         wishes.num_passes = wishes.num_passes.map(|passes| passes.saturating_sub(done));
     }
+    record.run.clone_from(&file.run);
     let name = (RUN_VARIABLE.to_owned(), file.run.clone());
     wishes.environment.extend([name]);
     let plan = RunPlan::new(program, layout, wishes, token.clone())?;

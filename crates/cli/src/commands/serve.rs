@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use run::local;
 use serve::access::ClientAccess;
+use serve::current::ModelOrigin;
 use serve::{HttpServer, ServeSettings};
 
 use wire::tls::{Identity, ServerTls};
@@ -91,8 +92,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         look: Duration::from_secs_f64(args.look_period.clamp(0.05, 86_400.0)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let server = HttpServer::new(&args.open.model, model, settings);
-    server.run(listener, signal(), |text| eprintln!("{text}"))?;
+    let origin = ModelOrigin {
+        path: args.open.model.clone(),
+        options: args.open.options()?,
+    };
+    let server = HttpServer::new(origin, model, settings);
+    server.run(listener, ended_by_signal, |text| eprintln!("{text}"))?;
     eprintln!("ended");
     Ok(Exit::Success)
 }
@@ -119,17 +124,28 @@ fn shown(directory: &Path) -> String {
     directory.display().to_string()
 }
 
-/// Ready when the process is asked to end.
-async fn signal() {
+/// Returns when the process is asked to end.
+fn ended_by_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        return std::future::pending().await;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else {
+        // Without it a signal ends the process at once, as it does for every program.
+        loop {
+            std::thread::park();
+        }
     };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    runtime.block_on(async {
+        let (Ok(mut interrupt), Ok(mut terminate)) = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+        ) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    });
 }

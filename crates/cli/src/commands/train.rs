@@ -112,6 +112,17 @@ pub fn run(args: &[String]) -> anyhow::Result<Exit> {
         && settings.trainer == 0
     {
         check_writable(folder)?;
+        let newest = trainer::pass_directory::newest(folder);
+        if let Some(newest) = newest.filter(|newest| *newest >= settings.passes.start)
+            && std::env::var_os(RUN_VARIABLE).is_none()
+        {
+            // As v1 does; scripts depend on it.
+            let text = format!(
+                "{} has models of an earlier training up to pass-{newest:05}: this one replaces them pass by pass, and later ones stay (--start_pass resumes; another --save_dir keeps both)",
+                folder.display()
+            );
+            console.line(Level::Warning, Topic::Resume, &text);
+        }
     }
     settings.passes.save_dir = save_dir;
     console.passes(u64::from(settings.passes.start + settings.passes.count));
@@ -395,6 +406,7 @@ fn remote(flags: &Flags) -> anyhow::Result<RemoteSettings> {
         },
         addresses: addresses(flags),
         saves: None,
+        watch: wire::Watch::default(),
         fresh: flags.bool("fresh"),
         token,
     };

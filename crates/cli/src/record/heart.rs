@@ -3,7 +3,8 @@
 //! In synchronous training every batch includes a short wait for the slowest trainer; that is no news. Only a sentence
 //! that stays the same for a while means that something is stuck.
 
-use std::path::{Path, PathBuf};
+use std::cmp::Ordering as Cmp;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -40,22 +41,25 @@ impl Heart {
             .name("heart".to_owned())
             .spawn(move || {
                 let mut wait = Wait::default();
-                let mut written = Status::default();
+                let mut written: Option<Status> = None;
                 for look in 0u32.. {
                     let last = stopped.load(Ordering::Acquire);
                     let mut status = state();
                     status.waits_for =
                         wait.look(std::mem::take(&mut status.waits_for), Instant::now());
-                    let is_due = look % LOOKS == 0 || last || status.is_news(&written);
-                    if is_due && belongs_to_another(&path, &written) {
-                        return;
-                    }
+                    let is_news = |before: &Status| status.is_news(before);
+                    let is_due = look % LOOKS == 0 || last || written.as_ref().is_none_or(is_news);
                     if is_due {
+                        let there = state_file::read(&path);
+                        let Some(writer) = writer(there.as_ref(), written.as_ref()) else {
+                            return;
+                        };
+                        status.writer = writer;
                         status.t = watch::recorder::now();
                         status.memory_bytes = memory();
                         // A full disk is no reason to stop training.
                         let _ = state_file::write(&status, &path);
-                        written = status;
+                        written = Some(status);
                     }
                     if last {
                         return;
@@ -70,11 +74,21 @@ impl Heart {
     }
 }
 
-/// Whether another process has written the file since: it has replaced this one, which was taken for lost and is back (a machine that
-/// was cut off). What it says counts, and this process is about to be told so.
-fn belongs_to_another(path: &Path, written: &Status) -> bool {
-    let is_first = written.t == 0.0;
-    !is_first && state_file::read(path).is_some_and(|there| there.t != written.t)
+/// The number of this writer, given what is in the file and what this process wrote last. `None` if the file belongs to a successor: this
+/// process was taken for lost and is back (a machine that was cut off), and is about to learn it.
+///
+/// A process that was lost in the middle of a write may finish it long after its successor has begun. Numbers that only grow tell the two apart
+/// without clocks: the successor takes its file back. With equal numbers (the file could not be read) the last writer wins.
+pub fn writer(there: Option<&Status>, written: Option<&Status>) -> Option<u64> {
+    let Some(own) = written else {
+        return Some(there.map_or(0, |there| there.writer.saturating_add(1)));
+    };
+    let is_successor = |there: &Status| match there.writer.cmp(&own.writer) {
+        Cmp::Greater => true,
+        Cmp::Equal => there.t != own.t,
+        Cmp::Less => false,
+    };
+    (!there.is_some_and(is_successor)).then_some(own.writer)
 }
 
 impl Drop for Heart {
@@ -162,6 +176,59 @@ mod tests {
         assert_eq!(state_file::read(&path).unwrap().samples, 2);
         drop(new);
         assert_eq!(state_file::read(&path).unwrap().samples, 2);
+    }
+
+    #[test]
+    fn a_late_write_of_a_lost_process_is_replaced_by_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("train.beat.json");
+        let lost = Status {
+            t: 5.0,
+            samples: 1,
+            ..Status::default()
+        };
+        state_file::write(&lost, &path).unwrap();
+        let begun = Instant::now();
+        let new = Heart::start(path.clone(), || Status {
+            samples: 2,
+            ..Status::default()
+        });
+        for _ in 0..2 {
+            while state_file::read(&path).is_none_or(|status| status.samples != 2) {
+                let waited = begun.elapsed();
+                assert!(waited < Duration::from_secs(120), "the file stays lost");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // The write that the lost process had begun.
+            state_file::write(
+                &Status {
+                    t: 6.0,
+                    ..lost.clone()
+                },
+                &path,
+            )
+            .unwrap();
+        }
+        drop(new);
+        let status = state_file::read(&path).unwrap();
+        assert_eq!((status.samples, status.writer), (2, 1));
+    }
+
+    #[test]
+    fn the_writer_with_the_largest_number_owns_the_file() {
+        let state = |writer, t| Status {
+            writer,
+            t,
+            ..Status::default()
+        };
+        let (old, new) = (state(3, 10.0), state(4, 2.0));
+        assert_eq!(writer(None, None), Some(0));
+        assert_eq!(writer(Some(&old), None), Some(4));
+        assert_eq!(writer(Some(&old), Some(&old)), Some(3));
+        assert_eq!(writer(Some(&new), Some(&old)), None);
+        assert_eq!(writer(Some(&old), Some(&new)), Some(4));
+        assert_eq!(writer(Some(&state(3, 11.0)), Some(&old)), None);
+        assert_eq!(writer(None, Some(&new)), Some(4));
     }
 
     #[test]

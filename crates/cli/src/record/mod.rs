@@ -2,6 +2,7 @@
 //!
 //! [`watch`] defines the files and their format. This module decides who writes which, and how often.
 
+pub mod cluster_job;
 pub mod heart;
 pub mod runner;
 pub mod server;
@@ -52,20 +53,22 @@ pub fn folder(flag: &str, default: Option<&Path>, node: u32) -> anyhow::Result<O
 
 /// Writes a first state, long before there is anything to report: whoever started this process sees that it runs.
 pub fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
-    let status = Status {
-        t: watch::recorder::now(),
-        role: Some(role),
-        node: folder.node,
-        pid: std::process::id(),
-        host: host(),
-        ..Status::default()
-    };
     let process = ProcessId {
         role,
         node: folder.node,
     };
     std::fs::create_dir_all(folder.own())?;
     let path = watch::files::state(&folder.output, process);
+    let before = watch::state_file::read(&path);
+    let status = Status {
+        t: watch::recorder::now(),
+        role: Some(role),
+        node: folder.node,
+        pid: std::process::id(),
+        writer: heart::writer(before.as_ref(), None).unwrap_or_default(),
+        host: host(),
+        ..Status::default()
+    };
     Ok(watch::state_file::write(&status, &path)?)
 }
 

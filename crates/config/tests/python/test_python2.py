@@ -10,6 +10,7 @@ import unittest
 from paddle import python2
 from paddle.python2.judge import THREE, TWO, UNMARKED
 from paddle.python2.arithmetic import UndecidedDivision
+from paddle.python2.text import default
 
 try:
     import numpy
@@ -30,6 +31,7 @@ class Folder(unittest.TestCase):
         python2.install()
 
     def tearDown(self):
+        default['encoding'] = 'ascii'
         os.chdir(self.before[0])
         sys.path[:] = self.before[1]
         for name in set(sys.modules) - self.before[2]:
@@ -140,6 +142,11 @@ class DivisionTest(Folder):
         with self.assertRaises(UndecidedDivision):
             self.run_text('import numpy as np\nx = np.array([7, 8]) / 2\n')
 
+    def test_floor_and_ceil_are_floats(self):
+        self.assertEqual(self.value('(math.floor(5.5) / 2, math.ceil(4.5) / 2, floor(3) / 2)',
+                                    'import math\nfrom math import floor'), (2.5, 2.5, 1.5))
+        self.assertEqual(self.run_text('import math\nfound = [7, 8][math.floor(1.5)]\n')['found'], 8)
+
     def test_old_division_methods(self):
         before = 'class A(object):\n    def __div__(self, other): return "div"\n    def __rdiv__(self, other): return "rdiv"'
         self.assertEqual(self.value('(A() / 2, 2 / A())', before), ('div', 'rdiv'))
@@ -164,6 +171,18 @@ class SyntaxTest(Folder):
                 "try:\n    raise KeyError, ('a', 'b')\nexcept KeyError, e:\n    more = e.args\n")
         names = self.run_text(text)
         self.assertEqual((names['found'], names['more']), (('bad', 'bad'), ('a', 'b')))
+
+    def test_except_with_several_names(self):
+        text = ("try:\n    open('no/such/file')\nexcept (IOError, OSError), (number, (why)):\n    found = number, why\n"
+                "try:\n    raise ValueError, (1, 2)\nexcept ValueError, (a, b): more = a + b\n")
+        names = self.run_text(text)
+        self.assertEqual((names['found'], names['more']), ((2, 'No such file or directory'), 3))
+
+    def test_old_names_of_parts_of_functions(self):
+        before = ('def f(a, b=2): "doc"\nclass A(object):\n    func_name = "own"\n    def m(self): pass')
+        self.assertEqual(self.value('(f.func_name, f.func_defaults, f.func_doc, f.func_code.co_argcount, A.func_name, '
+                                    'A().m.im_func.func_name, A().m.im_self.__class__ is A)', before),
+                         ('f', (2,), 'doc', 2, 'own', 'm', True))
 
     def test_literals(self):
         self.assertEqual(self.value("(`1 + 1`, 0777, 10L, 0xFFL, 1 <> 2, ur'\\d', b'x', 00)"),
@@ -257,7 +276,49 @@ class ListTest(Folder):
                          (sys.maxsize, 'ab', 'a b', [(1, 2)]))
 
 
+    def test_the_version_is_that_of_the_language(self):
+        self.assertEqual(self.value('(sys.version_info[0], sys.version_info >= (3,), sys.version_info.major, sys.version[:2])',
+                                    'import sys'), (2, False, 2, '2.'))
+        self.assertEqual(self.run_text('import sys\nfound = sys.version_info[0]\n')['found'], 3, 'nothing shows Python 2')
+
+    def test_lost_functions_of_libraries(self):
+        before = ('import base64, threading, os, array\nt = threading.Thread(target=max, args=(1, 2))\n'
+                  'seen = []\nos.mkdir("d")\nos.path.walk("d", lambda to, where, names: to.append(where), seen)')
+        self.assertEqual(self.value("(base64.decodestring(base64.encodestring('\\xff')), t.isAlive(), oct(8), seen, "
+                                    "array.array('B', '\\x01\\xff').tolist())", before), ('\xff', False, '010', ['d'], [1, 255]))
+
+    def test_tables_of_characters(self):
+        before = "import string\ntable = string.maketrans('el', 'ip')"
+        self.assertEqual(self.value("('hello'.translate(table), 'hello'.translate(None, 'l'), len(table), "
+                                    "'hello'.translate(table, 'o'), string.translate('el', table), u'ab'.translate({97: u'x'}))",
+                                    before), ('hippo', 'heo', 256, 'hipp', 'ip', 'xb'))
+
+
 class TextTest(Folder):
+    def test_the_kind_of_text_is_guessed_from_its_characters(self):
+        self.assertEqual(self.value("(isinstance('à', unicode), isinstance(u'à', unicode), isinstance('a', unicode), "
+                                    "isinstance(u'中', unicode), isinstance('à', str), isinstance('à', basestring))"),
+                         (False, True, True, True, True, True))
+
+    def test_encoding_bytes_again_is_refused(self):
+        for call in ("'à'.encode('utf-8')", "unicode('à')"):
+            with self.assertRaises(UnicodeDecodeError):
+                self.value(call)
+        before = "import sys\nreload(sys)\nsys.setdefaultencoding('utf-8')"
+        self.assertEqual(self.value("('à'.encode('utf-8') == 'à', unicode('à') == u'à')", before), (True, True))
+
+    def test_what_commands_print_is_bytes(self):
+        self.write('data', 'à\n')
+        before = 'import os, subprocess, commands'
+        self.assertEqual(self.value("(os.popen('cat data').read() == 'à\\n', [l for l in os.popen('cat data')] == ['à\\n'], "
+                                    "subprocess.check_output(['cat', 'data']) == 'à\\n', "
+                                    "commands.getoutput('cat data') == 'à', commands.getstatusoutput('exit 3')[0] >> 8, "
+                                    "os.popen('exit 2').close() >> 8)", before), (True, True, True, True, 3, 2))
+
+    def test_bytes_in_json_and_addresses_are_read_as_utf_8(self):
+        self.assertEqual(self.value("(json.dumps({'à': ['à', u'à', 1]}), urllib.quote('\\xe9'), urllib.unquote('%E9'))",
+                                    'import json, urllib'), ('{"\\u00e0": ["\\u00e0", "\\u00e0", 1]}', '%E9', '\xe9'))
+
     def test_a_string_is_bytes(self):
         self.assertEqual(self.value("(len('à'), len(u'à'), 'à'.decode('utf-8') == u'à', u'à'.encode('utf-8') == 'à', "
                                     "ord('\\xff'))"), (2, 1, True, True, 255))

@@ -94,6 +94,16 @@ pub enum FetchError {
         /// The checksum that it should have.
         want: Checksum,
     },
+    /// A file of that name exists, and the source has something else.
+    #[error(
+        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --out to choose another name"
+    )]
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// Address or path of the source.
+        source_name: String,
+    },
     /// A file of that name exists with another content.
     #[error("{path} exists with checksum {got}, expected {want}; pass --force to fetch it again")]
     Exists {

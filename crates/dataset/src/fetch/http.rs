@@ -10,6 +10,26 @@ use ureq::http::{HeaderMap, Response, StatusCode, header};
 use super::partial::Partial;
 use super::{Arrived, FetchError, FetchPatience};
 
+fn agent(patience: FetchPatience) -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(patience.silence))
+        .timeout_recv_response(Some(patience.silence))
+        .timeout_per_read(Some(patience.silence))
+        .build()
+        .into()
+}
+
+/// The size of a file at an address; `None` if its server does not say, or cannot be reached.
+pub(super) fn size(url: &str, patience: FetchPatience) -> Option<u64> {
+    let response = agent(patience).head(url).call().ok()?;
+    let length = response.headers().get(header::CONTENT_LENGTH)?;
+    let plain = !response.headers().contains_key(header::CONTENT_ENCODING);
+    (response.status() == StatusCode::OK && plain)
+        .then(|| length.to_str().ok()?.parse().ok())
+        .flatten()
+}
+
 /// Downloads the rest of the file; returns the number of bytes that existed before.
 ///
 /// Without a validator, a part is continued only if a checksum will show whether old and new bytes fit (`checked`).
@@ -20,13 +40,7 @@ pub(super) fn download(
     patience: FetchPatience,
     progress: &dyn Fn(Arrived),
 ) -> Result<u64, FetchError> {
-    let agent: Agent = Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_connect(Some(patience.silence))
-        .timeout_recv_response(Some(patience.silence))
-        .timeout_per_read(Some(patience.silence))
-        .build()
-        .into();
+    let agent = agent(patience);
     if partial.validator().is_none() && !checked {
         partial.restart(None)?;
     }

@@ -148,7 +148,7 @@ pub fn fetch(
     progress: &dyn Fn(Arrived),
 ) -> Result<Fetched, FetchError> {
     check_source(request.source)?;
-    if let Some(fetched) = already_there(request)? {
+    if let Some(fetched) = already_there(request, patience)? {
         return Ok(fetched);
     }
     if let Some(parent) = request
@@ -190,12 +190,21 @@ pub fn fetch(
 }
 
 /// A file of the right name counts as fetched if nothing contradicts it.
-fn already_there(request: &FetchRequest<'_>) -> Result<Option<Fetched>, FetchError> {
+fn already_there(
+    request: &FetchRequest<'_>,
+    patience: FetchPatience,
+) -> Result<Option<Fetched>, FetchError> {
     let path = request.target;
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(FetchError::read(path)(error)),
         Ok(_) if request.force => return Ok(None),
+        Ok(_) if request.checksum.is_none() && !same_as_source(request, patience)? => {
+            return Err(FetchError::Differs {
+                path: path.to_owned(),
+                source_name: request.source.to_owned(),
+            });
+        }
         Ok(_) => {}
     }
     if let Some(want) = request.checksum {
@@ -209,6 +218,22 @@ fn already_there(request: &FetchRequest<'_>) -> Result<Option<Fetched>, FetchErr
         }
     }
     describe(path, true, 0).map(Some)
+}
+
+/// Whether nothing shows that a file is not a copy of the source: a path is compared byte for byte, an address by the
+/// size that its server names, if it can be reached.
+fn same_as_source(request: &FetchRequest<'_>, patience: FetchPatience) -> Result<bool, FetchError> {
+    let length = |path: &Path| {
+        let found = fs::metadata(path).map_err(FetchError::read(path));
+        found.map(|found| found.len())
+    };
+    let own = length(request.target)?;
+    if is_url(request.source) {
+        return Ok(http::size(request.source, patience).is_none_or(|size| size == own));
+    }
+    let source = Path::new(request.source);
+    let sum = |path: &Path| sha256(path).map_err(FetchError::read(path));
+    Ok(length(source)? == own && sum(source)? == sum(request.target)?)
 }
 
 fn describe(path: &Path, unchanged: bool, resumed_from: u64) -> Result<Fetched, FetchError> {

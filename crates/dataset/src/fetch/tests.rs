@@ -354,6 +354,31 @@ fn another_file_in_the_way_is_kept_unless_forced() {
 }
 
 #[test]
+fn a_file_of_the_same_name_is_not_taken_for_another() {
+    let server = serve(content(), None, vec![Manner::Right]);
+    let place = TestFolder::new();
+    let source = place.directory.path().join("source");
+    fs::write(&source, "mine").unwrap();
+    for (text, from, same) in [
+        ("mine", source.to_str().unwrap(), true),
+        ("them", source.to_str().unwrap(), false),
+        ("them", &server.url, false),
+    ] {
+        fs::write(place.target(), text).unwrap();
+        match place.fetch(from, None) {
+            Ok(fetched) => assert!(same && fetched.unchanged, "{text} {from}"),
+            Err(error) => assert!(!same && error.to_string().contains("--force"), "{error}"),
+        }
+        assert_eq!(fs::read_to_string(place.target()).unwrap(), text);
+    }
+    fs::write(place.target(), content()).unwrap();
+    assert!(place.fetch(&server.url, None).unwrap().unchanged);
+    // Nobody can be asked: what is there is used.
+    let refused = serve(content(), None, vec![Manner::Status(500)]);
+    assert!(place.fetch(&refused.url, None).unwrap().unchanged);
+}
+
+#[test]
 fn what_cannot_be_had_is_not_tried_for_ever() {
     let place = TestFolder::new();
     let missing = serve(content(), None, vec![Manner::Status(404)]);

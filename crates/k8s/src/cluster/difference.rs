@@ -45,6 +45,11 @@ fn compare(path: &str, wanted: &Value, there: &Value, found: &mut Vec<String>) {
         (Value::Array(items), Value::Array(others)) if named(items) && named(others) => {
             compare_named(path, items, others, found);
         }
+        // Queues add those of the machines that they choose; one more never keeps a pod from running.
+        (Value::Array(items), Value::Array(others)) if path.ends_with(".tolerations") => {
+            let missing = items.iter().filter(|item| !others.contains(item));
+            found.extend(missing.map(|item| format!("{path}: {} is wanted", short(item))));
+        }
         (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
             for (index, (item, other)) in items.iter().zip(others).enumerate() {
                 compare(&format!("{path}[{index}]"), item, other, found);
@@ -154,6 +159,31 @@ mod tests {
         there["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
         there["status"] = json!({"active": 3});
         assert_eq!(differences(&[job(3, "1024Mi")], &[there]), [""; 0]);
+    }
+
+    /// As Kueue leaves a Job that it has admitted.
+    #[test]
+    fn machines_that_a_queue_chose_are_no_difference() {
+        let with = |selector: Value, tolerations: Value| {
+            let mut job = job(3, "1Gi");
+            let pod = &mut job["spec"]["template"]["spec"];
+            pod["nodeSelector"] = selector;
+            pod["tolerations"] = tolerations;
+            job
+        };
+        let own = json!({"key": "own", "operator": "Exists"});
+        let flavor = json!({"key": "spot", "operator": "Equal", "value": "true"});
+        let arch = json!({"kubernetes.io/arch": "amd64"});
+        let wanted = [with(arch, json!([own]))];
+        let chosen = json!({"kubernetes.io/arch": "amd64", "pool": "spot"});
+        let there = with(chosen.clone(), json!([flavor, own]));
+        assert_eq!(differences(&wanted, &[there]), [""; 0]);
+        assert_eq!(
+            differences(&wanted, &[with(chosen, json!([flavor]))]),
+            [
+                "Job ctr.spec.template.spec.tolerations: {\"key\":\"own\",\"operator\":\"Exists\"} is wanted"
+            ]
+        );
     }
 
     #[test]

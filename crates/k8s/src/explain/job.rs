@@ -11,6 +11,9 @@ use crate::objects::QUEUE_LABEL;
 
 use super::{Collected, JobState, NodeCounts, Observed, claim, event, pod, row};
 
+/// A Job that is younger, in seconds, has had no time to make pods.
+const NEW: i64 = 5;
+
 /// A Job that is being deleted and has no pods left is usually gone in a moment.
 const LINGERS: i64 = 5;
 
@@ -191,7 +194,7 @@ pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &m
     failures(observed, job, state, into);
     if let Some(reason) = lacks(observed, job, &observed.pods) {
         into.add(subject(job), reason);
-    } else {
+    } else if !is_new(observed, job) {
         for index in row::empty(&observed.pods, job) {
             into.add(Subject::Node(index), Reason::NoPodYet);
         }
@@ -202,6 +205,13 @@ pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &m
         .chain(observed.data_pods.iter().cloned())
         .collect();
     claim::unbound(observed, &waiting, into);
+}
+
+/// Whether the Job has been made just now, so that its pods come without any pause.
+fn is_new(observed: &Observed, job: &Job) -> bool {
+    let made = job.metadata.creation_timestamp.as_ref();
+    let age = made.map(|made| observed.now.as_second() - made.0.as_second());
+    observed.pods.is_empty() && age.is_some_and(|age| age < NEW)
 }
 
 /// A pod that has not ended.

@@ -559,3 +559,19 @@ fn every_node_has_a_row() {
         texts(&observed)
     );
 }
+
+#[test]
+fn a_job_that_was_made_just_now_has_no_pods_and_that_is_no_trouble() {
+    let mut observed = starting();
+    let mut made_at = |seconds: i64| {
+        let mut job = observed.job.take().unwrap();
+        let made = observed.now - std::time::Duration::from_secs(seconds.unsigned_abs());
+        job.metadata.creation_timestamp = Some(typed(json!(made.to_string())));
+        job.spec.as_mut().unwrap().completion_mode = Some("Indexed".to_owned());
+        observed.job = Some(job);
+        texts(&observed)
+    };
+    assert_eq!(made_at(1), [""; 0]);
+    let late = made_at(60);
+    assert!(late[0].starts_with("nodes 0, 1, 2: no pod"), "{late:?}");
+}

@@ -6,7 +6,8 @@
 use crate::domain::worthwhile;
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
-use crate::layer::{Backward, Build, Forward, Layer, Reads};
+use crate::kept_products::RowOrigin;
+use crate::layer::{Backward, BatchUse, Build, Forward, Layer, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 use crate::rows::{NO_ROW, RowSet};
@@ -73,6 +74,23 @@ impl Layer for Embedding {
                 Some(rows) => rows.iter().map(|&row| place(row as usize)).collect(),
                 None => (0..ids.len()).map(place).collect(),
             });
+        }
+        let plain = self.finish.is_identity() && matches!(pass.pass, BatchUse::Test);
+        let mut ids = pass
+            .out
+            .origin
+            .take()
+            .map_or_else(Vec::new, |origin| origin.ids);
+        if plain && pass.parameters.shared(self.table).is_some() {
+            ids.clear();
+            let source = pass.inputs.get(0).ids(0)?;
+            ids.extend_from_slice(if self.shared {
+                self.touched.ids()
+            } else {
+                source
+            });
+            let table = self.table;
+            pass.out.origin = Some(RowOrigin { table, ids });
         }
         self.finish.forward(pass)
     }

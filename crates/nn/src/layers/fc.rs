@@ -5,6 +5,7 @@
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
+use crate::kept_products::KeptProducts;
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::{Matrix, SparseRows};
 use crate::output::{OutputValues, scatter_add_rows};
@@ -31,6 +32,7 @@ struct Weight {
     product: Matrix,
     touched: RowSet,
     row_grads: Matrix,
+    kept: KeptProducts,
 }
 
 /// Builds an `fc` layer.
@@ -56,6 +58,7 @@ impl FullyConnected {
                 product: Matrix::default(),
                 touched: RowSet::default(),
                 row_grads: Matrix::default(),
+                kept: KeptProducts::default(),
             });
         }
         Ok(Self {
@@ -153,9 +156,24 @@ impl Weight {
             OutputValues::Dense(_) => {
                 let x = pass.inputs.dense_of(input, self.rows)?;
                 let values = pass.parameters.full(self.parameter)?;
-                let (x, weight, out) = (x.into(), self.view(values, size), out.values_mut());
+                let weight = self.view(values, size);
                 let from = (pass.packed, self.parameter, 0);
-                multiply_weight(from, (out, size), x, weight, mode);
+                if mode == Accumulate::Overwrite {
+                    let mut kept = std::mem::take(&mut self.kept);
+                    let product = kept.get(pass, input, (self.parameter, size), |x, out| {
+                        multiply_weight(from, (out, size), x.into(), weight, mode);
+                    });
+                    let found = product.map(|(products, places)| {
+                        for (out, place) in out.iter_rows_mut().zip(places) {
+                            out.copy_from_slice(products.row(*place as usize));
+                        }
+                    });
+                    self.kept = kept;
+                    if found.is_some() {
+                        return Ok(());
+                    }
+                }
+                multiply_weight(from, (out.values_mut(), size), x.into(), weight, mode);
                 Ok(())
             }
             OutputValues::Sparse(x) if !self.transposed => {

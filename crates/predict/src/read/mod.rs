@@ -3,6 +3,7 @@
 //! Cutting has to be in order and is cheap; parsing is neither. A [`BatchText`] is what one batch is parsed from.
 
 mod csv;
+mod direct;
 mod json;
 mod quotes;
 mod text;
@@ -332,6 +333,7 @@ pub enum SampleText<'a> {
     Record(&'a ::csv::ByteRecord),
 }
 
+pub use direct::fill_body;
 pub(crate) use json::fields_of as json_fields;
 pub use json::fill_value;
 
@@ -348,6 +350,7 @@ mod tests {
                 kind,
                 level,
                 dim,
+                first: 0,
             },
             dictionary: None,
         }

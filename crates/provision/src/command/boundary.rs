@@ -28,7 +28,7 @@ pub(super) async fn ensure(
     {
         Ok(()) => {
             sink.talk(Talk::Step(format!(
-                "policy {name}: the most that any role of the cluster may do"
+                "creating policy {name}: the most that any role of the cluster may do"
             )));
             Ok(())
         }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::nodes::Kubectl;
 use super::stack::remove;
 use super::up::states;
-use super::{CommandError, Pace, Sink, Talk, boundary, follow, own, volume, workload};
+use super::{CommandError, Pace, Sink, Talk, boundary, counted, follow, own, volume, workload};
 use crate::cloud::Cloud;
 use crate::lifecycle::leftovers::{self, Remains};
 use crate::lifecycle::next::StackState;
@@ -48,6 +48,8 @@ pub struct DownReport {
     pub free: Vec<Remains>,
     /// Of what stays, the disk with etcd.
     pub etcd_volume: Option<String>,
+    /// Whether anything of the cluster was there at all, in this account and region.
+    pub found: bool,
     /// File systems, keys and disks that went although no stack owned them; the cluster file may name them.
     pub forgotten: Vec<String>,
 }
@@ -59,6 +61,11 @@ pub async fn down(
     options: DownOptions,
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
+    let caller = cloud.caller().await?;
+    sink.talk(Talk::Step(format!(
+        "account {}, as {}",
+        caller.account, caller.arn
+    )));
     own::refuse_strangers(cloud, spec).await?;
     let mut inventory = look(cloud, spec).await?;
     let running = matches!(inventory.state(StackLayer::Cluster), StackState::Ready(_));
@@ -75,7 +82,17 @@ pub async fn down(
         return Err(CommandError::Declined);
     }
     let data = fate(&inventory, &options, sink);
-    propose(&inventory, data, spec, options.ask, sink)?;
+    let found = propose(&inventory, data, spec, options.ask, sink)?;
+    if !found {
+        sink.talk(Talk::Step(format!(
+            "nothing of cluster {} (id {}) is in account {}, region {}; if it was made by another account or in another region, it is still there: \
+             run this with those credentials, or with that region in cluster.yaml",
+            spec.name,
+            own::id(spec)?,
+            caller.account,
+            spec.region
+        )));
+    }
     if let Some(kubectl) = kubectl {
         workload::release_load_balancers(kubectl, sink).await;
     }
@@ -106,6 +123,7 @@ pub async fn down(
     let mut report = sweep(cloud, spec, &kept_ids, sink).await?;
     report.etcd_volume = inventory.etcd_volume.filter(|_| data == DataFate::Keep);
     report.forgotten = forgotten;
+    report.found = found;
     Ok(report)
 }
 
@@ -116,7 +134,7 @@ fn fate(inventory: &Inventory, options: &DownOptions, sink: &mut impl Sink) -> D
         None if !has_data(inventory) => DataFate::Keep,
         None => {
             let question =
-                "delete the data of the cluster as well? (no: file system and key stay, and cost)";
+                "delete the data too? (no: the file system and the key stay and are billed)";
             if sink.confirm(question) {
                 DataFate::Delete
             } else {
@@ -126,33 +144,33 @@ fn fate(inventory: &Inventory, options: &DownOptions, sink: &mut impl Sink) -> D
     }
 }
 
-/// Says what goes and what stays, and asks.
+/// Says what goes and what stays, and asks. Returns whether there is anything.
 fn propose(
     inventory: &Inventory,
     data: DataFate,
     spec: &ClusterSpec,
     ask: bool,
     sink: &mut impl Sink,
-) -> Result<(), CommandError> {
+) -> Result<bool, CommandError> {
     let goes = plan(inventory, data, &spec.name);
     let stays = kept(inventory, data);
-    for (lines, verb) in [(&goes, "will go"), (&stays, "will stay")] {
-        if lines.is_empty() && verb == "will stay" {
+    for (lines, verb) in [(&goes, "will be deleted"), (&stays, "will stay")] {
+        if lines.is_empty() {
             continue;
         }
-        let count = lines.len();
         sink.talk(Talk::Step(format!(
-            "{count} thing(s) of cluster {} {verb}",
+            "{} of cluster {} {verb}",
+            counted(lines.len(), "resource"),
             spec.name
         )));
         for line in lines {
             sink.talk(Talk::Detail(line.clone()));
         }
     }
-    if ask && !goes.is_empty() && !sink.confirm("take all of this away?") {
+    if ask && !goes.is_empty() && !sink.confirm("delete all of this?") {
         return Err(CommandError::Declined);
     }
-    Ok(())
+    Ok(!goes.is_empty() || !stays.is_empty())
 }
 
 /// AWS releases some things slowly (interfaces, groups); a few more tries are normal.
@@ -192,20 +210,20 @@ async fn act(
         }
         DownStep::RemoveLoadBalancers(arns) => {
             for arn in arns {
-                sink.talk(Talk::Step(format!("load balancer {arn}")));
+                sink.talk(Talk::Step(format!("deleting load balancer {arn}")));
                 gone(cloud.delete_load_balancer(arn).await)?;
             }
         }
         DownStep::RemoveVolumes(ids) => {
             for id in ids {
-                sink.talk(Talk::Step(format!("disk {id}")));
+                sink.talk(Talk::Step(format!("deleting disk {id}")));
                 gone(cloud.delete_volume(id).await)?;
             }
         }
         DownStep::RemoveInterfaces(ids) => {
             for id in ids {
                 sink.talk(Talk::Step(format!(
-                    "network interface {id}, left by the cluster"
+                    "deleting network interface {id}, left by the cluster"
                 )));
                 gone(cloud.delete_interface(id).await)?;
             }
@@ -213,30 +231,30 @@ async fn act(
         DownStep::RemoveGroups(ids) => {
             for id in ids {
                 sink.talk(Talk::Step(format!(
-                    "security group {id}, made by Kubernetes"
+                    "deleting security group {id}, made by Kubernetes"
                 )));
                 gone(cloud.delete_group(id).await)?;
             }
         }
         DownStep::RemoveFileSystems(ids) => {
             for id in ids {
-                sink.talk(Talk::Step(format!("file system {id}")));
+                sink.talk(Talk::Step(format!("deleting file system {id}")));
                 gone(cloud.delete_file_system(id).await)?;
             }
         }
         DownStep::RemoveKeys(arns) => {
             for arn in arns {
-                sink.talk(Talk::Step(format!("key {arn}")));
+                sink.talk(Talk::Step(format!("scheduling the deletion of key {arn}")));
                 gone(cloud.schedule_key_deletion(arn).await)?;
             }
         }
         DownStep::DeleteStack(layer) => {
             let name = layer.stack_name(&spec.name);
-            sink.talk(Talk::Step(format!("stack {name} goes")));
+            sink.talk(Talk::Step(format!("deleting stack {name}")));
             remove(cloud, spec, *layer, pace, sink).await?
         }
         DownStep::RemoveBucket(bucket) => {
-            sink.talk(Talk::Step(format!("bucket {bucket}")));
+            sink.talk(Talk::Step(format!("deleting bucket {bucket}")));
             for key in cloud.objects(bucket).await? {
                 gone(cloud.delete_object(bucket, &key).await)?;
             }
@@ -244,7 +262,7 @@ async fn act(
         }
         DownStep::RemoveLogGroups(groups) => {
             for group in groups {
-                sink.talk(Talk::Step(format!("log group {group}")));
+                sink.talk(Talk::Step(format!("deleting log group {group}")));
                 gone(cloud.delete_log_group(group).await)?;
             }
         }
@@ -400,6 +418,7 @@ async fn sweep(
             kept,
             free,
             etcd_volume: None,
+            found: true,
             forgotten: Vec::new(),
         });
     }

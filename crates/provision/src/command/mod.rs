@@ -118,13 +118,13 @@ pub enum CommandError {
     #[error("{}; nothing was changed", not_ours(.0))]
     NotOurs(Vec<String>),
     /// The cluster file or account is not fit.
-    #[error("{} problem(s) found; nothing was changed", .0.len())]
+    #[error("{} found; nothing was changed", counted(.0.len(), "problem"))]
     Unfit(Vec<String>),
     /// A file.
     #[error(transparent)]
     Asset(#[from] AssetError),
     /// Something that costs money is left.
-    #[error("{} thing(s) of the cluster are still there; run `canoe cluster down` again or remove them by hand", .0.len())]
+    #[error("of the cluster {} left; run `canoe cluster down` again or remove by hand what is named above", left(.0.len()))]
     Leftovers(Vec<String>),
 }
 
@@ -132,6 +132,21 @@ impl From<CloudError> for CommandError {
     fn from(error: CloudError) -> Self {
         Self::Cloud(error)
     }
+}
+
+/// A number and what it counts: `1 change`, `3 changes`.
+pub fn counted(count: usize, what: &str) -> String {
+    let plural = match what {
+        _ if count == 1 => "",
+        _ if what.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {what}{plural}")
+}
+
+fn left(count: usize) -> String {
+    let verb = if count == 1 { "is" } else { "are" };
+    format!("{} {verb}", counted(count, "resource"))
 }
 
 fn not_ours(reasons: &[String]) -> String {

@@ -2,7 +2,7 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::{CommandError, Pace, Sink, Talk, follow, own};
+use super::{CommandError, Pace, Sink, Talk, counted, follow, own};
 use crate::cloud::{ChangeSetRequest, ChangeSetView, Cloud, TemplateSource};
 use crate::lifecycle::events::first_cause;
 use crate::lifecycle::leftovers::Leftover;
@@ -69,8 +69,11 @@ pub async fn apply(
         return Err(refusal);
     }
     let question = format!(
-        "apply these {} change(s) to stack {name}?",
-        view.changes.len()
+        "apply {} to stack {name}?",
+        match view.changes.len() {
+            1 => "this change".to_owned(),
+            count => format!("these {count} changes"),
+        }
     );
     if review == ChangeReview::Ask && !sink.confirm(&question) {
         cloud.delete_change_set(name, CHANGE_SET).await?;
@@ -248,8 +251,8 @@ async fn ready_change_set(
 
 fn show(stack: &str, view: &ChangeSetView, sink: &mut impl Sink) {
     sink.talk(Talk::Step(format!(
-        "stack {stack}: {} change(s)",
-        view.changes.len()
+        "stack {stack}: {}",
+        counted(view.changes.len(), "change")
     )));
     for change in &view.changes {
         let replaced = if change.replacement == Replacement::Yes {

@@ -200,7 +200,33 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
             ]
         );
     });
-    run_down(&cloud, DataFate::Delete).await.unwrap();
+    assert!(report.found);
+    let again = run_down(&cloud, DataFate::Delete).await.unwrap();
+    assert!(!again.found, "the second time there is nothing");
+}
+
+/// `down` with the credentials of another account said that nothing that costs money is left, and removed the kubeconfig's entries.
+#[tokio::test(start_paused = true)]
+async fn down_in_another_account_says_where_it_looked() {
+    let (here, elsewhere, place) = (
+        Double::default(),
+        Double::default(),
+        tempfile::tempdir().unwrap(),
+    );
+    run_up(&here, &spec(), &AssetFolder::new(place.path()))
+        .await
+        .unwrap();
+    let mut sink = TalkRecorder::default();
+    let options = down_options(Some(DataFate::Delete));
+    let report = down(&elsewhere, &spec(), options, &mut sink).await.unwrap();
+    assert!(!report.found);
+    let said = sink.text();
+    assert!(
+        said.contains("nothing of cluster demo")
+            && said.contains("is in account 123456789012, region us-west-2"),
+        "{said}"
+    );
+    assert!(!names(&here).is_empty(), "the cluster is still there");
 }
 
 #[tokio::test(start_paused = true)]

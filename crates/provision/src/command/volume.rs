@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::nodes::{Kubectl, KubectlError};
-use super::{Sink, Talk};
+use super::{Sink, Talk, counted};
 use crate::manifests::CLAIM;
 use crate::spec::ClusterSpec;
 
@@ -43,8 +43,9 @@ pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl 
             return true;
         }
     };
-    let count = models.len();
-    sink.talk(Talk::Step(format!("{count} model(s) are on the volume")));
+    let verb = if models.len() == 1 { "is" } else { "are" };
+    let count = counted(models.len(), "model");
+    sink.talk(Talk::Step(format!("{count} {verb} on the volume")));
     for model in &models {
         sink.talk(Talk::Detail(line(model)));
         if let Some(command) = fetch_command(model) {
@@ -68,7 +69,10 @@ fn line(model: &SavedModel) -> String {
         kib,
     } = model;
     let size = size(*kib);
-    format!("{directory}: {passes} pass(es), {last} is the last, {size}")
+    format!(
+        "{directory}: {}, {last} is the last, {size}",
+        counted(*passes, "pass")
+    )
 }
 
 /// A size in KiB for people.
@@ -182,8 +186,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "a/output: 1 pass(es), pass-00002 is the last, 2.0 MiB",
-                "b/output: 2 pass(es), pass-00001 is the last, 20 KiB",
+                "a/output: 1 pass, pass-00002 is the last, 2.0 MiB",
+                "b/output: 2 passes, pass-00001 is the last, 20 KiB",
             ]
         );
         let commands: Vec<Option<String>> = found(listed).iter().map(fetch_command).collect();

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::nodes::{Kubectl, KubectlError};
-use super::{CommandError, Sink, Talk};
+use super::{CommandError, Sink, Talk, counted};
 
 /// Stops `down` while jobs run, and when nobody can say whether some do.
 pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), CommandError> {
@@ -24,8 +24,9 @@ pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), Comm
         return Ok(());
     }
     Err(CommandError::Decision(format!(
-        "{} job(s) are running: {}; let them end, remove them with `canoe job delete`, or pass --force",
-        jobs.len(),
+        "{} {} running: {}; wait for the end, delete with `canoe job delete`, or pass --force",
+        counted(jobs.len(), "job"),
+        if jobs.len() == 1 { "is" } else { "are" },
         jobs.join(", ")
     )))
 }

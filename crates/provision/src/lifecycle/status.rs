@@ -94,7 +94,9 @@ impl ClusterStatus {
             if let Some(id) = &self.file_system {
                 lines.push(format!("files     {id} is kept, and costs"));
             }
-            lines.push("nothing exists; `canoe cluster up` makes it".to_owned());
+            lines.push(
+                "nothing exists in this account and region; `canoe cluster up` makes it".to_owned(),
+            );
             return lines;
         }
         lines.push(format!(

@@ -173,6 +173,7 @@ impl Rig {
             timing: SessionTiming::default(),
             addresses: None,
             saves: None,
+            watch: wire::Watch::default(),
             fresh: false,
         }
     }

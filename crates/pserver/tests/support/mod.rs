@@ -175,6 +175,7 @@ impl Job {
             timing: timing(),
             addresses: None,
             saves: None,
+            watch: wire::Watch::default(),
             fresh: false,
         }
     }

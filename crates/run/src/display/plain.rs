@@ -53,10 +53,12 @@ impl Plain {
                 process,
                 reason: Some(reason),
             } => {
+                let before = self.waits.remove(process);
+                let same = before.filter(|wait| subject(&wait.reason) == subject(reason));
                 let wait = Wait {
-                    since: at,
+                    since: same.as_ref().map_or(at, |wait| wait.since),
                     reason: reason.clone(),
-                    told: false,
+                    told: same.is_some_and(|wait| wait.told),
                 };
                 self.waits.insert(*process, wait);
             }
@@ -186,6 +188,18 @@ fn pairs(evals: &BTreeMap<String, f64>) -> String {
         .collect()
 }
 
+/// A reason to wait without its duration, which grows: `step 7 waits for trainer 2 (3 s)`.
+fn subject(reason: &str) -> &str {
+    let is_duration = |end: &str| {
+        let seconds = end.strip_suffix(" s)");
+        seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok())
+    };
+    match reason.rsplit_once(" (") {
+        Some((subject, end)) if is_duration(end) => subject,
+        _ => reason,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +250,20 @@ mod tests {
         plain.line(at(10), &waits(Some("trainer 0")));
         plain.line(at(11), &waits(None));
         assert_eq!(plain.line(at(20), &other), None);
+    }
+
+    #[test]
+    fn a_wait_whose_duration_is_told_every_second_lasts_too() {
+        let mut plain = Plain::new(Duration::from_secs(5));
+        let mut said = Vec::new();
+        for second in 1..8 {
+            let event = JobEvent::Waits {
+                process: ProcessId::trainer(0),
+                reason: Some(format!("step 7 waits for trainer 2 ({second} s)")),
+            };
+            said.extend(plain.line(Duration::from_secs(second), &event));
+        }
+        assert_eq!(said, ["trainer 0: step 7 waits for trainer 2 (4 s)"]);
     }
 
     #[test]

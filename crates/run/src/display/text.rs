@@ -119,8 +119,22 @@ pub fn spark(values: &[f64], width: usize) -> String {
 pub fn wait(reason: &str) -> String {
     if reason.contains("wait") {
         reason.to_owned()
-    } else {
+    } else if is_name(reason) {
         format!("waits for {reason}")
+    } else {
+        format!("waits: {reason}")
+    }
+}
+
+/// Whether a reason only names processes: `trainer 1, trainer 2`, `server 0`, `trainer 0 at step 620`, `trainers`.
+fn is_name(reason: &str) -> bool {
+    let mut words = reason.split([' ', ',']);
+    match (words.next(), words.next()) {
+        (Some("trainers" | "servers"), None) => true,
+        (Some("trainer" | "server" | "pserver"), Some(id)) => {
+            id.parse::<u32>().is_ok() && matches!(words.next(), None | Some("" | "at"))
+        }
+        _ => false,
     }
 }
 
@@ -146,6 +160,23 @@ pub fn fit(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_to_wait_become_sentences() {
+        for (reason, sentence) in [
+            ("trainer 1, trainer 2", "waits for trainer 1, trainer 2"),
+            ("trainer 0 at step 620", "waits for trainer 0 at step 620"),
+            ("server 1", "waits for server 1"),
+            ("trainers", "waits for trainers"),
+            ("step 7 waits for trainer 2", "step 7 waits for trainer 2"),
+            (
+                "server a:7164 cannot be reached: connection refused",
+                "waits: server a:7164 cannot be reached: connection refused",
+            ),
+        ] {
+            assert_eq!(wait(reason), sentence);
+        }
+    }
 
     #[test]
     fn numbers_read_as_in_v1() {

@@ -122,7 +122,15 @@ pub struct FolderOptions {
 impl FolderLayout {
     /// Reads the folder for a run on `nodes` nodes.
     pub fn read(job: &Path, nodes: u32, wish: &FolderOptions) -> Result<Self, LayoutError> {
-        let job = fs::canonicalize(job).map_err(|source| read_error(job, source))?;
+        let job = fs::canonicalize(job).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => LayoutError::Missing {
+                path: job.to_owned(),
+                found:
+                    "`canoe new DIR` makes a job of your own, `canoe demo quick_start DIR` a demo"
+                        .to_owned(),
+            },
+            _ => read_error(job, source),
+        })?;
         let (config_dir, config) = find_config(&job, wish)?;
         let listed = wish.lists.as_ref();
         let listed = listed.and_then(|lists| ListedData::find(lists, &[&config_dir, &job]));

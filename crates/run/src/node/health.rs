@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::display::text;
 use crate::http::{self, HttpResponse};
 use words::process::Role;
 use words::status::Status;
@@ -40,6 +41,8 @@ pub struct Health(Arc<Mutex<State>>);
 struct State {
     moved: Instant,
     shown: NodeStatus,
+    /// Its trainer has done all its work; only its server is needed, by others.
+    finished: bool,
 }
 
 impl Health {
@@ -51,6 +54,7 @@ impl Health {
                 does: "starting".to_owned(),
                 ..NodeStatus::default()
             },
+            finished: false,
         })))
     }
 
@@ -84,9 +88,46 @@ impl Health {
 
     /// Where one of its processes is.
     pub fn progress(&self, role: Role, status: Status) {
+        self.with(|state| {
+            let shown = &mut state.shown;
+            match role {
+                Role::Trainer => shown.trainer = Some(status),
+                Role::Pserver => shown.pserver = Some(status),
+            }
+            let does = occupation(shown.trainer.as_ref(), shown.pserver.as_ref());
+            if let Some(does) = does.filter(|_| !state.finished) {
+                (state.moved, shown.does) = (Instant::now(), does);
+            }
+        });
+    }
+
+    /// Its trainer has finished, or begins.
+    pub fn finished(&self, finished: bool) {
+        self.with(|state| {
+            state.finished = finished;
+            if finished {
+                (state.moved, state.shown.does) = (Instant::now(), "finished".to_owned());
+            }
+        });
+    }
+
+    /// A node that has finished keeps its server for others.
+    pub fn stays_for(&self, others: &str) {
+        self.with(|state| {
+            if state.finished {
+                state.shown.does = format!("finished; {}", text::wait(others));
+            }
+        });
+    }
+
+    /// One of its processes has ended: what it said last is not true any more.
+    pub fn lost(&self, role: Role) {
         self.with(|state| match role {
-            Role::Trainer => state.shown.trainer = Some(status),
-            Role::Pserver => state.shown.pserver = Some(status),
+            Role::Trainer => state.shown.trainer = None,
+            Role::Pserver => {
+                state.shown.pserver = None;
+                state.shown.ready = false;
+            }
         });
     }
 
@@ -138,6 +179,21 @@ impl Default for Health {
     }
 }
 
+/// What a node does, by the present state of its processes. What the trainer says comes first: it knows every server, and a server knows only who is
+/// not connected to it, which is everybody while another server is away.
+fn occupation(trainer: Option<&Status>, pserver: Option<&Status>) -> Option<String> {
+    if let Some(trainer) = trainer {
+        let (pass, batch) = (trainer.pass.unwrap_or(0), trainer.batch.unwrap_or(0));
+        return Some(match trainer.waits_for.as_str() {
+            "" if trainer.pass.is_none() => "the trainer starts".to_owned(),
+            "" => format!("training: pass {pass}, batch {batch}"),
+            reason => text::wait(reason),
+        });
+    }
+    let reason = pserver.map(|pserver| pserver.waits_for.as_str())?;
+    (!reason.is_empty()).then(|| format!("server: {}", text::wait(reason)))
+}
+
 /// Asks the node on this machine for its status: what `canoe node --show_status` prints.
 pub fn ask(port: u16) -> io::Result<String> {
     let limit = Duration::from_secs(5);
@@ -185,6 +241,56 @@ mod tests {
         health.progress(Role::Trainer, trainer.clone());
         let shown: NodeStatus = serde_json::from_str(&ask(port).unwrap()).unwrap();
         assert_eq!((shown.node, shown.trainer), (Some(2), Some(trainer)));
+    }
+
+    #[test]
+    fn what_a_node_does_is_what_its_processes_say_now() {
+        let health = Health::new();
+        let does = || health.with(|state| state.shown.does.clone());
+        let trainer = |batch, waits_for: &str| Status {
+            pass: Some(1),
+            batch: Some(batch),
+            waits_for: waits_for.to_owned(),
+            ..Status::default()
+        };
+        let server = |waits_for: &str| Status {
+            waits_for: waits_for.to_owned(),
+            ..Status::default()
+        };
+        health.progress(
+            Role::Pserver,
+            server("waits for trainer 0, 1, 2 to connect (3 s)"),
+        );
+        assert_eq!(does(), "server: waits for trainer 0, 1, 2 to connect (3 s)");
+        health.progress(Role::Trainer, Status::default());
+        assert_eq!(does(), "the trainer starts");
+        health.progress(Role::Trainer, trainer(60, ""));
+        assert_eq!(does(), "training: pass 1, batch 60");
+        let away = "server job-2.job:7164 cannot be reached: connection refused (4 s)";
+        health.progress(Role::Trainer, trainer(60, away));
+        let server_says = server("waits for trainer 0, 1 to connect (4 s)");
+        health.progress(Role::Pserver, server_says.clone());
+        assert_eq!(
+            does(),
+            format!("waits: {away}"),
+            "not the trainers that wait, too"
+        );
+        health.progress(Role::Trainer, trainer(60, ""));
+        assert_eq!(does(), "training: pass 1, batch 60", "no longer");
+        health.progress(Role::Pserver, server_says);
+        assert_eq!(does(), "training: pass 1, batch 60");
+        health.lost(Role::Trainer);
+        health.progress(
+            Role::Pserver,
+            server("waits for trainer 0 to connect (1 s)"),
+        );
+        assert_eq!(does(), "server: waits for trainer 0 to connect (1 s)");
+        health.stays_for("trainer 1");
+        assert_eq!(does(), "server: waits for trainer 0 to connect (1 s)");
+        health.finished(true);
+        health.stays_for("trainer 1, trainer 2");
+        health.progress(Role::Trainer, trainer(70, ""));
+        assert_eq!(does(), "finished; waits for trainer 1, trainer 2");
     }
 
     #[test]

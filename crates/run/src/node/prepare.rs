@@ -266,28 +266,23 @@ impl PreparedNode<'_> {
     pub fn watch(&self, event: &JobEvent) {
         match event {
             JobEvent::Ready { process } if process.role == Role::Pserver => self.health.ready(true),
-            JobEvent::Died { process, .. } if process.role == Role::Pserver => {
-                self.health.ready(false)
+            JobEvent::Died { process, .. } => self.health.lost(process.role),
+            JobEvent::Started { process, .. } if process.role == Role::Trainer => {
+                self.health.finished(false)
+            }
+            JobEvent::Ended { process } if process.role == Role::Trainer => {
+                self.health.finished(true)
             }
             JobEvent::Waits {
                 process,
                 reason: Some(reason),
-            } => self.health.does(&format!(
-                "{process}: {}",
-                crate::display::text::wait(reason)
-            )),
+            } if process.role == Role::Pserver => self.health.stays_for(reason),
             JobEvent::Recorded {
                 event: words::event::Event::Recovery { restored: true, .. },
                 ..
             } => self.health.rolled_back(),
             JobEvent::Progress { process, status } => {
                 self.health.progress(process.role, status.clone());
-                if process.role == Role::Pserver {
-                    return;
-                }
-                let (pass, batch) = (status.pass.unwrap_or(0), status.batch.unwrap_or(0));
-                self.health
-                    .does(&format!("training: pass {pass}, batch {batch}"));
             }
             _ => {}
         }

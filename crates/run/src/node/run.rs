@@ -236,7 +236,7 @@ fn options(grace: Duration) -> SupervisorOptions {
 }
 
 /// The job's token: from the environment or from the Secret.
-fn token(start: &NodeStart, environment: &Environment) -> Result<String, NodeError> {
+pub fn token(start: &NodeStart, environment: &Environment) -> Result<String, NodeError> {
     if let Some(token) = start.variables.get(crate::local::plan::TOKEN_VARIABLE) {
         return Ok(token.clone());
     }

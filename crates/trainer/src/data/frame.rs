@@ -238,6 +238,7 @@ mod tests {
             kind,
             level,
             dim,
+            first: 0,
         };
         vec![
             slot(ElementKind::Ids, 1, 10),

@@ -181,6 +181,7 @@ mod tests {
             kind: ElementKind::Ids,
             level: 0,
             dim: n as usize,
+            first: 0,
         }]);
         table.columns_mut()[0].ids.extend(0..n);
         table.grow(n as usize, weights.iter().copied());

@@ -211,6 +211,7 @@ impl Provider {
             kind,
             level: slot.level,
             dim,
+            first: 0,
         })
     }
 

@@ -34,6 +34,8 @@ pub struct SlotType {
     pub level: u8,
     /// Width of a dense or sparse position, or the number of ids.
     pub dim: usize,
+    /// The number of the first id or column where people write it: 1 in most files of libsvm, else 0.
+    pub first: u32,
 }
 
 /// Samples, column by column.
@@ -343,6 +345,7 @@ mod tests {
             kind,
             level,
             dim,
+            first: 0,
         }
     }
 

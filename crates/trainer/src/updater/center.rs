@@ -13,7 +13,6 @@
 
 use nn::{Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use optim::{Method, Rule};
-use wire::client::Watch;
 use wire::{JobSpec, Session, TableId, View};
 
 use super::local::LocalUpdater;
@@ -101,11 +100,6 @@ impl CenterUpdater {
             stale: true,
         };
         Ok((updater, here(position, terms.every)))
-    }
-
-    /// A handle that reports, from any thread, whom this trainer waits for.
-    pub fn watch(&self) -> Watch {
-        self.session.watch()
     }
 
     /// Runs a call of the session that receives the center.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use optim::{Initial, Rule};
-use wire::client::{RowRequest, Watch};
+use wire::client::RowRequest;
 use wire::spec::Origin;
 use wire::{JobSpec, Mode, Session, TableId, TableSpec, View};
 
@@ -124,11 +124,6 @@ impl RemoteUpdater {
         let by_row = by_row.map(|(_, table)| table).collect();
         updater.session.fetch_by_row(by_row);
         Ok((updater, here(position)))
-    }
-
-    /// A handle that reports, from any thread, whom this trainer waits for.
-    pub fn watch(&self) -> Watch {
-        self.session.watch()
     }
 
     fn learning(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {

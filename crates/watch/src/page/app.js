@@ -52,13 +52,23 @@ function forget(job) {
   job.detail = null;
 }
 
+// Folders of one name get a number.
+function tellApart() {
+  for (const job of jobs) {
+    const same = jobs.filter(other => other.own === job.own);
+    job.name = job.own + (same.length > 1 ? ' (' + (same.indexOf(job) + 1) + ')' : '');
+  }
+}
+
 function take(job, news) {
   if (news.incarnation !== job.incarnation || news.since === 0) forget(job);
   job.incarnation = news.incarnation;
   job.order = news.order;
-  const renamed = job.name !== news.name;
-  job.name = news.name;
-  if (renamed) showLegend();
+  if (job.own !== news.name) {
+    job.own = news.name;
+    tellApart();
+    showLegend();
+  }
   job.began = news.began;
   job.head = news.head;
   job.nodes = news.nodes;
@@ -277,6 +287,10 @@ function theme(name) {
 function recolour() {
   jobs.forEach((job, i) => { job.colour = colour('c' + i % 6); });
   showLegend();
+  if (jobs.every(job => job.head)) {
+    showHeads(jobs);
+    showComparison(jobs);
+  }
   parameters.redraw();
   redraw();
 }
@@ -288,10 +302,11 @@ async function begin() {
   if (wanted.has('theme')) document.documentElement.dataset.theme = wanted.get('theme') === 'dark' ? 'dark' : 'light';
   const answer = await fetch('/api/jobs').then(answer => answer.json());
   answer.jobs.forEach((job, index) => {
-    const made = { index, name: job.name };
+    const made = { index, own: job.name, name: job.name };
     forget(made);
     jobs.push(made);
   });
+  tellApart();
   recolour();
   live();
 }

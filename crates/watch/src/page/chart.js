@@ -307,7 +307,7 @@ class Chart {
       const all = part.curve.v;
       return part.curve.label + ' ' + figure(all[all.length - 1]);
     });
-    setText(this.latest, last.join('   '));
+    setText(this.latest, last.join(' · '));
     this.canvas.setAttribute('aria-label', pretty(this.title) + (last.length ? ', now ' + last.join(', ') : ', no values yet'));
   }
 }

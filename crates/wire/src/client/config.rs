@@ -1,5 +1,6 @@
 //! Settings of a session, its errors, and the position it returns.
 
+use super::pulse::Watch;
 use crate::auth::Token;
 use crate::encoding::Encoding;
 use crate::ids::{Generation, Step, TrainerId};
@@ -52,6 +53,8 @@ pub struct SessionConfig {
     pub addresses: Option<AddressBook>,
     /// Finds what was saved with a pass of this run; `None` if nothing is.
     pub saves: Option<Saves>,
+    /// Observes the session, from before it has joined.
+    pub watch: Watch,
     /// A job that had snapshots and lost them begins again instead of ending with a failure that says so. What is there
     /// is kept under another name.
     pub fresh: bool,

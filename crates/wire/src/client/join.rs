@@ -58,9 +58,7 @@ impl Session {
         self.trays_full = false;
         let status = self.pulses.status();
         self.pulses.stop();
-        self.pulses = Pulses::none(&self.dialer);
-        self.pulses.set_status(status.clone());
-        self.pulses.set_waits_for(last.clone());
+        self.pulses = Pulses::start(&self.dialer, Vec::new(), (status.clone(), last));
         let mut channels = Vec::new();
         for server in 0..self.topology.servers {
             channels.push(
@@ -68,7 +66,7 @@ impl Session {
                     .connect(server, 0, ConnectionRole::Pulse, self.epoch)?,
             );
         }
-        self.pulses = Pulses::start(&self.dialer, channels, status);
+        self.pulses = Pulses::start(&self.dialer, channels, (status, last));
         words::failpoint::reach("joining");
         let (epoch, boundary) = self.wait_for_epoch(deadline, last)?;
         self.enter(epoch)?;

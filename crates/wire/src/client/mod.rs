@@ -329,17 +329,6 @@ impl Session {
         Ok(())
     }
 
-    /// Whom the servers (or this trainer) wait for, as a sentence; empty while nothing waits. For displays; may be
-    /// called from another thread through [`Session::watch`].
-    pub fn waits_for(&self) -> String {
-        self.pulses.watch().waits_for()
-    }
-
-    /// A handle that other threads can ask for [`Session::waits_for`] and the servers' status.
-    pub fn watch(&self) -> Watch {
-        self.pulses.watch()
-    }
-
     /// Leaves the job: waits until all trainers are done, then the servers end. Until then a loss can still roll
     /// this trainer back.
     pub fn close(&mut self) -> Result<(), Error> {

@@ -23,6 +23,9 @@ const EAGER: Duration = Duration::from_millis(5);
 /// With more trainers, each sends less often, so that a server does not hear more of them.
 const CROWD: u32 = 8;
 
+/// A server that has not replied for so many heartbeats is waited for.
+const QUIET: u32 = 3;
+
 /// Between two heartbeats while a snapshot is wanted or was just completed.
 const HURRIED: Duration = Duration::from_millis(20);
 
@@ -35,6 +38,8 @@ fn eager(trainers: u32, heartbeat: Duration) -> Duration {
 struct State {
     at: Generation,
     reports: Vec<ServerReport>,
+    /// When each report arrived.
+    heard: Vec<Instant>,
     versions: u64,
     broken: Option<String>,
     failed: Option<String>,
@@ -81,46 +86,77 @@ pub(super) struct Pulses {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Lets other threads observe a session.
-#[derive(Debug, Clone)]
-pub struct Watch(Arc<Shared>);
+/// Lets other threads observe a session, from before it has joined for the first time and through every recovery. Clones observe the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Watch(Arc<Mutex<Option<Arc<Shared>>>>);
 
 impl Watch {
-    /// Whom this trainer or the servers wait for; empty while nothing waits.
-    pub fn waits_for(&self) -> String {
-        let state = self.0.lock();
-        if !state.waits_for.is_empty() {
-            return state.waits_for.clone();
-        }
-        let sentences = state.reports.iter().map(|report| &report.status.waits_for);
-        sentences
-            .max_by_key(|text| text.len())
-            .cloned()
-            .unwrap_or_default()
+    /// From now on, these heartbeats are the session's.
+    fn follow(&self, shared: &Arc<Shared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.clone());
     }
 
-    /// The newest status of every server, in the order of the list.
-    pub fn servers(&self) -> Vec<PeerStatus> {
+    fn shared(&self) -> Option<Arc<Shared>> {
         self.0
             .lock()
-            .reports
-            .iter()
-            .map(|report| report.status.clone())
-            .collect()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
+
+    /// Whom this trainer or the servers wait for; empty while nothing waits.
+    pub fn waits_for(&self) -> String {
+        let Some(shared) = self.shared() else {
+            return String::new();
+        };
+        let state = shared.lock();
+        let servers = state.reports.iter().zip(&state.heard).enumerate();
+        let servers = servers.map(|(server, (report, heard))| ServerNews {
+            name: shared.dialer.server_name(server as u32),
+            age: heard.elapsed(),
+            waits_for: &report.status.waits_for,
+        });
+        let quiet = shared.dialer.config.timing.heartbeat * QUIET;
+        whom(&state.waits_for, servers.collect(), quiet)
+    }
+}
+
+/// What a trainer knows of a server.
+struct ServerNews<'a> {
+    name: String,
+    /// Since its last report.
+    age: Duration,
+    /// Whom it waited for then.
+    waits_for: &'a str,
+}
+
+/// Whom a trainer waits for: what it says itself, while it joins; else a server that does not reply; else whom servers wait for. What a silent
+/// server said last is not true any more: it may have waited for the very trainers that now wait for it.
+fn whom(own: &str, servers: Vec<ServerNews>, quiet: Duration) -> String {
+    if !own.is_empty() {
+        return own.to_owned();
+    }
+    let silent = servers.iter().filter(|server| server.age > quiet);
+    let silent: Vec<&str> = silent.map(|server| server.name.as_str()).collect();
+    if !silent.is_empty() {
+        let plural = if silent.len() > 1 { "s" } else { "" };
+        return format!("waits for a reply of server{plural} {}", silent.join(", "));
+    }
+    let sentences = servers.iter().map(|server| server.waits_for);
+    let longest = sentences.max_by_key(|text| text.len());
+    longest.unwrap_or_default().to_owned()
 }
 
 impl Pulses {
     /// No threads yet.
     pub(super) fn none(dialer: &Arc<Dialer>) -> Self {
-        Self::start(dialer, Vec::new(), PeerStatus::default())
+        Self::start(dialer, Vec::new(), (PeerStatus::default(), ""))
     }
 
     /// Takes over pulse connections after their handshake, one per server.
     pub(super) fn start(
         dialer: &Arc<Dialer>,
         channels: Vec<(Channel, ServerReport)>,
-        status: PeerStatus,
+        (status, waits_for): (PeerStatus, &str),
     ) -> Self {
         let (channels, reports): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
         let (bell, failed) = match Bell::new() {
@@ -131,13 +167,14 @@ impl Pulses {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 at: Generation(0),
+                heard: vec![Instant::now(); reports.len()],
                 reports,
                 versions: 0,
                 broken: None,
                 failed: None,
                 status,
                 lines: Vec::new(),
-                waits_for: String::new(),
+                waits_for: waits_for.to_owned(),
                 stopping: false,
                 orders: Orders::default(),
             }),
@@ -146,6 +183,7 @@ impl Pulses {
             begun: Instant::now(),
             bell,
         });
+        dialer.config.watch.follow(&shared);
         let own = shared.clone();
         let spawn = || {
             std::thread::Builder::new()
@@ -165,16 +203,8 @@ impl Pulses {
         Self { shared, thread }
     }
 
-    pub(super) fn watch(&self) -> Watch {
-        Watch(self.shared.clone())
-    }
-
     pub(super) fn status(&self) -> PeerStatus {
         self.shared.lock().status.clone()
-    }
-
-    pub(super) fn set_status(&self, status: PeerStatus) {
-        self.shared.lock().status = status;
     }
 
     pub(super) fn set_waits_for(&self, text: String) {
@@ -377,6 +407,7 @@ fn note(shared: &Shared, server: usize, report: ServerReport) {
         fault(&mut state, shared, reason);
     }
     state.reports[server] = report;
+    state.heard[server] = Instant::now();
     state.versions += 1;
     shared.changed.notify_all();
 }
@@ -420,4 +451,37 @@ fn fault(state: &mut State, shared: &Shared, reason: String) {
     }
     state.lines.iter().for_each(|line| line.stopper.stop());
     shared.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_waited_for_and_not_whom_it_waited_for() {
+        let servers = |ages: [u64; 2]| {
+            let says = [
+                "step 61 waits for trainer 2",
+                "step 60 waits for trainer 0, 1",
+            ];
+            let both = (0..2).map(|at: usize| ServerNews {
+                name: format!("pod-{at}:7164"),
+                age: Duration::from_millis(ages[at]),
+                waits_for: says[at],
+            });
+            both.collect::<Vec<_>>()
+        };
+        let told = |own, ages| whom(own, servers(ages), Duration::from_millis(1500));
+        assert_eq!(told("", [0, 100]), "step 60 waits for trainer 0, 1");
+        assert_eq!(
+            told("", [0, 1600]),
+            "waits for a reply of server pod-1:7164"
+        );
+        assert_eq!(
+            told("", [2000, 1600]),
+            "waits for a reply of servers pod-0:7164, pod-1:7164"
+        );
+        let joins = "server pod-1:7164 cannot be reached: connection refused";
+        assert_eq!(told(joins, [0, 1600]), joins);
+    }
 }

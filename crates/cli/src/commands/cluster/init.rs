@@ -100,7 +100,9 @@ async fn described(init: InitArgs) -> anyhow::Result<ClusterSpec> {
     if spec.control_plane.allowed_cidrs.is_empty() && !inside {
         match own_address().await {
             Some(address) => spec.control_plane.allowed_cidrs = vec![format!("{address}/32")],
-            None => eprintln!("         so the API cannot be reached from outside; see --allow"),
+            None => tell(
+                "so the API server can be reached from inside the VPC only; name who else may reach it with --allow ADDRESS/32, or in controlPlane.allowedCidrs",
+            ),
         }
     }
     Ok(spec)

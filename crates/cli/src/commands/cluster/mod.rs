@@ -352,6 +352,7 @@ async fn write_kubeconfig(folder: &AssetFolder, merge: bool) -> anyhow::Result<E
 
 async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> anyhow::Result<Exit> {
     let spec = load(folder)?;
+    let force = options.force;
     let aws = connect(&spec.region).await?;
     let report = explain(down(&aws, &spec, options, &mut Terminal { yes }).await)?;
     for remains in report.free {
@@ -366,7 +367,13 @@ async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> any
     if !report.forgotten.is_empty() {
         forget_data(folder, &spec, &report.forgotten)?;
     }
-    forget_kubeconfig(folder, &spec)?;
+    if report.found || force {
+        forget_kubeconfig(folder, &spec)?;
+    } else {
+        tell(
+            "the entries in your kubeconfig stay, because nothing of the cluster was found; --force removes them",
+        );
+    }
     Ok(Exit::Success)
 }
 

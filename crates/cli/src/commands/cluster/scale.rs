@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
-use provision::command::CommandError;
 use provision::command::nodes::Kubectl;
+use provision::command::{CommandError, counted};
 use provision::lifecycle::demand::{self, ScalingAction};
 use provision::spec;
 
@@ -74,6 +74,14 @@ fn changed_nothing(error: &anyhow::Error) -> bool {
     )
 }
 
+fn nodes(count: u32) -> String {
+    counted(count as usize, "node")
+}
+
+fn workers(count: u32) -> String {
+    counted(count as usize, "worker")
+}
+
 /// Workers for this many nodes of jobs, if there are fewer, up to workers.max. Never fewer than there are: that is for
 /// `scale --auto`, when the jobs have ended.
 pub async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Result<()> {
@@ -82,14 +90,17 @@ pub async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Result<()> {
     let (have, max) = (spec.workers.count, spec.workers.max);
     if wanted > max {
         tell(&format!(
-            "jobs want {wanted} node(s), workers.max is {max}: some will wait"
+            "jobs want {}, workers.max is {max}: some will wait",
+            nodes(wanted)
         ));
     }
     if let ScalingAction::Now(goal) =
         demand::decide(have, wanted, max, Duration::ZERO, Duration::MAX)
     {
         tell(&format!(
-            "jobs want {wanted} node(s), {have} worker(s): {goal} from now on"
+            "jobs want {}, there are {}: {goal} from now on",
+            nodes(wanted),
+            workers(have)
         ));
         to(&folder, goal, None, yes, 5.0).await?;
         tell(&format!(
@@ -122,15 +133,23 @@ async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
         }
         let words = match demand::decide(have, wanted, max, enough_since.elapsed(), patience) {
             ScalingAction::Stay => {
-                format!("jobs want {wanted} node(s), {have} worker(s): nothing to do")
+                format!(
+                    "jobs want {}, there are {}: nothing to do",
+                    nodes(wanted),
+                    workers(have)
+                )
             }
             ScalingAction::Later(goal) => format!(
-                "jobs want {wanted} node(s), {have} worker(s): {goal} in {} minutes unless another job comes",
+                "jobs want {}, there are {}: {goal} in {} minutes unless another job comes",
+                nodes(wanted),
+                workers(have),
                 args.idle_minutes
             ),
             ScalingAction::Now(goal) => {
                 tell(&format!(
-                    "jobs want {wanted} node(s), {have} worker(s): {goal} from now on"
+                    "jobs want {}, there are {}: {goal} from now on",
+                    nodes(wanted),
+                    workers(have)
                 ));
                 to(folder, goal, None, args.yes, args.poll).await?;
                 String::new()

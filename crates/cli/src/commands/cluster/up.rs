@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use provision::assets::AssetFolder;
-use provision::command::Pace;
-use provision::command::Sink as _;
 use provision::command::nodes::{Kubectl, KubectlError};
 use provision::command::stack::ChangeReview;
 use provision::command::up::{UpOptions, up};
+use provision::command::{Pace, Sink as _, counted};
 use provision::spec::{self, Capacity, ClusterSpec};
 use provision::{cost, manifests, prices};
 
@@ -42,7 +41,7 @@ pub(super) async fn make(
     let report = explain(up(&aws, spec, folder, options, &mut Terminal { yes }).await)?;
     match report.changed.len() {
         0 => eprintln!("nothing to change"),
-        count => eprintln!("{count} stack(s) changed"),
+        count => eprintln!("{} changed", counted(count, "stack")),
     }
     eprintln!("API server  {}", report.endpoint);
     eprintln!("file system {}", report.file_system);

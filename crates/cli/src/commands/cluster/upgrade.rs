@@ -9,7 +9,7 @@ use provision::aws::Aws;
 use provision::catalog;
 use provision::cloud::Cloud as _;
 use provision::command::nodes::Kubectl;
-use provision::command::{Pace, Sink as _, roll};
+use provision::command::{Pace, Sink as _, counted, roll};
 use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, steps};
 use provision::spec::{ClusterSpec, ControlPlaneMode};
 
@@ -57,7 +57,7 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
             bail!(reason);
         }
     }
-    let question = format!("upgrade to {wanted} in these {} step(s)?", all.len());
+    let question = format!("upgrade to {wanted} in {}?", counted(all.len(), "step"));
     if !(Terminal { yes: args.yes }).confirm(&question) {
         bail!("stopped; nothing was changed");
     }
@@ -80,6 +80,13 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
     Ok(Exit::Success)
 }
 
+fn support_until(ends: Option<impl std::fmt::Display>) -> String {
+    match ends {
+        Some(date) => format!("standard support until {date}"),
+        None => "the end of its standard support is not known".to_owned(),
+    }
+}
+
 /// Versions that EKS offers, until when, and the next command.
 async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit> {
     let running = &spec.kubernetes_version;
@@ -96,10 +103,9 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
             let ends = offer
                 .standard_ends
                 .or_else(|| catalog::standard_support_ends(&offer.version));
-            let until = ends.map_or("not known".to_owned(), |date| date.to_string());
             lines.push((
                 offer.version,
-                format!("{}, standard support until {until}", offer.support),
+                format!("{}, {}", offer.support, support_until(ends)),
             ));
         }
     }
@@ -108,12 +114,12 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
         for minor in (oldest..=newest).rev() {
             let version = format!("1.{minor}");
             let ends = catalog::standard_support_ends(&version);
-            let until = ends.map_or("not known".to_owned(), |date| date.to_string());
             lines.push((
                 version,
                 format!(
-                    "on the list of {}, standard support of EKS until {until}",
-                    catalog::VERSIONS_AS_OF
+                    "known to canoe (list of {}), {}",
+                    catalog::VERSIONS_AS_OF,
+                    support_until(ends)
                 ),
             ));
         }

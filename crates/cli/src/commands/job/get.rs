@@ -68,7 +68,8 @@ pub async fn get(
     let folder = tempfile::tempdir().context("make a folder on the way to the store")?;
     bring(cluster, target, wanted, folder.path()).await?;
     let pushed = tokio::task::spawn_blocking(move || data::push(folder.path(), &store));
-    pushed.await.context("copy to the store")?
+    let then = "what is in the store stays, and the same command sends the rest";
+    helper::unless_interrupted(then, async { pushed.await.context("copy to the store")? }).await
 }
 
 async fn bring(
@@ -78,6 +79,7 @@ async fn bring(
     folder: &Path,
 ) -> anyhow::Result<()> {
     let files = files_of(cluster, target).await?;
+    make_folder(folder)?;
     let received = helper::with_pod(cluster, &files, &reader(), async |pod| {
         receive(cluster, &files, pod, wanted, folder).await
     })
@@ -93,6 +95,18 @@ async fn bring(
         println!("{}", folder.join(name).display());
     }
     Ok(())
+}
+
+/// Makes the folder for what comes, before a pod is made for nothing.
+fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    let is_file = |path: &&Path| path.symlink_metadata().is_ok() && !path.is_dir();
+    if let Some(file) = folder.ancestors().find(is_file) {
+        bail!(
+            "{} is not a folder; name one with --to, which is made if it is not there",
+            file.display()
+        );
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))
 }
 
 /// Removes the job's folder on the volume, then what says where it is.
@@ -215,6 +229,20 @@ fn tops(names: &[String]) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_the_place_of_a_folder_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("file"), "mine").unwrap();
+        make_folder(&place.path().join("a/b")).unwrap();
+        for wrong in ["file", "file/b/c"] {
+            let error = make_folder(&place.path().join(wrong)).unwrap_err();
+            assert!(
+                error.to_string().contains("/file is not a folder"),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn folders_are_named_once() {

@@ -17,12 +17,22 @@ const ACCOUNT: Duration = Duration::from_secs(60);
 /// Between two looks at it.
 pub const LOOK: Duration = Duration::from_millis(500);
 
-/// Ctrl-C, or a request to end.
+/// Ctrl-C, or a request to end, and what becomes of what was begun.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "interrupted; the pod on the volume is removed, what has been copied stays, and the same command resumes"
-)]
-pub struct Interrupted;
+#[error("interrupted; {0}")]
+pub struct Interrupted(pub String);
+
+/// Runs `work` unless the program is asked to end. Needed by everything that comes after [`with_pod`]: once a program has listened for Ctrl-C,
+/// the system does not end it any more.
+pub async fn unless_interrupted<T>(
+    then: &str,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        ended = work => ended,
+        stopped = interrupted() => stopped.and(Err(Interrupted(then.to_owned()).into())),
+    }
+}
 
 /// Returns when the program is asked to end.
 pub async fn interrupted() -> anyhow::Result<()> {
@@ -51,10 +61,8 @@ pub async fn with_pod<T>(
         wait_until_it_runs(cluster, job, &pod, purpose).await?;
         work(&pod).await
     };
-    let ended = tokio::select! {
-        ended = whole => ended,
-        stopped = interrupted() => stopped.and(Err(Interrupted.into())),
-    };
+    let then = "the pod on the volume is removed, what has been copied stays, and the same command resumes";
+    let ended = unless_interrupted(then, whole).await;
     let removed = cluster.delete_pod(&job.namespace, &pod).await;
     let ended = ended?;
     removed?;

@@ -81,8 +81,11 @@ async fn check(cluster: &Cluster, target: &TargetJob, verb: &str) -> anyhow::Res
             target.namespace,
             target.namespace
         ),
-        JobState::Deleting | JobState::Complete | JobState::Failed => {
-            bail!("job {} cannot {verb}: {}", target.job, diagnosis.summary())
-        }
+        JobState::Complete | JobState::Failed => bail!(
+            "job {} has ended, so there is nothing to {verb} ({})",
+            target.job,
+            diagnosis.summary()
+        ),
+        JobState::Deleting => bail!("job {} is being deleted", target.job),
     }
 }

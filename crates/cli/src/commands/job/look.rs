@@ -35,6 +35,7 @@ const TELL: Duration = Duration::from_secs(4);
 
 /// What a look at a job showed.
 pub struct ObservedJob {
+    target: TargetJob,
     diagnosis: Diagnosis,
     nodes: Vec<Node>,
 }
@@ -93,6 +94,7 @@ pub async fn look(cluster: &Cluster, target: &TargetJob) -> Result<ObservedJob, 
         row,
     });
     Ok(ObservedJob {
+        target: target.clone(),
         nodes: nodes.collect(),
         diagnosis,
     })
@@ -195,6 +197,12 @@ impl ObservedJob {
 
     /// One line and what is the matter.
     pub fn words(&self) -> String {
+        if self.diagnosis.state == JobState::Absent && self.diagnosis.findings.is_empty() {
+            return format!(
+                "there is no such job: {} in namespace {}; `canoe job ls -n {}` lists those that are there, `canoe job submit` makes one",
+                self.target.job, self.target.namespace, self.target.namespace
+            );
+        }
         let findings = self.diagnosis.findings.iter();
         let lines: String = findings.map(|finding| format!("\n  {finding}")).collect();
         format!("{}{lines}", self.diagnosis.summary())

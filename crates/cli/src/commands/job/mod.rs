@@ -354,8 +354,18 @@ async fn delete(
         DeleteScope::KeepVolume
     };
     let cluster: Cluster = access.connect().await?;
-    let mut tell = |line: String| println!("{line}");
+    let mut is_anything = false;
+    let mut tell = |line: String| {
+        is_anything = true;
+        println!("{line}");
+    };
     cluster.delete(target, scope, &mut tell).await?;
+    if !is_anything {
+        println!(
+            "nothing of a job {} is in namespace {}; `canoe job ls -n {}` lists the jobs there",
+            target.job, target.namespace, target.namespace
+        );
+    }
     Ok(Exit::Success)
 }
 

@@ -14,6 +14,7 @@ use k8s::objects::ObjectInputs;
 use k8s::{folder, render, tutorial, yaml};
 
 use super::get::{self, WantedModels};
+use super::helper;
 use super::upload::{self, Load};
 use super::wishes::{self, JobOptions};
 use super::{DryRun, SubmitArgs, UploadArgs, look};
@@ -224,7 +225,10 @@ pub async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> anyhow::Re
         upload::upload(&cluster, &ready.files(), binary, &ready.loads).await?;
     }
     let mut tell = |line: String| eprintln!("{line}");
-    let submitted = submit(&cluster, &target, &objects, mode, again, &mut tell).await;
+    let submitted = helper::unless_interrupted("the same command resumes", async {
+        Ok(submit(&cluster, &target, &objects, mode, again, &mut tell).await)
+    })
+    .await?;
     if mode == ApplyMode::DryRun
         && ready.inputs.job.create_namespace
         && submitted
@@ -282,7 +286,13 @@ async fn tell_room(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
 
 /// Stays until the end, and brings the model if it is a good one.
 async fn wait(cluster: &Cluster, target: &TargetJob, args: &SubmitArgs) -> anyhow::Result<Exit> {
-    let exit = look::watch(cluster, target, false).await?;
+    let then = format!(
+        "the job continues: `{}` shows it, `{}` brings its model",
+        target.command("watch"),
+        target.command("get")
+    );
+    let watched = async { look::watch(cluster, target, false).await };
+    let exit = helper::unless_interrupted(&then, watched).await?;
     if args.get && exit == Exit::Success {
         let wanted = WantedModels {
             pick: Pick::Last,

@@ -25,6 +25,9 @@ pub struct JobOptions {
     /// Container image with canoe and python3 (left out: a stock Python image, and this program is brought along).
     #[arg(long)]
     image: Option<String>,
+    /// The stock image of a job without an image of its own, such as one of a mirror or by digest: python3 and glibc.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "image")]
+    python_image: Option<String>,
     /// The Linux program that pods run, if not this one; only without an image.
     #[arg(long, value_name = "FILE", conflicts_with = "image")]
     binary: Option<PathBuf>,
@@ -99,6 +102,7 @@ impl JobOptions {
         set(&mut job.name, &self.name);
         set(&mut job.namespace, &self.namespace);
         job.image = self.image.clone().or(job.image.take());
+        set(&mut job.python_image, &self.python_image);
         set(&mut job.nodes, &self.nodes);
         job.passes = self.passes.or(job.passes);
         job.config = self.config.clone().or(job.config.take());
@@ -121,9 +125,13 @@ impl JobOptions {
     /// The program that goes along, with its file; `None` if the job has an image of its own.
     pub fn program(&self, job: &JobFile) -> anyhow::Result<Option<(Program, PathBuf)>> {
         if job.image.is_some() {
-            if self.binary.is_some() {
+            let flags = [
+                ("--binary", self.binary.is_some()),
+                ("--python-image", self.python_image.is_some()),
+            ];
+            if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
                 bail!(
-                    "--binary: the job has an image of its own; leave `image` out to bring a program along"
+                    "{flag}: the job has an image of its own; leave `image` out to bring a program along"
                 );
             }
             return Ok(None);

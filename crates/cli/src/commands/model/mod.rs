@@ -47,8 +47,8 @@ enum ModelCommand {
     Neighbours(rows::NeighboursArgs),
     /// Write the rows of a table for a vector store.
     Embed(rows::EmbedArgs),
-    /// Read all files of a pass directory and name what is missing, cut off or does not fit; ends with 1 if anything is. The
-    /// state of servers has checksums; parameter files, whose format is v1's, have none.
+    /// Read all files of a pass directory and name what is missing, cut off or changed since it was saved; ends with 1 if
+    /// anything is. Checksums are in canoe.sums, which directories of v1 and of earlier versions do not have.
     Verify {
         /// A pass directory or merged model.
         directory: PathBuf,
@@ -258,8 +258,12 @@ fn verify(directory: &Path) -> anyhow::Result<Exit> {
     if !problems.is_empty() {
         return Ok(Exit::Failure);
     }
+    let proof = match checked.sums {
+        Some(files) => format!("{files} files have the checksums they were saved with"),
+        None => "saved without checksums, so only lengths were compared".to_owned(),
+    };
     println!(
-        "{}: {} parameters, {} tables of servers, {state} saved states of servers: all whole",
+        "{}: {} parameters, {} tables of servers, {state} saved states of servers: all whole; {proof}",
         directory.display(),
         checked.parameters,
         checked.tables

@@ -6,6 +6,7 @@ As with Python itself, `-m MODULE` runs a module, `-c CODE` a text, and `-` or n
 import os
 import sys
 import traceback
+import warnings
 
 from paddle.python2.loader import PACKAGE, install, is_users, run_path, run_text
 
@@ -47,6 +48,7 @@ def main(arguments):
     start = os.path.dirname(os.path.abspath(first)) if is_script else ''
     sys.path[:] = [start, PACKAGE.rstrip(os.sep)] + [each for each in sys.path if each]
     sys.excepthook = show
+    warnings.simplefilter('ignore', DeprecationWarning)  # about names that Python 2 had
     install()
     module = sys.modules['__main__'] = type(sys)('__main__')
     if first == '-c':

@@ -10,13 +10,13 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from paddle.python2 import text
+from paddle.python2 import processes, text
 
 RENAMED = {
     'Queue': 'queue', 'thread': '_thread', 'urllib2': 'urllib.request', 'urlparse': 'urllib.parse',
     'httplib': 'http.client', 'HTMLParser': 'html.parser', 'cookielib': 'http.cookiejar', 'copy_reg': 'copyreg',
     'SocketServer': 'socketserver', 'BaseHTTPServer': 'http.server', 'xmlrpclib': 'xmlrpc.client',
-    'exceptions': 'builtins', 'htmlentitydefs': 'html.entities', 'commands': 'subprocess',
+    'exceptions': 'builtins', 'htmlentitydefs': 'html.entities',
 }
 
 
@@ -118,7 +118,50 @@ def _json():
         options.pop('encoding', None)
         return json.loads(_bytes_of(data), **options)
 
-    return _like(json, loads=loads)
+    def read(value):
+        """Bytes in a value that is to be written as ASCII: Python 2 takes them for UTF-8."""
+        if isinstance(value, dict):
+            return {read(key): read(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [read(each) for each in value]
+        return text.raw(value).decode('utf-8') if isinstance(value, str) and text.is_bytes(value) else value
+
+    def dumps(value, **options):
+        options.pop('encoding', None)
+        return json.dumps(read(value) if options.get('ensure_ascii', True) else value, **options)
+
+    def dump(value, file, **options):
+        file.write(dumps(value, **options))
+
+    return _like(json, loads=loads, dumps=dumps, dump=dump)
+
+
+def _math():
+    import math
+    return _like(math, floor=lambda number: float(math.floor(number)), ceil=lambda number: float(math.ceil(number)))
+
+
+def _array():
+    import array
+
+    class Array(array.array):
+        def __new__(cls, kind, values=()):
+            return super().__new__(cls, kind, text.raw(values) if isinstance(values, str) and kind != 'u' else values)
+
+    Array.__name__ = 'array'
+    return _like(array, array=Array, ArrayType=Array)
+
+
+def _base64():
+    import base64
+    made = _bytes_module('base64')()
+    made.encodestring, made.decodestring = on_bytes(base64.encodebytes), on_bytes(base64.decodebytes)
+    return made
+
+
+def _subprocess():
+    import subprocess
+    return _like(subprocess, check_output=processes.check_output)
 
 
 def _csv():
@@ -213,9 +256,14 @@ SHAPED = {
     'json': _json, 'csv': _csv, 'ConfigParser': _configparser, 're': _re, 'itertools': _itertools,
     'md5': _one('md5', new='hashlib.md5', md5='hashlib.md5'), 'sha': _one('sha', new='hashlib.sha1'),
     'sets': _one('sets', Set='builtins.set', ImmutableSet='builtins.frozenset'),
+    'math': _math, 'array': _array, 'base64': _base64, 'subprocess': _subprocess,
+    'commands': _one('commands', getoutput='paddle.python2.processes.getoutput',
+                     getstatusoutput='paddle.python2.processes.getstatusoutput'),
     'UserDict': _one('UserDict', UserDict='collections.UserDict', DictMixin='collections.abc.MutableMapping'),
 }
-SHAPED.update({name: _bytes_module(name) for name in ('struct', 'zlib', 'base64', 'binascii', 'marshal')})
+SHAPED.update({name: _bytes_module(name) for name in ('struct', 'zlib', 'binascii', 'marshal')})
+# In an unmarked file these are those of Python 3: positions may be computed with them.
+_MARKED_ONLY = frozenset(['math'])
 _made = {}
 
 
@@ -228,21 +276,29 @@ def shaped(name):
     return _made[name]
 
 
-def reshape(names):
+def reshaper(marked):
     """Gives a name space that imported everything from somewhere the Python 2 forms of the modules it got."""
-    for name, value in list(names.items()):
-        if isinstance(value, ModuleType) and value is sys.modules.get(value.__name__) and value.__name__ in SHAPED:
-            names[name] = shaped(value.__name__)
+
+    def reshape(names):
+        for name, value in list(names.items()):
+            if isinstance(value, ModuleType) and value is sys.modules.get(value.__name__):
+                if value.__name__ in SHAPED and (marked or value.__name__ not in _MARKED_ONLY):
+                    names[name] = shaped(value.__name__)
+
+    return reshape
 
 
-def importer(own_names):
-    """The `__import__` of Python 2 files; `own_names` are their builtins."""
+def importer(own_names, marked):
+    """The `__import__` of Python 2 files; `own_names` are their builtins, `marked` files show that they are Python 2."""
+    ours = _OURS if marked else _OURS - _MARKED_ONLY
 
     def __import__(name, globals=None, locals=None, fromlist=(), level=0):
         head = name.partition('.')[0]
         if level <= 0 and _is_sibling(globals, head):
             return builtins.__import__(name, globals, locals, fromlist, 1)
-        if level <= 0 and name in _OURS and not _is_users(name):
+        if name == 'xml.etree.cElementTree':
+            sys.modules.setdefault(name, importlib.import_module('xml.etree.ElementTree'))
+        if level <= 0 and name in ours and not _is_users(name):
             if name == '__builtin__':
                 made = ModuleType('__builtin__')
                 vars(made).update(own_names)
@@ -291,18 +347,19 @@ def _add(module, names):
 
 
 def _sys():
-    return {'maxint': sys.maxsize, 'setdefaultencoding': lambda name: None, 'exc_clear': lambda: None}
+    return {'maxint': sys.maxsize, 'exc_clear': lambda: None,
+            'setdefaultencoding': lambda name: text.default.update(encoding=name)}
 
 
 def _string():
     import string
     names = {'letters': string.ascii_letters, 'lowercase': string.ascii_lowercase, 'uppercase': string.ascii_uppercase,
              'join': lambda words, separator=' ': separator.join(words), 'atoi': int, 'atof': float, 'atol': int,
-             'maketrans': str.maketrans}
+             'maketrans': text.maketrans}
     methods = text.methods()
-    for name in ('split', 'strip', 'lstrip', 'rstrip', 'lower', 'upper', 'capitalize'):
+    for name in ('translate', 'split', 'strip', 'lstrip', 'rstrip', 'lower', 'upper', 'capitalize'):
         names[name] = methods[name]
-    for name in ('replace', 'find', 'rfind', 'index', 'count', 'zfill', 'ljust', 'rjust', 'center', 'translate'):
+    for name in ('replace', 'find', 'rfind', 'index', 'count', 'zfill', 'ljust', 'rjust', 'center'):
         names[name] = getattr(str, name)
     return names
 
@@ -321,15 +378,30 @@ def _types():
 def _urllib():
     import urllib.parse
     import urllib.request
-    names = {name: getattr(urllib.parse, name) for name in ('quote', 'quote_plus', 'unquote', 'unquote_plus', 'urlencode')}
-    names.update(urlopen=urllib.request.urlopen, urlretrieve=urllib.request.urlretrieve)
-    return names
+
+    def quote(value, safe='/'):
+        return urllib.parse.quote(_bytes_of(value), safe)
+
+    def quote_plus(value, safe='', *_):
+        return urllib.parse.quote_plus(_bytes_of(value), safe)
+
+    def unquote(value):
+        return text.plain(urllib.parse.unquote_to_bytes(value))
+
+    def unquote_plus(value):
+        return unquote(value.replace('+', ' '))
+
+    def urlencode(query, doseq=0):
+        return urllib.parse.urlencode(query, doseq, quote_via=quote_plus)
+
+    return {'quote': quote, 'quote_plus': quote_plus, 'unquote': unquote, 'unquote_plus': unquote_plus, 'urlencode': urlencode,
+            'urlopen': urllib.request.urlopen, 'urlretrieve': urllib.request.urlretrieve}
 
 
 def _urllib2():
     import urllib.error
-    import urllib.parse
-    return {'urlencode': urllib.parse.urlencode, 'quote': urllib.parse.quote, 'URLError': urllib.error.URLError,
+    parse = _urllib()
+    return {'urlencode': parse['urlencode'], 'quote': parse['quote'], 'URLError': urllib.error.URLError,
             'HTTPError': urllib.error.HTTPError}
 
 
@@ -347,6 +419,33 @@ def _os():
     return {'getcwdu': os.getcwd}
 
 
+def _os_path():
+    import os
+
+    def walk(top, visit, argument):
+        for folder, folders, files in os.walk(top):
+            names = folders + files
+            visit(argument, folder, names)
+            folders[:] = [name for name in folders if name in names]
+
+    return {'walk': walk}
+
+
+def _inspect():
+    import inspect
+
+    def getargspec(function):
+        found = inspect.getfullargspec(function)
+        return found.args, found.varargs, found.varkw, found.defaults
+
+    return {'getargspec': getargspec}
+
+
+def _fractions():
+    import math
+    return {'gcd': math.gcd}
+
+
 def _time():
     import time
     return {'clock': time.process_time}
@@ -360,4 +459,5 @@ def _operator():
 
 _ADDITIONS = {'sys': _sys, 'string': _string, 'collections': _collections, 'types': _types,
               'urllib': _urllib, 'urllib.request': _urllib2, 'numpy': _numpy, 'PIL.Image': _image, 'os': _os,
+              'os.path': _os_path, 'inspect': _inspect, 'fractions': _fractions,
               'time': _time, 'operator': _operator}

@@ -10,13 +10,13 @@ import importlib
 import sys
 from functools import reduce
 
-from paddle.python2 import arithmetic, containers, modules, text
+from paddle.python2 import arithmetic, containers, modules, processes, text
 from paddle.python2.judge import TWO
 
 
 class _Text(type):
     def __instancecheck__(cls, value):
-        return isinstance(value, str)
+        return isinstance(value, str) and not text.is_bytes(value)
 
 
 class unicode(str, metaclass=_Text):
@@ -25,7 +25,7 @@ class unicode(str, metaclass=_Text):
     def __new__(cls, value='', encoding=None, errors='strict'):
         if encoding is not None or isinstance(value, bytes):
             return text.decode(value, encoding or 'ascii', errors)
-        return str(value)
+        return text.characters(str(value))
 
 
 def exception(kind, value=None, trace=None):
@@ -46,6 +46,32 @@ def message(thing):
     if isinstance(thing, BaseException) and not hasattr(thing, 'message'):
         return thing.args[0] if len(thing.args) == 1 else ''
     return thing.message
+
+
+def attribute(thing, old, new):
+    """An attribute under the name that it had in Python 2."""
+    return getattr(thing, old if hasattr(thing, old) else new)
+
+
+class Version(tuple):
+    """Python 2's `sys.version_info`."""
+
+    major, minor, micro, releaselevel, serial = (property(lambda self, place=place: self[place]) for place in range(5))
+
+
+_VERSION = {'version_info': Version((2, 7, 18, 'final', 0)), 'version': '2.7.18', 'hexversion': 0x020712f0}
+
+
+def version(language):
+    """The attributes of `sys` that tell the language: a file in Python 2 chooses what it wrote for Python 2."""
+    def attribute_of(thing, name):
+        return _VERSION[name] if thing is sys and language == TWO else getattr(thing, name)
+    return attribute_of
+
+
+def octal(number):
+    """Python 2's `oct`."""
+    return '0' if number == 0 else '%s0%o' % ('-' if number < 0 else '', abs(number))
 
 
 def fromstring(thing, *arguments, **options):
@@ -103,7 +129,7 @@ def builtins_for(path, language):
     names.update(
         xrange=range, unicode=unicode, basestring=str, long=int, unichr=chr, bytes=str, repr=ascii,
         cmp=containers.compare, sorted=containers.sort_copy, raw_input=raw_input, open=text.open_file,
-        file=text.file, round=arithmetic.rounded, intern=sys.intern, reload=reload,
+        file=text.file, round=arithmetic.rounded, intern=sys.intern, reload=reload, oct=octal,
         apply=lambda function, arguments=(), options={}: function(*arguments, **options),
         coerce=lambda left, right: (left + type(right)(0), right + type(left)(0)),
         reduce=lambda function, values, *first: reduce(function, readers['lines'](values), *first))
@@ -114,10 +140,11 @@ def builtins_for(path, language):
         divide=divide, divide_whole=divide if marked else arithmetic.divide_whole, divisor=arithmetic.divisor(divide),
         exception=exception, message=message, compared=containers.compared, print=text.print_statement,
         print_to=text.print_to, fromstring=fromstring, tostring=tostring, frombuffer=frombuffer,
-        load=load, imported=modules.reshape)
+        load=load, attribute=attribute, version=version(language), popen=processes.popen,
+        imported=modules.reshaper(marked))
     names.update(('_p2_' + name, value) for name, value in helpers.items())
     names.update(_evaluators(names, language))
-    names['__import__'] = modules.importer(names)
+    names['__import__'] = modules.importer(names, marked)
     return names
 
 

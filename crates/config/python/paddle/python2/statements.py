@@ -5,7 +5,7 @@
 """
 
 from paddle.python2.tokens import CLOSING, OPENING, joined, split_at, statements, tokens
-from paddle.python2.tree import TUPLE
+from paddle.python2.tree import CAUGHT, TUPLE
 
 
 def with_literals(source, coding):
@@ -32,6 +32,7 @@ def translated(source, coding='utf-8'):
     _literals(parts, coding, 'unicode_literals' in future)
     _indentation(parts)
     patterns = _tuple_parameters(parts)
+    _caught(parts, patterns)
     for statement in list(statements(parts)):
         first = parts[statement[0]][1]
         if first == 'print' and 'print_function' not in future:
@@ -146,6 +147,26 @@ def _except(parts, statement):
         parts[cuts[0]][1] = ' as '
 
 
+def _caught(parts, patterns):
+    """Replaces `(a, b)` in `except Error, (a, b):` by a name; the tree writer takes the exception apart."""
+    for statement in list(statements(parts)):
+        if parts[statement[0]][1] != 'except':
+            continue
+        pieces, cuts = split_at(parts, statement[1:-1], (',',))
+        if cuts and (len(pieces[1]) > 1):
+            first, last = pieces[1][0], pieces[1][-1]
+            name = '%s%d' % (CAUGHT, len(patterns))
+            patterns[name] = joined(parts[first:last + 1])
+            _replaced(parts, first, last, name)
+
+
+def _replaced(parts, first, last, name):
+    """Puts a name in the place of tokens; lines keep their numbers."""
+    for token in parts[first:last + 1]:
+        token[1] = ''.join(each for each in token[1] if each in '\r\n') if token[0] == 'newline' else ''
+    parts[first][1] = name
+
+
 _WRITERS = {'exec': _exec, 'raise': _raise, 'except': _except}
 
 
@@ -178,8 +199,6 @@ def _parameters(parts, indexes, end, patterns):
             if not depth and start is not None:
                 name = '%s%d' % (TUPLE, len(patterns))
                 patterns[name] = joined(parts[start:index + 1])
-                for token in parts[start:index + 1]:
-                    token[1] = ''.join(each for each in token[1] if each in '\r\n') if token[0] == 'newline' else ''
-                parts[start][1] = name
+                _replaced(parts, start, index, name)
                 start = None
         fresh = not depth and text == ','

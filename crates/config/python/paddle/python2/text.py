@@ -13,6 +13,7 @@ import sys
 
 BINARY = (io.BufferedIOBase, io.RawIOBase)
 _unfinished = set()  # files whose last print ended with a comma
+default = {'encoding': 'ascii'}  # what `sys.setdefaultencoding` sets, for the whole process
 _BYTE_CODECS = frozenset('hex hex_codec base64 base64_codec zlib zlib_codec bz2 bz2_codec'.split())
 
 
@@ -27,6 +28,22 @@ def raw(text):
         return text.encode('latin-1')
     except UnicodeEncodeError:
         return text.encode('utf-8', 'surrogateescape')
+
+
+def is_bytes(text):
+    """Whether text beyond ASCII has the bytes of UTF-8, so that characters can hardly be meant."""
+    if text.isascii():
+        return False
+    try:
+        text.encode('latin-1').decode('utf-8')
+    except UnicodeError:
+        return False
+    return True
+
+
+def characters(text):
+    """What Python 2 made of text where it needed characters: bytes are read in the default encoding."""
+    return codecs.decode(text.encode('latin-1'), default['encoding']) if is_bytes(text) else text
 
 
 def watched(path):
@@ -183,7 +200,22 @@ def encode(text, *arguments, **options):
         return plain(codecs.escape_encode(raw(text))[0])
     if encoding in _BYTE_CODECS:
         return plain(codecs.encode(raw(text), encoding, errors))
-    return plain(text.encode(encoding, errors))
+    return plain(characters(text).encode(encoding, errors))
+
+
+def translate(text, *arguments, **options):
+    """`text.translate(table, deleted)`; a table of characters is a dictionary."""
+    if not isinstance(text, str):
+        return text.translate(*arguments, **options)
+    table, deleted = (arguments + ('', ''))[:2]
+    if deleted:
+        text = text.translate(dict.fromkeys(map(ord, deleted)))
+    return text.translate(table) if table else text
+
+
+def maketrans(old, new):
+    """`string.maketrans`: a table of 256 characters."""
+    return ''.join(map(chr, range(256))).translate(str.maketrans(old, new))
 
 
 def _bytewise(name):
@@ -214,7 +246,7 @@ def methods():
     names = '''split rsplit strip lstrip rstrip splitlines lower upper title capitalize swapcase isalpha isalnum isdigit
         isspace islower isupper istitle'''.split()
     found = {name: _bytewise(name) for name in names}
-    found.update(decode=decode, encode=encode, write=write, writelines=writelines)
+    found.update(decode=decode, encode=encode, translate=translate, write=write, writelines=writelines)
     return found
 
 

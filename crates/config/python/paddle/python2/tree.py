@@ -8,12 +8,17 @@ of files, classes with Python 2's special methods. Every change calls a function
 import ast
 
 TUPLE = '_p2_tuple_'  # prefix of the names that replace tuple parameters
+CAUGHT = '_p2_caught_'  # prefix of the names that replace what an `except` assigns to, if that is not a name
 
 # Methods that are replaced by calls of _p2_NAME(object, ...).
 METHODS = frozenset('''split rsplit strip lstrip rstrip splitlines lower upper title capitalize swapcase isalpha isalnum
     isdigit isspace islower isupper istitle decode encode read readline readlines xreadlines write writelines getvalue
     communicate next keys values items iterkeys itervalues iteritems viewkeys viewvalues viewitems has_key sort
-    fromstring tostring frombuffer load'''.split())
+    fromstring tostring frombuffer load translate popen'''.split())
+# Attributes that have another name now; objects of users may have the old one.
+ATTRIBUTES = {'func_name': '__name__', 'func_doc': '__doc__', 'func_code': '__code__', 'func_defaults': '__defaults__',
+              'func_globals': '__globals__', 'func_dict': '__dict__', 'func_closure': '__closure__',
+              'im_func': '__func__', 'im_self': '__self__', 'isAlive': 'is_alive'}
 # Functions that iterate over their first argument, which may be a file.
 _WALKERS = frozenset('list tuple set frozenset enumerate sorted iter sum dict'.split())
 # Expressions that are never a file.
@@ -81,6 +86,11 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if node.attr == 'message' and isinstance(node.ctx, ast.Load):
             return _call('_p2_message', [node.value], node)
+        if node.attr in ATTRIBUTES and isinstance(node.ctx, ast.Load) and _is_object(node.value):
+            names = [ast.Constant(value=node.attr), ast.Constant(value=ATTRIBUTES[node.attr])]
+            return _call('_p2_attribute', [node.value] + names, node)
+        if node.attr in ('version_info', 'version', 'hexversion') and getattr(node.value, 'id', '') == 'sys':
+            return _call('_p2_version', [node.value, ast.Constant(value=node.attr)], node)
         return node
 
     def visit_ImportFrom(self, node):
@@ -108,6 +118,16 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node):
         self.generic_visit(node)
         node.iter = self.walked(node.iter)
+        return node
+
+    def visit_ExceptHandler(self, node):
+        self.generic_visit(node)
+        if (node.name or '').startswith(CAUGHT):
+            target = self.pattern(node.name, ast.Store())
+            taken = '%s.args' if isinstance(target, (ast.Tuple, ast.List)) else '%s'
+            assign = _at(ast.parse('_ = ' + taken % node.name).body[0], node)
+            assign.targets = [target]
+            node.body.insert(0, ast.fix_missing_locations(assign))
         return node
 
     # Definitions.

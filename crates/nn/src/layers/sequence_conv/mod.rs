@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
+use crate::kept_products::KeptProducts;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::matrix::Matrix;
+use crate::output::Output;
 use crate::parameters::ParameterIndex;
 use crate::product::{Accumulate, MatrixView, multiply_strided};
 use crate::projections::{ContextWindow, NeighbourValues};
@@ -36,6 +38,7 @@ pub struct SequenceConv {
     /// Position of each maximum; `u32::MAX` for none.
     winners: Vec<u32>,
     buffers: Buffers,
+    kept: KeptProducts,
 }
 
 impl SequenceConv {
@@ -62,6 +65,7 @@ impl SequenceConv {
             products: Matrix::default(),
             winners: Vec::new(),
             buffers: Buffers::default(),
+            kept: KeptProducts::default(),
         })
     }
 
@@ -76,14 +80,17 @@ impl SequenceConv {
     }
 
     fn multiply(&mut self, x: &Matrix, weight: &[f32]) {
+        let mut products = std::mem::take(&mut self.products);
+        products.resize(x.rows(), self.window.length * self.size);
+        self.multiply_into(x, weight, products.values_mut());
+        self.products = products;
+    }
+
+    /// The products of rows with all blocks of the weight, side by side.
+    fn multiply_into(&self, x: &Matrix, weight: &[f32], products: &mut [f32]) {
         let (length, dim, size) = (self.window.length, self.window.dim, self.size);
-        self.products.resize(x.rows(), length * size);
         for (k, block) in weight.chunks_exact(dim * size).enumerate() {
-            let out = self
-                .products
-                .values_mut()
-                .get_mut(k * size..)
-                .unwrap_or_default();
+            let out = products.get_mut(k * size..).unwrap_or_default();
             multiply_strided(
                 out,
                 length * size,
@@ -101,14 +108,14 @@ impl SequenceConv {
         range: &std::ops::Range<usize>,
         position: usize,
         rows: usize,
-        index: Option<&[u32]>,
+        (products, index): (&Matrix, Option<&[u32]>),
         z: &mut [f32],
     ) {
         let size = self.size;
         z.fill(0.0);
         for k in 0..self.window.length {
             if let Some(row) = self.row(rows, index, self.window.neighbour(range, position, k)) {
-                simd::add(z, &self.products.row(row)[k * size..(k + 1) * size]);
+                simd::add(z, &products.row(row)[k * size..(k + 1) * size]);
             }
         }
     }
@@ -117,7 +124,7 @@ impl SequenceConv {
         &self,
         sequences: &[u32],
         rows: usize,
-        index: Option<&[u32]>,
+        source: (&Matrix, Option<&[u32]>),
         out: &mut Matrix,
     ) {
         out.resize(sequences.last().map_or(0, |&end| end as usize), self.size);
@@ -134,27 +141,26 @@ impl SequenceConv {
                         sequence += 1;
                     }
                     let range = sequences[sequence] as usize..sequences[sequence + 1] as usize;
-                    self.sum_at(&range, position, rows, index, z);
+                    self.sum_at(&range, position, rows, source, z);
                 }
             },
         );
     }
 
     fn write_maxima(
-        &mut self,
+        &self,
         sequences: &[u32],
         rows: usize,
-        index: Option<&[u32]>,
-        out: &mut Matrix,
+        source: (&Matrix, Option<&[u32]>),
+        (out, winners): (&mut Matrix, &mut Vec<u32>),
     ) {
         let size = self.size;
         let count = sequences.len() - 1;
         out.resize(count, size);
-        let mut winners = std::mem::take(&mut self.winners);
         winners.resize(count * size, 0);
         simd::for_row_blocks2(
             (out.values_mut(), size),
-            (&mut winners, size),
+            (winners, size),
             #[inline(always)]
             |first, best, winners| {
                 let mut z = vec![0.0; size];
@@ -168,7 +174,7 @@ impl SequenceConv {
                     best.fill(f32::NEG_INFINITY);
                     winners.fill(u32::MAX);
                     for position in range.clone() {
-                        self.sum_at(&range, position, rows, index, &mut z);
+                        self.sum_at(&range, position, rows, source, &mut z);
                         for ((best, winner), &z) in best.iter_mut().zip(winners.iter_mut()).zip(&z)
                         {
                             let wins = z > *best;
@@ -182,7 +188,23 @@ impl SequenceConv {
                 }
             },
         );
-        self.winners = winners;
+    }
+
+    /// Writes the sums of all positions, or their maxima.
+    fn write(
+        &mut self,
+        sequences: &[u32],
+        rows: usize,
+        source: (&Matrix, Option<&[u32]>),
+        out: &mut Output,
+    ) {
+        if self.maximum {
+            let mut winners = std::mem::take(&mut self.winners);
+            self.write_maxima(sequences, rows, source, (out.value_mut(), &mut winners));
+            self.winners = winners;
+        } else {
+            self.write_positions(sequences, rows, source, out.value_mut());
+        }
     }
 
     /// Sequences without any position have no maximum: their rows are zero, whatever bias and activation are.
@@ -220,16 +242,41 @@ impl Layer for SequenceConv {
             padded.values_mut()[x.values().len()..].copy_from_slice(padding);
             self.multiply(&padded, weight);
             self.padded = padded;
-        } else {
-            self.multiply(x, weight);
         }
-        let index = pass.inputs.index(0);
         self.sequences = sequences.clone();
+        let mut kept = std::mem::take(&mut self.kept);
+        let found = match self.window.padding {
+            Some(_) => None,
+            None => {
+                let width = self.window.length * self.size;
+                kept.get(pass, 0, (self.weight, width), |x, out| {
+                    self.multiply_into(x, weight, out);
+                })
+            }
+        };
+        let index = pass.inputs.index(0);
+        match found {
+            Some((products, places)) => {
+                let place = |row: &u32| places[*row as usize];
+                let moved: Vec<u32> = match index {
+                    Some(index) => index.iter().map(place).collect(),
+                    None => places.to_vec(),
+                };
+                self.write(&sequences, rows, (products, Some(&moved)), pass.out);
+            }
+            None => {
+                if self.window.padding.is_none() {
+                    self.multiply(x, weight);
+                }
+                let products = std::mem::take(&mut self.products);
+                self.write(&sequences, rows, (&products, index), pass.out);
+                self.products = products;
+            }
+        }
+        self.kept = kept;
         if !self.maximum {
-            self.write_positions(&sequences, rows, index, pass.out.value_mut());
             return self.finish.forward(pass);
         }
-        self.write_maxima(&sequences, rows, index, pass.out.value_mut());
         pass.out.layout = pass.out.layout.pooled();
         self.finish.forward(pass)?;
         self.clear_empty(pass.out.value_mut());

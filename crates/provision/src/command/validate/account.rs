@@ -13,7 +13,7 @@ const DEFAULT_ADDRESSES: f64 = 5.0;
 
 pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: &Caller) -> Check {
     if caller.arn.ends_with(":root") {
-        let text = "the root user may do everything and should do nothing; make a user with `canoe cluster policy`";
+        let text = "this is the root user, who may do everything; better work as a user with the policy that `canoe cluster policy` prints";
         return Check {
             what: "permissions",
             verdict: CheckVerdict::Unknown,

@@ -239,7 +239,7 @@ async fn file_system(cloud: &impl Cloud, spec: &ClusterSpec, id: &str) -> Findin
     );
     if count > 0 && !ours {
         return Ok(Err(format!(
-            "{id} has {count} mount target(s) already; remove them first, it can be in one VPC only"
+            "{id} has mount targets already ({count}); remove them first: a file system can be in one VPC only"
         )));
     }
     Ok(Ok(id.to_owned()))

@@ -38,6 +38,7 @@ pub(super) fn slot(
         kind,
         level,
         dim: dim as usize,
+        first: 0,
     })
 }
 

@@ -45,7 +45,10 @@ impl Libsvm {
                         first: *first,
                         binary: *binary,
                     });
-                    slots.push(slot(&input.name, kind, 0, *dimension)?);
+                    slots.push(SlotType {
+                        first: *first,
+                        ..slot(&input.name, kind, 0, *dimension)?
+                    });
                 }
                 _ => return Err("its slots are native_features and native_label".to_owned()),
             }

@@ -124,6 +124,7 @@ pub(crate) fn open(
             kind: ElementKind::Dense,
             level: u8::from(form == Form::Frames),
             dim: 1,
+            first: 0,
         });
     }
     Ok(Box::new(Proto {
@@ -169,6 +170,7 @@ fn slot_type(name: String, def: &SlotDef, form: Form, nested: bool) -> SlotType 
         kind,
         level,
         dim: def.dim as usize,
+        first: 0,
     }
 }
 

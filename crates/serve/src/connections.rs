@@ -1,0 +1,162 @@
+//! The clients of a server: a bounded number of connections, each with a deadline.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls::ServerConfig;
+
+use crate::connection::Connection;
+use crate::events::{Events, LISTENER};
+use crate::transport::Transport;
+
+/// Connections at a time.
+pub const MOST_CONNECTIONS: usize = 4096;
+
+/// All connections.
+pub struct Connections {
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    table: Mutex<ConnectionTable>,
+    most: usize,
+    /// A client could not be accepted; it is tried again later.
+    postponed: AtomicBool,
+}
+
+#[derive(Default)]
+struct ConnectionTable {
+    entries: Vec<Option<Arc<Connection>>>,
+    free: Vec<usize>,
+}
+
+impl ConnectionTable {
+    fn count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
+        self.entries.iter().flatten()
+    }
+}
+
+impl Connections {
+    /// Nobody yet; `most` may connect.
+    pub fn new(listener: TcpListener, tls: Option<Arc<ServerConfig>>, most: usize) -> Self {
+        Self {
+            listener,
+            tls,
+            table: Mutex::default(),
+            most: most.clamp(1, MOST_CONNECTIONS),
+            postponed: AtomicBool::new(false),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, ConnectionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The listening socket.
+    pub fn listener(&self) -> &TcpListener {
+        &self.listener
+    }
+
+    /// A connection.
+    pub fn get(&self, key: usize) -> Option<Arc<Connection>> {
+        self.table().entries.get(key)?.clone()
+    }
+
+    /// Forgets a connection that has ended.
+    pub fn remove(&self, key: usize) {
+        let mut table = self.table();
+        if let Some(entry) = table.entries.get_mut(key)
+            && entry.take().is_some()
+        {
+            table.free.push(key);
+        }
+    }
+
+    /// Number of connections.
+    pub fn len(&self) -> usize {
+        self.table().count()
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Accepts all clients that wait. If there are too many, the one that has been idle longest goes.
+    pub fn accept(&self, events: &Events, now: u64) {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => {
+                    // Too many open files, for example.
+                    self.make_room();
+                    self.postponed.store(true, Ordering::Release);
+                    return;
+                }
+            };
+            let usable = stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
+            let (true, Ok(transport)) = (usable, Transport::new(self.tls.as_ref())) else {
+                continue;
+            };
+            if self.table().count() >= self.most {
+                self.make_room();
+            }
+            let mut table = self.table();
+            if table.count() >= self.most + self.most / 8 {
+                // Nobody is idle.
+                continue;
+            }
+            let key = match table.free.pop() {
+                Some(key) => key,
+                None => {
+                    table.entries.push(None);
+                    table.entries.len() - 1
+                }
+            };
+            let connection = Arc::new(Connection::new(key, stream, transport, now));
+            table.entries[key] = Some(connection.clone());
+            drop(table);
+            if events.add(connection.stream(), key).is_err() {
+                self.remove(key);
+            }
+        }
+    }
+
+    /// Ends the idle connection that would end first.
+    fn make_room(&self) {
+        let table = self.table();
+        let idle = table.all().filter(|connection| connection.is_idle());
+        if let Some(oldest) = idle.min_by_key(|connection| connection.deadline()) {
+            oldest.cut();
+        }
+    }
+
+    /// Ends what has had its time; tries again to accept clients.
+    pub fn sweep(&self, events: &Events, now: u64) {
+        for connection in self.table().all() {
+            if connection.deadline() <= now {
+                connection.cut();
+            }
+        }
+        if self.postponed.swap(false, Ordering::AcqRel) {
+            // If this fails, the next client brings the event.
+            let _ = events.again(&self.listener, LISTENER);
+        }
+    }
+
+    /// Lets all idle connections end; with `at_once` also those in the middle of a request that is not computed yet.
+    pub fn wind_up(&self, at_once: bool) {
+        for connection in self.table().all() {
+            if connection.is_idle() {
+                connection.wind_up();
+            } else if at_once && connection.deadline() != u64::MAX {
+                connection.cut();
+            }
+        }
+    }
+}

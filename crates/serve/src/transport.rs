@@ -1,0 +1,153 @@
+//! Bytes to and from a client without waiting: over plain TCP, or through TLS.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustls::{ServerConfig, ServerConnection};
+
+/// Room that is made for a read, in bytes: usually, and at least.
+const ROOM: usize = 8 << 10;
+const LEAST_ROOM: usize = 512;
+
+/// How bytes travel.
+pub enum Transport {
+    /// As they are.
+    Plain,
+    /// Encrypted.
+    Tls(Box<ServerConnection>),
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// Bytes; there may be more.
+    Some,
+    /// Bytes, and the socket was emptied.
+    Last,
+    /// Nothing yet.
+    Nothing,
+    /// The client sends nothing more.
+    End,
+}
+
+/// Bytes that are to be sent.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// All of a response.
+    pub bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outgoing {
+    /// Largest buffer that is kept for the next response, in bytes.
+    const KEPT: usize = 16 << 10;
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.sent += count;
+        if self.sent == self.bytes.len() {
+            self.sent = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(Self::KEPT);
+        }
+    }
+}
+
+impl Transport {
+    /// A connection that was just accepted.
+    pub fn new(tls: Option<&Arc<ServerConfig>>) -> Result<Self, rustls::Error> {
+        Ok(match tls {
+            None => Transport::Plain,
+            Some(config) => Transport::Tls(Box::new(ServerConnection::new(config.clone())?)),
+        })
+    }
+
+    /// Appends what has arrived, at most `most` bytes at a time or a record of TLS.
+    pub fn read(
+        &mut self,
+        stream: &TcpStream,
+        input: &mut Vec<u8>,
+        most: usize,
+    ) -> io::Result<Arrived> {
+        match self {
+            Transport::Plain => {
+                input.reserve(most.clamp(LEAST_ROOM, ROOM));
+                let room = input.capacity() - input.len();
+                match rustix::io::read(stream, spare_capacity(input)) {
+                    Ok(0) => Ok(Arrived::End),
+                    Ok(count) if count < room => Ok(Arrived::Last),
+                    Ok(_) => Ok(Arrived::Some),
+                    Err(rustix::io::Errno::AGAIN) => Ok(Arrived::Nothing),
+                    Err(rustix::io::Errno::INTR) => Ok(Arrived::Some),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Transport::Tls(tls) => {
+                let mut socket = stream;
+                match tls.read_tls(&mut socket) {
+                    Ok(0) => return Ok(Arrived::End),
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(Arrived::Nothing);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        return Ok(Arrived::Some);
+                    }
+                    Err(error) => return Err(error),
+                }
+                let state = tls.process_new_packets();
+                let state = state.map_err(|error| {
+                    // The client is told why, if it reads.
+                    let _ = tls.write_tls(&mut socket);
+                    io::Error::new(io::ErrorKind::InvalidData, error)
+                })?;
+                let start = input.len();
+                input.resize(start + state.plaintext_bytes_to_read(), 0);
+                tls.reader().read_exact(&mut input[start..])?;
+                match state.peer_has_closed() && input.len() == start {
+                    true => Ok(Arrived::End),
+                    false => Ok(Arrived::Some),
+                }
+            }
+        }
+    }
+
+    /// Sends as much as the client takes; returns whether that is all.
+    pub fn write(&mut self, stream: &TcpStream, out: &mut Outgoing) -> io::Result<bool> {
+        let mut socket = stream;
+        loop {
+            let written = match self {
+                Transport::Plain if out.rest().is_empty() => return Ok(true),
+                Transport::Plain => socket.write(out.rest()).map(|count| out.advance(count)),
+                Transport::Tls(tls) if tls.wants_write() => tls.write_tls(&mut socket).map(drop),
+                Transport::Tls(_) if out.rest().is_empty() => return Ok(true),
+                Transport::Tls(tls) => tls
+                    .writer()
+                    .write(out.rest())
+                    .map(|count| out.advance(count)),
+            };
+            match written {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish(&mut self, stream: &TcpStream) {
+        if let Transport::Tls(tls) = self {
+            tls.send_close_notify();
+            let mut socket = stream;
+            // The client may be gone, or slow; then it sees the end of the connection instead.
+            let _ = tls.write_tls(&mut socket);
+        }
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+    }
+}

@@ -1,0 +1,283 @@
+//! A thread of the server: it is told what happens on sockets, and replies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime};
+
+use nn::Batch;
+use predict::Model;
+use predict::read::{fill_body, fill_value};
+use predict::sample::{Filling, InputField};
+use serde_json::Value;
+
+use crate::access::ClientAccess;
+use crate::compute::{self, ParsedSamples, PredictRequest, ServerQueue};
+use crate::connection::{Driven, Handler};
+use crate::connections::Connections;
+use crate::current::Current;
+use crate::events::{Events, LISTENER, SocketEvent};
+use crate::figures::{RequestEnd, RequestFigures};
+use crate::head::RequestHead;
+use crate::openapi;
+use crate::reply::{JSON, error_body};
+use crate::routes::{Target, target};
+
+/// Memory for the bodies of requests that are being read, in bytes.
+pub const BODIES: usize = 256 << 20;
+
+/// What threads share.
+pub struct Shared {
+    /// The model.
+    pub current: Current,
+    /// Requests that wait.
+    pub queue: ServerQueue,
+    /// Counters.
+    pub figures: RequestFigures,
+    /// Who may ask.
+    pub access: ClientAccess,
+    /// The largest body, in bytes.
+    pub largest_body: usize,
+    /// Memory that bodies may still take.
+    pub memory: AtomicUsize,
+    /// Version of the program.
+    pub version: String,
+    /// Sockets.
+    pub events: Events,
+    /// Clients.
+    pub connections: Connections,
+    /// Milliseconds since the server began; see [`crate::clock`].
+    pub now: AtomicU64,
+    /// Nothing more is accepted.
+    pub ending: AtomicBool,
+    /// Threads end.
+    pub ended: AtomicBool,
+}
+
+/// A thread.
+pub struct Worker {
+    shared: Arc<Shared>,
+    model: Arc<Model>,
+    version: u64,
+    date: String,
+    /// The second, since the server began, that `date` is of.
+    second: u64,
+}
+
+impl Worker {
+    /// A thread of a server.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            version: shared.current.version(),
+            model: shared.current.model(),
+            shared,
+            date: String::new(),
+            second: u64::MAX,
+        }
+    }
+
+    /// What threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Serves until the server ends.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        let (mut raw, mut found, mut requests) = (Vec::new(), Vec::new(), Vec::new());
+        let shared = self.shared.clone();
+        while !shared.ended.load(Ordering::Acquire) {
+            shared.events.wait(&mut raw, &mut found)?;
+            for event in &found {
+                if event.key == LISTENER {
+                    shared.connections.accept(&shared.events, self.now());
+                } else {
+                    self.news(*event, &mut requests);
+                }
+            }
+            if !requests.is_empty() {
+                compute::submit(self, &mut requests);
+            }
+        }
+        Ok(())
+    }
+
+    fn news(&mut self, event: SocketEvent, requests: &mut Vec<PredictRequest>) {
+        let Some(connection) = self.shared.connections.get(event.key) else {
+            return;
+        };
+        match connection.news(self, event.closing) {
+            None | Some(Driven::Waits) => {}
+            Some(Driven::Predict(samples)) => requests.push(PredictRequest {
+                connection,
+                samples,
+            }),
+            Some(Driven::Closed) => self.shared.connections.remove(event.key),
+        }
+    }
+
+    fn model(&mut self) -> &Arc<Model> {
+        let version = self.shared.current.version();
+        if version != self.version {
+            self.model = self.shared.current.model();
+            self.version = version;
+        }
+        &self.model
+    }
+}
+
+impl Handler for Worker {
+    type Samples = ParsedSamples;
+
+    fn target(&mut self, head: &RequestHead<'_>) -> Target {
+        target(head, &self.shared.access)
+    }
+
+    fn largest_body(&self) -> usize {
+        self.shared.largest_body
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let memory = &self.shared.memory;
+        memory
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                left.checked_sub(bytes)
+            })
+            .is_ok()
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.shared.memory.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    fn samples(&mut self, body: &[u8]) -> Result<ParsedSamples, (u16, Vec<u8>)> {
+        let since = Instant::now();
+        let model = self.model();
+        let parsed = parse(&model.inputs, body);
+        let (batch, single) = parsed.map_err(|text| (400, error_body(&text)))?;
+        let model = model.clone();
+        if batch.samples == 0 {
+            return Err((200, b"{\"predictions\":[]}".to_vec()));
+        }
+        Ok(ParsedSamples {
+            batch,
+            single,
+            model,
+            since,
+        })
+    }
+
+    fn page(&mut self, target: Target) -> (&'static str, Vec<u8>) {
+        let shared = self.shared.clone();
+        match target {
+            Target::Asset(kind, text) => (kind, text.into()),
+            Target::Metrics => {
+                let text = shared.figures.text(shared.queue.len());
+                ("text/plain; version=0.0.4", text.into())
+            }
+            Target::Document => {
+                let document = openapi::document(self.model(), &shared.version);
+                (JSON, document.to_string().into())
+            }
+            Target::Model => (JSON, openapi::description(self.model()).to_string().into()),
+            Target::Predict | Target::Refused(..) => (JSON, Vec::new()),
+        }
+    }
+
+    fn replied(&mut self, target: Target, status: u16) {
+        let end = match (target, status) {
+            (_, 401 | 403) => RequestEnd::Unknown,
+            (Target::Predict, 200) => RequestEnd::Computed,
+            (Target::Predict, 503) => RequestEnd::Refused,
+            (Target::Predict, _) => RequestEnd::Wrong,
+            _ => return,
+        };
+        self.shared.figures.request(end);
+    }
+
+    fn date(&mut self) -> &str {
+        let second = self.now() / 1000;
+        if second != self.second {
+            self.date = httpdate::fmt_http_date(SystemTime::now());
+            self.second = second;
+        }
+        &self.date
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.now.load(Ordering::Relaxed)
+    }
+
+    fn ending(&self) -> bool {
+        self.shared.ending.load(Ordering::Relaxed)
+    }
+}
+
+/// The samples of a body: one object, or `{"samples": […]}`; and whether it is one.
+fn parse(inputs: &[InputField], body: &[u8]) -> Result<(Batch, bool), String> {
+    if let Some(batch) = fill_body(body, inputs) {
+        return Ok((batch, true));
+    }
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+    let several = value.get("samples").filter(|_| {
+        let own = |input: &InputField| input.slot.name == "samples";
+        !inputs.iter().any(own)
+    });
+    if value == Value::Array(Vec::new()) {
+        return Err(
+            "an empty list is neither a sample nor a list of samples; send {\"samples\": [...]}, or a sample as an object"
+                .to_owned(),
+        );
+    }
+    let mut filling = Filling::new(inputs);
+    match several {
+        None => fill_value(&value, inputs, &mut filling).map_err(|e| e.to_string())?,
+        Some(Value::Array(list)) => {
+            for (number, sample) in list.iter().enumerate() {
+                fill_value(sample, inputs, &mut filling)
+                    .map_err(|error| format!("sample {number}: {error}"))?;
+            }
+        }
+        Some(_) => return Err("\"samples\" is a list of samples".to_owned()),
+    }
+    Ok((filling.finish(), several.is_none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainer::data::{ElementKind, SlotType};
+
+    #[test]
+    fn a_body_is_one_sample_or_a_list_of_them() {
+        let words = InputField {
+            slot: SlotType {
+                name: "word".into(),
+                kind: ElementKind::Ids,
+                level: 1,
+                dim: 9,
+                first: 0,
+            },
+            dictionary: None,
+        };
+        let parse = |body: &str| parse(std::slice::from_ref(&words), body.as_bytes());
+        let read = |body: &str| {
+            let (batch, single) = parse(body).unwrap();
+            (batch.samples, single)
+        };
+        assert_eq!(read(r#"{"word": [1, 2]}"#), (1, true));
+        assert_eq!(read(r#"{"word": []}"#), (1, true));
+        assert_eq!(read("[1, 2]"), (1, true));
+        assert_eq!(read(r#"{"samples": [{"word": [1]}, [2]]}"#), (2, false));
+        assert_eq!(read(r#"{"samples": []}"#), (0, false));
+        for (body, part) in [
+            ("[]", "neither a sample nor a list"),
+            ("", "not JSON"),
+            (r#"{"samples": 1}"#, "a list of samples"),
+            (r#"{"samples": [{"word": [1]}, {"word": [9]}]}"#, "sample 1"),
+            (r#"{"wrd": [1]}"#, "'word'"),
+        ] {
+            let text = parse(body).unwrap_err();
+            assert!(text.contains(part), "{body}: {text}");
+        }
+    }
+}
