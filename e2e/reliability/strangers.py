@@ -159,9 +159,14 @@ def processor_time(pid, name):
     """Seconds that the threads of this name have used."""
     total = 0
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text().strip() == name:
+        try:
+            if (task / "comm").read_text().strip() != name:
+                continue
             fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
-            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            # It has ended meanwhile.
+            continue
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total
 
 
@@ -278,17 +283,23 @@ class Elsewhere:
             listener.close()
 
 
-def recover(run, name, progress, port, token):
-    """Kills a process of the job. Returns the seconds until the trainers have had more samples, and the times of joins meanwhile."""
-    pid = children(run.pid)[name][0]
-    os.kill(pid, signal.SIGKILL)
-    begun, joins = time.monotonic(), []
-    time.sleep(0.1)
-    before = progress.total()
-    while progress.total() <= before:
+def recover(run, node, progress, port, token):
+    """Kills the trainer of a node. Returns the seconds until its replacement has trained, and the times of joins meanwhile."""
+    name, file = f"trainer_id={node}", progress.files[node]
+    killed = children(run.pid)[name][0]
+    os.kill(killed, signal.SIGKILL)
+    begun, started, joins, seen = time.monotonic(), time.time(), [], []
+    # A state of the replacement, and then one with more samples: files of before the kill do not count.
+    while len(seen) < 2:
         joins.append(join(port, token))
         assert time.monotonic() < begun + 120, "the job did not go on within 120 s"
         time.sleep(0.02)
+        if children(run.pid).get(name, (killed, []))[0] == killed:
+            started = time.time()
+            continue
+        when, count = progress.read(file)
+        if when > started and (not seen or count > seen[-1]):
+            seen.append(count)
     return time.monotonic() - begun, joins
 
 
@@ -371,11 +382,11 @@ def main():
                 # As many connections per second elsewhere as here.
                 pace = max(200, rates[-1][1])
                 time.sleep(2)
-            alone, _ = recover(run, "trainer_id=1", progress, port, token)
+            alone, _ = recover(run, 1, progress, port, token)
             time.sleep(5)
             crowd = Crowd([port, port + 1, status], args.crowd)
             time.sleep(3)
-            recovered, awaited = recover(run, "trainer_id=1", progress, port, token)
+            recovered, awaited = recover(run, 1, progress, port, token)
             crowd.end()
             log = (job / "output/node_0/server.log").read_text().count("\n")
         finally:
