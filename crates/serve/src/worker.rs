@@ -45,7 +45,7 @@ pub struct Shared {
     pub events: Events,
     /// Clients.
     pub connections: Connections,
-    /// Milliseconds since the server began; see [`crate::clock`].
+    /// Milliseconds since the server began.
     pub now: AtomicU64,
     /// Nothing more is accepted.
     pub ending: AtomicBool,
