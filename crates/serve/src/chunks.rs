@@ -23,7 +23,7 @@ enum ChunkPart {
 
 /// Reads a chunked body.
 #[derive(Debug, Default)]
-pub struct Chunks {
+pub struct BodyChunks {
     part: ChunkPart,
     trailer: usize,
 }
@@ -35,7 +35,7 @@ fn wrong(reason: &'static str) -> Malformed {
     }
 }
 
-impl Chunks {
+impl BodyChunks {
     /// Whether the whole body has been read.
     pub fn complete(&self) -> bool {
         self.part == ChunkPart::Complete
@@ -128,7 +128,7 @@ mod tests {
 
     /// Reads bytes that arrive in two parts.
     fn read(bytes: &[u8], cut: usize, most: usize) -> Result<(Vec<u8>, usize, bool), Malformed> {
-        let (mut chunks, mut body) = (Chunks::default(), Vec::new());
+        let (mut chunks, mut body) = (BodyChunks::default(), Vec::new());
         let first = chunks.read(&bytes[..cut], &mut body, most)?;
         let more = chunks.read(&bytes[first..], &mut body, most)?;
         Ok((body, first + more, chunks.complete()))

@@ -8,11 +8,11 @@ use nn::Batch;
 use predict::write::Outputs;
 use predict::{Model, PredictError, Runner};
 
-use crate::connection::{Connection, Driven};
+use crate::connection::{ClientConnection, Driven};
 use crate::merge::merge;
 use crate::queue::RequestQueue;
 use crate::reply::error_body;
-use crate::worker::Worker;
+use crate::worker::ServeWorker;
 
 /// Samples that are computed together at most, unless one request has more.
 pub const LARGEST_BATCH: usize = 128;
@@ -33,7 +33,7 @@ pub struct ParsedSamples {
 /// A request that waits for its result.
 pub struct PredictRequest {
     /// Where the response goes.
-    pub connection: Arc<Connection>,
+    pub connection: Arc<ClientConnection>,
     /// What is asked for.
     pub samples: ParsedSamples,
 }
@@ -104,7 +104,7 @@ impl From<PredictError> for ComputeFailure {
 
 /// Puts requests into the queue, and computes what waits while a runner is free. Requests that do not fit are refused at
 /// once.
-pub fn submit(worker: &mut Worker, requests: &mut Vec<PredictRequest>) {
+pub fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
     let shared = worker.shared().clone();
     let mut more = Vec::new();
     let mut taken = Vec::new();
@@ -151,7 +151,7 @@ pub fn submit(worker: &mut Worker, requests: &mut Vec<PredictRequest>) {
 
 /// Computes requests together and replies to each; `more` gets what their clients have sent since.
 fn reply_to_all(
-    worker: &mut Worker,
+    worker: &mut ServeWorker,
     own: &mut ModelRunner,
     taken: &mut Vec<PredictRequest>,
     more: &mut Vec<PredictRequest>,
@@ -235,7 +235,7 @@ fn write_body(
 }
 
 fn reply(
-    worker: &mut Worker,
+    worker: &mut ServeWorker,
     request: PredictRequest,
     status: u16,
     body: &[u8],
@@ -247,8 +247,8 @@ fn reply(
 }
 
 fn send(
-    worker: &mut Worker,
-    connection: Arc<Connection>,
+    worker: &mut ServeWorker,
+    connection: Arc<ClientConnection>,
     status: u16,
     body: &[u8],
     more: &mut Vec<PredictRequest>,

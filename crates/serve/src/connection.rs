@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::chunks::Chunks;
+use crate::chunks::BodyChunks;
 use crate::head::{BodyLength, HttpMethod, Malformed, RequestHead, head};
 use crate::reply::{JSON, ReplyHead, error_body, write_reply};
 use crate::routes::Target;
-use crate::transport::{Arrived, Outgoing, Transport};
+use crate::transport::{ArrivedBytes, ClientTransport, Outgoing};
 
 /// Time for a head to arrive, from the connection or its first byte on; also for a handshake of TLS.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ pub trait Handler {
 pub enum Driven<S> {
     /// It waits for its client.
     Waits,
-    /// A request is to be computed; the caller owns the connection until it calls [`Connection::reply`].
+    /// A request is to be computed; the caller owns the connection until it calls [`ClientConnection::reply`].
     Predict(S),
     /// It has ended.
     Closed,
@@ -73,7 +73,7 @@ const OWNED: u8 = 1;
 const OWNED_AND_NEWS: u8 = 2;
 
 /// A connection.
-pub struct Connection {
+pub struct ClientConnection {
     /// Where the server keeps it.
     pub key: usize,
     stream: TcpStream,
@@ -86,7 +86,7 @@ pub struct Connection {
 }
 
 struct ConnectionState {
-    transport: Transport,
+    transport: ClientTransport,
     input: Vec<u8>,
     out: Outgoing,
     stage: Stage,
@@ -114,7 +114,7 @@ enum Stage {
     /// The head has this many bytes, head and body together that many.
     Body(Incoming, usize, usize),
     /// A body in chunks, as far as it has arrived.
-    Chunked(Incoming, Chunks, Vec<u8>),
+    Chunked(Incoming, BodyChunks, Vec<u8>),
     /// The request is computed.
     Computing(Incoming),
     /// The response is being sent; then the connection stays, or ends.
@@ -155,9 +155,9 @@ fn later(now: u64, time: Duration) -> u64 {
     now + time.as_millis() as u64
 }
 
-impl Connection {
+impl ClientConnection {
     /// A connection that was just accepted.
-    pub fn new(key: usize, stream: TcpStream, transport: Transport, now: u64) -> Self {
+    pub fn new(key: usize, stream: TcpStream, transport: ClientTransport, now: u64) -> Self {
         let deadline = later(now, HEAD_TIME);
         Self {
             key,
@@ -358,12 +358,12 @@ impl ConnectionState {
             _ => usize::MAX,
         };
         match self.transport.read(stream, &mut self.input, most)? {
-            Arrived::Some => Ok(true),
-            Arrived::Last => {
+            ArrivedBytes::Some => Ok(true),
+            ArrivedBytes::Last => {
                 self.drained = !self.closing;
                 Ok(true)
             }
-            Arrived::Nothing => {
+            ArrivedBytes::Nothing => {
                 self.drained = true;
                 // At its end the server keeps no connection that has nothing to say.
                 match (&self.stage, handler.ending()) {
@@ -371,7 +371,7 @@ impl ConnectionState {
                     _ => Ok(false),
                 }
             }
-            Arrived::End => Err(Ended),
+            ArrivedBytes::End => Err(Ended),
         }
     }
 
@@ -435,7 +435,10 @@ impl ConnectionState {
         let complete = !chunked && self.input.len() >= from + size;
         if chunked {
             self.forget(from);
-            self.enter(Stage::Chunked(incoming, Chunks::default(), Vec::new()), now);
+            self.enter(
+                Stage::Chunked(incoming, BodyChunks::default(), Vec::new()),
+                now,
+            );
         } else {
             let missing = (from + size).saturating_sub(self.input.len());
             self.input.reserve_exact(missing);

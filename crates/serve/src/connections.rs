@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::ServerConfig;
 
-use crate::connection::Connection;
+use crate::connection::ClientConnection;
 use crate::events::{Events, LISTENER};
-use crate::transport::Transport;
+use crate::transport::ClientTransport;
 
 /// Connections at a time.
 pub const MOST_CONNECTIONS: usize = 4096;
@@ -25,7 +25,7 @@ pub struct Connections {
 
 #[derive(Default)]
 struct ConnectionTable {
-    entries: Vec<Option<Arc<Connection>>>,
+    entries: Vec<Option<Arc<ClientConnection>>>,
     free: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ impl ConnectionTable {
         self.entries.len() - self.free.len()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<ClientConnection>> {
         self.entries.iter().flatten()
     }
 }
@@ -61,7 +61,7 @@ impl Connections {
     }
 
     /// A connection.
-    pub fn get(&self, key: usize) -> Option<Arc<Connection>> {
+    pub fn get(&self, key: usize) -> Option<Arc<ClientConnection>> {
         self.table().entries.get(key)?.clone()
     }
 
@@ -100,7 +100,7 @@ impl Connections {
                 }
             };
             let usable = stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
-            let (true, Ok(transport)) = (usable, Transport::new(self.tls.as_ref())) else {
+            let (true, Ok(transport)) = (usable, ClientTransport::new(self.tls.as_ref())) else {
                 continue;
             };
             if self.table().count() >= self.most {
@@ -118,7 +118,7 @@ impl Connections {
                     table.entries.len() - 1
                 }
             };
-            let connection = Arc::new(Connection::new(key, stream, transport, now));
+            let connection = Arc::new(ClientConnection::new(key, stream, transport, now));
             table.entries[key] = Some(connection.clone());
             drop(table);
             if events.add(connection.stream(), key).is_err() {

@@ -15,7 +15,7 @@ use crate::current::{Current, FolderChange, ModelOrigin};
 use crate::events::{Events, LISTENER};
 use crate::figures::RequestFigures;
 use crate::queue::RequestQueue;
-use crate::worker::{BODIES, Shared, Worker};
+use crate::worker::{BODIES, ServeWorker, Shared};
 
 /// Time between two looks at the clock and at deadlines.
 const TICK: Duration = Duration::from_millis(200);
@@ -168,7 +168,7 @@ fn spawn(
 /// One thread that serves, without threads inside operations.
 fn serving(shared: Arc<Shared>) {
     let run = || {
-        if let Err(error) = Worker::new(shared).run() {
+        if let Err(error) = ServeWorker::new(shared).run() {
             // Waiting for events fails only if the server itself is wrong.
             panic!("wait for events: {error}");
         }

@@ -12,7 +12,7 @@ const ROOM: usize = 8 << 10;
 const LEAST_ROOM: usize = 512;
 
 /// How bytes travel.
-pub enum Transport {
+pub enum ClientTransport {
     /// As they are.
     Plain,
     /// Encrypted.
@@ -21,7 +21,7 @@ pub enum Transport {
 
 /// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrived {
+pub enum ArrivedBytes {
     /// Bytes; there may be more.
     Some,
     /// Bytes, and the socket was emptied.
@@ -58,12 +58,12 @@ impl Outgoing {
     }
 }
 
-impl Transport {
+impl ClientTransport {
     /// A connection that was just accepted.
     pub fn new(tls: Option<&Arc<ServerConfig>>) -> Result<Self, rustls::Error> {
         Ok(match tls {
-            None => Transport::Plain,
-            Some(config) => Transport::Tls(Box::new(ServerConnection::new(config.clone())?)),
+            None => ClientTransport::Plain,
+            Some(config) => ClientTransport::Tls(Box::new(ServerConnection::new(config.clone())?)),
         })
     }
 
@@ -73,30 +73,30 @@ impl Transport {
         stream: &TcpStream,
         input: &mut Vec<u8>,
         most: usize,
-    ) -> io::Result<Arrived> {
+    ) -> io::Result<ArrivedBytes> {
         match self {
-            Transport::Plain => {
+            ClientTransport::Plain => {
                 input.reserve(most.clamp(LEAST_ROOM, ROOM));
                 let room = input.capacity() - input.len();
                 match rustix::io::read(stream, spare_capacity(input)) {
-                    Ok(0) => Ok(Arrived::End),
-                    Ok(count) if count < room => Ok(Arrived::Last),
-                    Ok(_) => Ok(Arrived::Some),
-                    Err(rustix::io::Errno::AGAIN) => Ok(Arrived::Nothing),
-                    Err(rustix::io::Errno::INTR) => Ok(Arrived::Some),
+                    Ok(0) => Ok(ArrivedBytes::End),
+                    Ok(count) if count < room => Ok(ArrivedBytes::Last),
+                    Ok(_) => Ok(ArrivedBytes::Some),
+                    Err(rustix::io::Errno::AGAIN) => Ok(ArrivedBytes::Nothing),
+                    Err(rustix::io::Errno::INTR) => Ok(ArrivedBytes::Some),
                     Err(error) => Err(error.into()),
                 }
             }
-            Transport::Tls(tls) => {
+            ClientTransport::Tls(tls) => {
                 let mut socket = stream;
                 match tls.read_tls(&mut socket) {
-                    Ok(0) => return Ok(Arrived::End),
+                    Ok(0) => return Ok(ArrivedBytes::End),
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(Arrived::Nothing);
+                        return Ok(ArrivedBytes::Nothing);
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                        return Ok(Arrived::Some);
+                        return Ok(ArrivedBytes::Some);
                     }
                     Err(error) => return Err(error),
                 }
@@ -110,8 +110,8 @@ impl Transport {
                 input.resize(start + state.plaintext_bytes_to_read(), 0);
                 tls.reader().read_exact(&mut input[start..])?;
                 match state.peer_has_closed() && input.len() == start {
-                    true => Ok(Arrived::End),
-                    false => Ok(Arrived::Some),
+                    true => Ok(ArrivedBytes::End),
+                    false => Ok(ArrivedBytes::Some),
                 }
             }
         }
@@ -122,11 +122,13 @@ impl Transport {
         let mut socket = stream;
         loop {
             let written = match self {
-                Transport::Plain if out.rest().is_empty() => return Ok(true),
-                Transport::Plain => socket.write(out.rest()).map(|count| out.advance(count)),
-                Transport::Tls(tls) if tls.wants_write() => tls.write_tls(&mut socket).map(drop),
-                Transport::Tls(_) if out.rest().is_empty() => return Ok(true),
-                Transport::Tls(tls) => tls
+                ClientTransport::Plain if out.rest().is_empty() => return Ok(true),
+                ClientTransport::Plain => socket.write(out.rest()).map(|count| out.advance(count)),
+                ClientTransport::Tls(tls) if tls.wants_write() => {
+                    tls.write_tls(&mut socket).map(drop)
+                }
+                ClientTransport::Tls(_) if out.rest().is_empty() => return Ok(true),
+                ClientTransport::Tls(tls) => tls
                     .writer()
                     .write(out.rest())
                     .map(|count| out.advance(count)),
@@ -142,7 +144,7 @@ impl Transport {
 
     /// Says that nothing more will be sent.
     pub fn finish(&mut self, stream: &TcpStream) {
-        if let Transport::Tls(tls) = self {
+        if let ClientTransport::Tls(tls) = self {
             tls.send_close_notify();
             let mut socket = stream;
             // The client may be gone, or slow; then it sees the end of the connection instead.

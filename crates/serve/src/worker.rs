@@ -54,7 +54,7 @@ pub struct Shared {
 }
 
 /// A thread.
-pub struct Worker {
+pub struct ServeWorker {
     shared: Arc<Shared>,
     model: Arc<Model>,
     version: u64,
@@ -63,7 +63,7 @@ pub struct Worker {
     second: u64,
 }
 
-impl Worker {
+impl ServeWorker {
     /// A thread of a server.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Worker {
     }
 }
 
-impl Handler for Worker {
+impl Handler for ServeWorker {
     type Samples = ParsedSamples;
 
     fn target(&mut self, head: &RequestHead<'_>) -> Target {

@@ -1,8 +1,11 @@
-"""Output of other programs as Python 2's text: what they print is bytes, however it is read."""
+"""Output of other programs as Python 2's text: what they print is bytes, however it is read.
+
+`subprocess` is imported when it is used: it asks for modules of other systems, and a module that is not found makes
+Python search for installed packages (`paddle.core.third_party`).
+"""
 
 import io
 import os
-import subprocess
 
 from paddle.python2 import text
 
@@ -45,6 +48,7 @@ def popen(thing, *arguments, **options):
     given = dict(zip(('command', 'mode', 'bufsize'), arguments), **options)
     command = given['command']
     command = text.raw(command) if isinstance(command, str) else command
+    import subprocess
     if 'w' in given.get('mode', 'r'):
         return Feed(subprocess.Popen(command, shell=True, stdin=subprocess.PIPE))
     return Pipe(subprocess.Popen(command, shell=True, stdout=subprocess.PIPE))
@@ -52,6 +56,7 @@ def popen(thing, *arguments, **options):
 
 def getstatusoutput(command):
     """Of the module `commands`: the status and what was printed, without the last line end."""
+    import subprocess
     done = subprocess.run(text.raw(command), shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     printed = text.plain(done.stdout)
     return status(done.returncode), printed[:-1] if printed.endswith('\n') else printed
@@ -64,5 +69,6 @@ def getoutput(command):
 
 def check_output(*arguments, **options):
     """Of the module `subprocess`."""
+    import subprocess
     found = subprocess.check_output(*arguments, **options)
     return text.plain(found) if isinstance(found, bytes) else found
