@@ -19,4 +19,5 @@ for name in lr emb cnn lstm bidi-lstm; do
     models+=("$job/job/$name")
 done
 "$work/venv/bin/python" onnx_check.py --canoe "$canoe" --text "$job/job/data/test.txt" --dictionary "$job/job/data/dict.txt" "${models[@]}"
-./wheel.sh "$canoe" "$work"
+# One interpreter; without this last word, every one from 3.9 on that the machine has.
+./wheel.sh "$canoe" "$work" python3
