@@ -60,7 +60,7 @@ class Lstm(nn.Module):
         super().__init__()
         self.table, self.lstm, self.out = nn.Embedding(words, 128), nn.LSTM(128, 128, batch_first=True), nn.Linear(128, 2)
 
-    feed = Cnn.feed
+    feed = staticmethod(Cnn.feed)
 
     def forward(self, ids, lengths):
         packed = nn.utils.rnn.pack_padded_sequence(self.table(ids), lengths, batch_first=True, enforce_sorted=False)

@@ -9,7 +9,7 @@ use gemm::Parallelism;
 
 use crate::parameters::ParameterIndex;
 
-pub use packed::{PackedWeight, PackedWeights};
+pub use packed::{PackedWeight, PackedWeights, StepWeight};
 
 /// Whether a result replaces the old values or is added to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -236,8 +236,12 @@ fn reduce(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
 /// The greatest element; `-inf` for none. What is not a number is passed over.
 #[inline(always)]
 pub fn max(a: &[f32]) -> f32 {
+    const WIDE: usize = 4 * LANES;
     let greater = |max: f32, x: f32| if x > max { x } else { max };
-    let mut lanes = [f32::NEG_INFINITY; 4 * LANES];
+    if a.len() < WIDE {
+        return a.iter().fold(f32::NEG_INFINITY, |max, &x| greater(max, x));
+    }
+    let mut lanes = [f32::NEG_INFINITY; WIDE];
     let blocks = a.chunks_exact(lanes.len());
     let rest = blocks.remainder();
     for block in blocks {

@@ -309,21 +309,24 @@ fn narrow_product<const N: usize>(
     let (weight, _) = weight.as_chunks::<N>();
     for (row, out) in block.as_chunks_mut::<N>().0.iter_mut().enumerate() {
         let range = x.range(first + row);
+        // A copy, since sums behind a reference would be stored after every addition.
+        let mut sums = *out;
         if x.values.is_empty() {
             for &column in &x.columns[range] {
                 let weight = &weight[place(column)];
                 for col in 0..N {
-                    out[col] += weight[col];
+                    sums[col] += weight[col];
                 }
             }
         } else {
             for (&column, &value) in x.columns[range.clone()].iter().zip(&x.values[range]) {
                 let weight = &weight[place(column)];
                 for col in 0..N {
-                    out[col] += value * weight[col];
+                    sums[col] += value * weight[col];
                 }
             }
         }
+        *out = sums;
     }
 }
 

@@ -5,13 +5,14 @@
 //! contiguous, so that it is read once, in ascending order. A cell is one chain of fused multiply-adds over the rows of
 //! the weight, so its bits depend neither on other rows and threads nor on the width of the machine's vectors.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Accumulate, MatrixView, PARALLEL_MULTIPLICATIONS};
+use super::{Accumulate, MatrixView, PARALLEL_MULTIPLICATIONS, multiply_strided};
 use crate::parameters::ParameterIndex;
 
 /// Columns of a panel.
@@ -133,7 +134,7 @@ impl PackedWeights {
             weight.row_stride,
             weight.col_stride,
         ];
-        if weight.rows == 0 || weight.rows > MAX_ROWS {
+        if !is_worth_packing(weight) {
             return None;
         }
         // A packed weight is complete before it is in the table, so a panic elsewhere leaves nothing half done.
@@ -144,6 +145,43 @@ impl PackedWeights {
                 .or_insert_with(|| Arc::new(PackedWeight::new(weight)))
                 .clone(),
         )
+    }
+}
+
+/// Whether a weight that is used several times is packed, which depends only on its shape: the product rounds differently,
+/// and the bits of a sample must not depend on how many steps others have.
+fn is_worth_packing(weight: MatrixView<'_>) -> bool {
+    (1..=MAX_ROWS).contains(&weight.rows)
+}
+
+/// A weight that all steps of a batch multiply by; it is packed for the first of them.
+pub struct StepWeight<'a> {
+    weight: MatrixView<'a>,
+    packed: OnceCell<PackedWeight>,
+}
+
+impl<'a> StepWeight<'a> {
+    /// Nothing is copied yet.
+    pub fn new(weight: MatrixView<'a>) -> Self {
+        Self {
+            weight,
+            packed: OnceCell::new(),
+        }
+    }
+
+    /// `out = left · weight` or `out += left · weight`, where `out` has rows `stride` apart.
+    pub fn multiply(
+        &self,
+        (out, stride): (&mut [f32], usize),
+        left: MatrixView<'_>,
+        mode: Accumulate,
+    ) {
+        if is_worth_packing(self.weight) {
+            let packed = self.packed.get_or_init(|| PackedWeight::new(self.weight));
+            packed.multiply((out, stride), left, mode);
+        } else {
+            multiply_strided(out, stride, left, self.weight, mode);
+        }
     }
 }
 
@@ -194,32 +232,48 @@ impl WithSimd for Strip<'_> {
 }
 
 impl Strip<'_> {
-    /// Computes tiles of `ROWS` rows and `VECTORS` vectors of columns.
+    /// Computes tiles of `ROWS` rows and `VECTORS` vectors of columns; of the last tile only about the rows that exist.
     #[inline(always)]
     fn run<S: Simd, const VECTORS: usize>(&self, simd: S) {
-        let width = VECTORS * S::F32_LANES;
         let mut sums = [[0.0; PANEL]; ROWS];
         for (tile, left) in self.left.chunks_exact(ROWS * self.depth).enumerate() {
-            for from in (0..PANEL).step_by(width) {
-                let mut cells = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
-                for (line, left) in self.lines.chunks_exact(PANEL).zip(left.chunks_exact(ROWS)) {
-                    let (line, _) = S::as_simd_f32s(&line[from..from + width]);
-                    let Ok(line) = <&[S::f32s; VECTORS]>::try_from(line) else {
-                        continue;
-                    };
-                    for (cells, &left) in cells.iter_mut().zip(left) {
-                        let left = simd.splat_f32s(left);
-                        for (cell, &value) in cells.iter_mut().zip(line) {
-                            *cell = simd.mul_add_f32s(left, value, *cell);
-                        }
-                    }
-                }
-                for (sums, cells) in sums.iter_mut().zip(&cells) {
-                    let (sums, _) = S::as_mut_simd_f32s(&mut sums[from..from + width]);
-                    sums.copy_from_slice(cells);
-                }
+            match self.count - tile * ROWS {
+                1 => self.tile::<S, VECTORS, 1>(simd, left, &mut sums),
+                2 => self.tile::<S, VECTORS, 2>(simd, left, &mut sums),
+                3 | 4 => self.tile::<S, VECTORS, 4>(simd, left, &mut sums),
+                _ => self.tile::<S, VECTORS, ROWS>(simd, left, &mut sums),
             }
             self.store(tile * ROWS, &sums);
+        }
+    }
+
+    /// The sums of the first `COUNT` rows of a tile.
+    #[inline(always)]
+    fn tile<S: Simd, const VECTORS: usize, const COUNT: usize>(
+        &self,
+        simd: S,
+        left: &[f32],
+        sums: &mut [[f32; PANEL]; ROWS],
+    ) {
+        let width = VECTORS * S::F32_LANES;
+        for from in (0..PANEL).step_by(width) {
+            let mut cells = [[simd.splat_f32s(0.0); VECTORS]; COUNT];
+            for (line, left) in self.lines.chunks_exact(PANEL).zip(left.chunks_exact(ROWS)) {
+                let (line, _) = S::as_simd_f32s(&line[from..from + width]);
+                let Ok(line) = <&[S::f32s; VECTORS]>::try_from(line) else {
+                    continue;
+                };
+                for (cells, &left) in cells.iter_mut().zip(left) {
+                    let left = simd.splat_f32s(left);
+                    for (cell, &value) in cells.iter_mut().zip(line) {
+                        *cell = simd.mul_add_f32s(left, value, *cell);
+                    }
+                }
+            }
+            for (sums, cells) in sums.iter_mut().zip(&cells) {
+                let (sums, _) = S::as_mut_simd_f32s(&mut sums[from..from + width]);
+                sums.copy_from_slice(cells);
+            }
         }
     }
 
@@ -255,6 +309,9 @@ mod tests {
     fn a_product_is_one_chain_of_multiply_adds_per_cell_with_any_rows_and_threads() {
         for (m, n, k) in [
             (1, 1, 1),
+            (2, 70, 40),
+            (9, 64, 5),
+            (10, 30, 6),
             (7, 64, 5),
             (13, 150, 33),
             (70, 300, 200),

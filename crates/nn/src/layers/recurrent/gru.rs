@@ -16,7 +16,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::{gather_rows, scatter_add_rows};
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, MatrixView, multiply, multiply_strided};
+use crate::product::{Accumulate, MatrixView, StepWeight, multiply, multiply_strided};
 use crate::simd;
 
 /// A layer of gated recurrent units.
@@ -94,8 +94,10 @@ impl Layer for Gru {
         self.hidden.resize(rows, size);
         self.previous.resize_zeroed(rows, size);
         self.reset.resize_zeroed(rows, size);
+        let (gates, candidate) = self.weights(weight);
+        let (gates, candidate) = (StepWeight::new(gates), StepWeight::new(candidate));
         for step in 0..self.time.steps() {
-            self.forward_step(step, weight);
+            self.forward_step(step, &gates, &candidate);
         }
         let out = pass.out.value_mut();
         out.resize(rows, size);
@@ -108,8 +110,10 @@ impl Layer for Gru {
     fn backward(&mut self, pass: &mut Backward<'_>) {
         let weight = full(pass.parameters, self.weight);
         gather_rows(&mut self.grads, pass.out.grad(), &self.time.positions);
+        let (gates, candidate) = self.weights(weight);
+        let (gates, candidate) = (StepWeight::new(gates.t()), StepWeight::new(candidate.t()));
         for step in (0..self.time.steps()).rev() {
-            self.backward_step(step, weight);
+            self.backward_step(step, &gates, &candidate);
         }
         let (size, rows) = (self.size, self.time.rows());
         if let Some((weight, mode)) = pass.gradients.dense(self.weight) {
@@ -144,9 +148,18 @@ impl Layer for Gru {
 }
 
 impl Gru {
-    fn forward_step(&mut self, step: usize, weight: &[f32]) {
+    /// The weights of the two gates and of the candidate.
+    fn weights<'a>(&self, weight: &'a [f32]) -> (MatrixView<'a>, MatrixView<'a>) {
         let size = self.size;
-        let (gate_weight, candidate_weight) = weight.split_at(2 * size * size);
+        let (gates, candidate) = weight.split_at(2 * size * size);
+        (
+            MatrixView::new(gates, size, 2 * size),
+            MatrixView::new(candidate, size, size),
+        )
+    }
+
+    fn forward_step(&mut self, step: usize, gates: &StepWeight<'_>, candidate: &StepWeight<'_>) {
+        let size = self.size;
         let rows = self.time.step(step);
         let count = rows.len();
         let (done, rest) = self.hidden.values_mut().split_at_mut(rows.start * size);
@@ -155,34 +168,21 @@ impl Gru {
         if step > 0 {
             let before = self.time.before(step);
             previous.copy_from_slice(&done[before.start * size..before.end * size]);
-            let weight = MatrixView::new(gate_weight, size, 2 * size);
-            multiply_strided(
-                sums,
-                3 * size,
-                MatrixView::new(previous, count, size),
-                weight,
-                Accumulate::Add,
-            );
+            let previous = MatrixView::new(previous, count, size);
+            gates.multiply((sums, 3 * size), previous, Accumulate::Add);
         }
         let reset = &mut self.reset.values_mut()[rows.start * size..rows.end * size];
         self.functions.gates(size, sums, previous, reset);
         if step > 0 {
-            let weight = MatrixView::new(candidate_weight, size, size);
-            multiply_strided(
-                &mut sums[2 * size..],
-                3 * size,
-                MatrixView::new(reset, count, size),
-                weight,
-                Accumulate::Add,
-            );
+            let reset = MatrixView::new(reset, count, size);
+            candidate.multiply((&mut sums[2 * size..], 3 * size), reset, Accumulate::Add);
         }
         self.functions
             .output(size, sums, previous, &mut rest[..count * size]);
     }
 
-    fn backward_step(&mut self, step: usize, weight: &[f32]) {
+    fn backward_step(&mut self, step: usize, gates: &StepWeight<'_>, candidate: &StepWeight<'_>) {
         let size = self.size;
-        let (gate_weight, candidate_weight) = weight.split_at(2 * size * size);
         let rows = self.time.step(step);
         let count = rows.len();
         let sums = &mut self.sums.values_mut()[rows.start * 3 * size..rows.end * 3 * size];
@@ -198,22 +198,15 @@ impl Gru {
         }
         self.reset_grads.resize(count, size);
         let candidate_grads = MatrixView::strided(&sums[2 * size..], count, size, 3 * size);
-        let candidate_weight = MatrixView::new(candidate_weight, size, size).t();
-        multiply(
-            self.reset_grads.values_mut(),
+        candidate.multiply(
+            (self.reset_grads.values_mut(), size),
             candidate_grads,
-            candidate_weight,
             Accumulate::Overwrite,
         );
         self.functions
             .reset_backward(size, sums, previous, self.reset_grads.values(), grads);
         let gate_grads = MatrixView::strided(sums, count, 2 * size, 3 * size);
-        multiply(
-            grads,
-            gate_grads,
-            MatrixView::new(gate_weight, size, 2 * size).t(),
-            Accumulate::Add,
-        );
+        gates.multiply((grads, size), gate_grads, Accumulate::Add);
         let before = self.time.before(step);
         simd::add(&mut done[before.start * size..before.end * size], grads);
     }

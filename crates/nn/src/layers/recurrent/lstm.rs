@@ -18,7 +18,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::scatter_add_rows;
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, MatrixView, multiply, multiply_strided};
+use crate::product::{Accumulate, MatrixView, StepWeight, multiply_strided};
 use crate::simd;
 
 /// A layer of LSTM cells.
@@ -101,8 +101,9 @@ impl Layer for Lstm {
         self.cells.resize(self.time.rows(), 3 * size);
         self.previous.resize(self.time.rows(), size);
         let peepholes = bias.map(|bias| &bias[4 * size..]);
+        let weight = StepWeight::new(MatrixView::new(weight, size, 4 * size));
         for step in 0..self.time.steps() {
-            self.forward_step(step, weight, peepholes);
+            self.forward_step(step, &weight, peepholes);
         }
         self.write_outputs(pass.out.value_mut());
         Ok(())
@@ -120,8 +121,9 @@ impl Layer for Lstm {
         let sequences = self.time.starts.get(1).copied().unwrap_or(0);
         self.state_grads.resize_zeroed(sequences, size);
         let peepholes = bias.map(|bias| &bias[4 * size..]);
+        let weight = StepWeight::new(MatrixView::new(weight, size, 4 * size).t());
         for step in (0..self.time.steps()).rev() {
-            self.backward_step(step, weight, peepholes);
+            self.backward_step(step, &weight, peepholes);
         }
         self.add_parameter_grads(pass);
         if pass.inputs.wants_grad(0) {
@@ -135,7 +137,7 @@ impl Layer for Lstm {
 }
 
 impl Lstm {
-    fn forward_step(&mut self, step: usize, weight: &[f32], peepholes: Option<&[f32]>) {
+    fn forward_step(&mut self, step: usize, weight: &StepWeight<'_>, peepholes: Option<&[f32]>) {
         let size = self.size;
         let rows = self.time.step(step);
         let count = rows.len();
@@ -154,10 +156,9 @@ impl Lstm {
             {
                 to.copy_from_slice(&cell[2 * size..]);
             }
-            multiply(
-                gates,
+            weight.multiply(
+                (gates, 4 * size),
                 MatrixView::new(previous, count, size),
-                MatrixView::new(weight, size, 4 * size),
                 Accumulate::Add,
             );
         }
@@ -188,7 +189,7 @@ impl Lstm {
         }
     }
 
-    fn backward_step(&mut self, step: usize, weight: &[f32], peepholes: Option<&[f32]>) {
+    fn backward_step(&mut self, step: usize, weight: &StepWeight<'_>, peepholes: Option<&[f32]>) {
         let size = self.size;
         let rows = self.time.step(step);
         let gates = &mut self.gates.values_mut()[rows.start * 4 * size..rows.end * 4 * size];
@@ -231,12 +232,7 @@ impl Lstm {
                 4 * size,
             );
             let to = &mut self.output_grads.values_mut()[before.start * size..before.end * size];
-            multiply(
-                to,
-                grads,
-                MatrixView::new(weight, size, 4 * size).t(),
-                Accumulate::Add,
-            );
+            weight.multiply((to, size), grads, Accumulate::Add);
         }
     }
 

@@ -121,11 +121,16 @@ fn inputs<'a>(
     peepholes: Option<&'a [f32]>,
     part: &Range<usize>,
 ) -> [&'a [f32]; 4] {
-    let zeros = &ZEROS[..part.len()];
-    let peephole =
-        |n: usize| peepholes.map_or(zeros, |all| &all[n * size + part.start..][..part.len()]);
-    let before = before.map_or(zeros, |before| &before[part.clone()]);
-    [before, peephole(0), peephole(1), peephole(2)]
+    let width = part.len();
+    let zeros = &ZEROS[..];
+    let peephole = |n: usize| peepholes.map_or(zeros, |all| &all[n * size + part.start..]);
+    let before = before.map_or(zeros, |before| &before[part.start..]);
+    [
+        &before[..width],
+        &peephole(0)[..width],
+        &peephole(1)[..width],
+        &peephole(2)[..width],
+    ]
 }
 
 /// Part of candidate, input gate, forget gate and output gate.
@@ -134,11 +139,13 @@ fn gates_of<'a>(size: usize, gates: &'a mut [f32], part: &Range<usize>) -> [&'a 
     let (c, rest) = gates.split_at_mut(size);
     let (i, rest) = rest.split_at_mut(size);
     let (f, o) = rest.split_at_mut(size);
+    // All slices end with `[..width]`: a loop without bounds checks has no rest to compute value by value.
+    let width = part.len();
     [
-        &mut c[part.clone()],
-        &mut i[part.clone()],
-        &mut f[part.clone()],
-        &mut o[part.clone()],
+        &mut c[part.clone()][..width],
+        &mut i[part.clone()][..width],
+        &mut f[part.clone()][..width],
+        &mut o[part.clone()][..width],
     ]
 }
 
@@ -162,9 +169,9 @@ fn cell_forward(
         let (state, rest) = cell.split_at_mut(size);
         let (activated, out) = rest.split_at_mut(size);
         let (state, activated, out) = (
-            &mut state[part.clone()],
-            &mut activated[part.clone()],
-            &mut out[part],
+            &mut state[part.clone()][..width],
+            &mut activated[part.clone()][..width],
+            &mut out[part][..width],
         );
         for j in 0..width {
             c[j] = act(c[j]);
@@ -198,8 +205,9 @@ fn cell_backward(
         let [before, pi, pf, po] = inputs(size, before, peepholes, &part);
         let [c, i, f, o] = gates_of(size, gates, &part);
         let width = part.len();
-        let activated = &cell[size..2 * size][part.clone()];
-        let (output_grad, state_grad) = (&output_grad[part.clone()], &mut state_grad[part]);
+        let activated = &cell[size..2 * size][part.clone()][..width];
+        let output_grad = &output_grad[part.clone()][..width];
+        let state_grad = &mut state_grad[part][..width];
         for j in 0..width {
             let d_o = output_grad[j] * activated[j] * gate(o[j]);
             let d_state =

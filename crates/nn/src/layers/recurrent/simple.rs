@@ -7,7 +7,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::{gather_rows, scatter_add_rows};
 use crate::parameters::ParameterIndex;
-use crate::product::{Accumulate, MatrixView, multiply};
+use crate::product::{Accumulate, MatrixView, StepWeight, multiply};
 use crate::simd;
 
 /// A recurrent layer.
@@ -70,6 +70,7 @@ impl Layer for Recurrent {
         self.time.stored(pass.inputs.index(0), &mut self.stored);
         TimeMajor::read(&mut self.hidden, x, &self.stored, bias);
         self.previous.resize(self.time.rows(), size);
+        let weight = StepWeight::new(MatrixView::new(weight, size, size));
         for step in 0..self.time.steps() {
             let rows = self.time.step(step);
             let (done, rest) = self.hidden.values_mut().split_at_mut(rows.start * size);
@@ -78,12 +79,8 @@ impl Layer for Recurrent {
                 let before = self.time.before(step);
                 let previous = &mut self.previous.values_mut()[rows.start * size..rows.end * size];
                 previous.copy_from_slice(&done[before.start * size..before.end * size]);
-                multiply(
-                    sums,
-                    MatrixView::new(previous, rows.len(), size),
-                    MatrixView::new(weight, size, size),
-                    Accumulate::Add,
-                );
+                let previous = MatrixView::new(previous, rows.len(), size);
+                weight.multiply((sums, size), previous, Accumulate::Add);
             }
             self.function.forward(sums, size, None);
         }
@@ -99,6 +96,7 @@ impl Layer for Recurrent {
         let size = self.size;
         let weight = full(pass.parameters, self.weight);
         gather_rows(&mut self.grads, pass.out.grad(), &self.time.positions);
+        let weight = StepWeight::new(MatrixView::new(weight, size, size).t());
         for step in (0..self.time.steps()).rev() {
             let rows = self.time.step(step);
             let (done, rest) = self.grads.values_mut().split_at_mut(rows.start * size);
@@ -108,12 +106,8 @@ impl Layer for Recurrent {
             if step > 0 {
                 let before = self.time.before(step);
                 let to = &mut done[before.start * size..before.end * size];
-                multiply(
-                    to,
-                    MatrixView::new(grads, rows.len(), size),
-                    MatrixView::new(weight, size, size).t(),
-                    Accumulate::Add,
-                );
+                let grads = MatrixView::new(grads, rows.len(), size);
+                weight.multiply((to, size), grads, Accumulate::Add);
             }
         }
         let rows = self.time.rows();
