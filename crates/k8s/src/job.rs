@@ -64,8 +64,7 @@ pub struct JobFile {
     #[serde(default)]
     pub discovery: Discovery,
     /// Where data, logs and models are; the claim `canoe-files` if left out.
-    #[serde(default, with = "yaml_serde::with::singleton_map")]
-    #[schemars(with = "Volume")]
+    #[serde(default)]
     pub volume: Volume,
     /// User and group of all processes, not 0; who may write on the volume.
     #[serde(default = "default_user")]
@@ -406,7 +405,7 @@ fn yes() -> bool {
 /// Why a job file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFileError {
-    /// Not YAML, or not of this form. The text has the line and the column.
+    /// Not YAML, or not of this form. The text has the line.
     #[error("{file}: {message}")]
     Parse {
         /// The file.
@@ -424,40 +423,31 @@ pub enum JobFileError {
     },
 }
 
-/// A parser names types of ours where a person wants to see what to write.
+/// A parser speaks of variants where a person wants to see what to write.
 fn in_words_of_yaml(message: &str) -> String {
+    let alone = message.replace(
+        "invalid type: unit variant, expected struct variant",
+        "a word alone, expected a map such as {claim: {name: files}}",
+    );
     let shapes = [
-        ("struct variant Volume::Claim", "{name: files}"),
-        (
-            "struct variant Volume::Nfs",
-            "{server: 10.0.0.5, path: /export}",
-        ),
-        (
-            "struct variant Volume::Efs",
-            "{fileSystem: fs-0123456789abcdef0}",
-        ),
-        (
-            "struct variant Volume::StorageClass",
-            "{name: shared, size: 100Gi}",
-        ),
-        (
-            "invalid type: unit variant, expected struct variant",
-            "a word alone, expected a map such as {claim: {name: files}}",
-        ),
+        ("volume.claim: ", "{name: files}"),
+        ("volume.nfs: ", "{server: 10.0.0.5, path: /export}"),
+        ("volume.efs: ", "{fileSystem: fs-0123456789abcdef0}"),
+        ("volume.storageClass: ", "{name: shared, size: 100Gi}"),
     ];
-    let mut text = message.to_owned();
-    for (ours, theirs) in shapes {
-        text = text.replace(ours, theirs);
-    }
-    text
+    let shape = shapes.iter().find(|(key, _)| alone.contains(key));
+    shape.map_or(alone.clone(), |(_, shape)| {
+        alone.replace("struct variant", shape)
+    })
 }
 
 impl JobFile {
     /// Reads and checks a file's text; `file` is for messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, JobFileError> {
-        let job: Self = yaml_serde::from_str(text).map_err(|error| JobFileError::Parse {
+        let read = yaml::parse(text).and_then(|document| document.typed());
+        let job: Self = read.map_err(|error| JobFileError::Parse {
             file: file.to_owned(),
-            message: in_words_of_yaml(&words::guess::unknown_key(&error.to_string())),
+            message: in_words_of_yaml(&error.to_string()),
         })?;
         let problems = super::check::problems(&job);
         if problems.is_empty() {
@@ -558,7 +548,7 @@ mod tests {
         let parse = |text: &str| JobFile::parse("job.yaml", text).unwrap_err().to_string();
         let error = parse("name: ctr\nvolume: {claim: {name: x}}\nnode: 3\n");
         assert!(
-            error.contains("job.yaml: unknown field `node`") && error.contains("line 3"),
+            error.contains("job.yaml: line 3: unknown field `node`: did you mean `nodes`?"),
             "{error}"
         );
         let error = parse("name: ctr\nvolume: {claim: {name: x}}\nnodes: many\n");
@@ -604,7 +594,7 @@ mod tests {
             url: Some("https://x/y.tgz".into()),
             ..Data::default()
         });
-        let text = super::super::yaml::document(&serde_json::to_value(&job).unwrap());
+        let text = yaml::document(&serde_json::to_value(&job).unwrap());
         assert_eq!(JobFile::parse("job.yaml", &text).unwrap(), job);
     }
 

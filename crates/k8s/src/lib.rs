@@ -8,7 +8,6 @@
 //! - [`tutorial`]: the same job in the layout of v1's tutorial.
 //! - [`verify`]: what must agree between objects and no validator checks.
 //! - [`render`]: a job folder to checked objects.
-//! - [`yaml`]: values to text.
 //! - [`fit`]: whether all nodes of a job find room at once.
 //! - [`cluster`]: the live side, through the API server.
 //! - [`explain`]: pods, events and the job's state to a reason, and a sentence with the way out.
@@ -25,4 +24,3 @@ pub mod program;
 pub mod render;
 pub mod tutorial;
 pub mod verify;
-pub mod yaml;

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::job::{JobFile, Volume};
 use super::objects::{self, ObjectInputs};
-use super::yaml;
 use run::node::pod::Discovery;
 
 /// File names and contents, in the order in which the tutorial creates them.

@@ -16,7 +16,7 @@ use k8s::job::{
 };
 use k8s::objects::{self, ObjectInputs};
 use k8s::program::{Architecture, Program};
-use k8s::{check, tutorial, verify, yaml};
+use k8s::{check, tutorial, verify};
 use run::node::pod::Discovery;
 use serde_json::{Value, json};
 
@@ -195,7 +195,7 @@ fn the_base_for_kustomize_is_the_same_job() {
 #[test]
 fn the_pod_monitor_finds_the_nodes_of_a_job_with_metrics() {
     let text = include_str!("../../../deploy/pod-monitor.yaml");
-    let monitor: Value = yaml_serde::from_str(text).unwrap();
+    let monitor = yaml::parse(text).unwrap().value;
     let objects = objects::all(&inputs(rich()));
     let jobs = objects.iter().filter(|object| object["kind"] == "Job");
     let wanted = monitor["spec"]["selector"]["matchLabels"]

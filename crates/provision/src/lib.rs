@@ -12,7 +12,7 @@
 //! - [`credentials`], [`assets`]: TLS pairs of a self-managed cluster; the folder on disk.
 //! - [`lifecycle`]: every decision of `up`, `down`, `status`, `upgrade`. Pure.
 //! - [`cloud`]: the calls of AWS that are needed, as a trait; [`aws`]: the real ones; [`command`]: the commands over it.
-//! - [`ownership`], [`partition`], [`statuses`], [`cidr`], [`names`], [`catalog`], [`yaml`]: what the above stand on. [`matrix`]: cases for tests.
+//! - [`ownership`], [`partition`], [`statuses`], [`cidr`], [`names`], [`catalog`]: what the above stand on. [`matrix`]: cases for tests.
 //!
 //! # Invariants
 //!
@@ -46,4 +46,3 @@ pub mod spec;
 pub mod statuses;
 pub mod template;
 pub mod user_data;
-pub mod yaml;

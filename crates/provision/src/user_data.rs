@@ -132,7 +132,7 @@ mod tests {
             for text in [&data.controller, &data.worker] {
                 assert!(text.len() < MAX_USER_DATA / 4, "{name}: {}", text.len());
                 assert!(!text.contains('@') || !text.contains("@BUCKET@"), "{name}");
-                let document = crate::yaml::parse(text).unwrap().value;
+                let document = yaml::parse(text).unwrap().value;
                 let boot = &document["write_files"][0];
                 assert_eq!(boot["permissions"], "0700");
                 assert!(

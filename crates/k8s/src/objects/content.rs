@@ -9,7 +9,6 @@ use crate::credentials::Credentials;
 use crate::folder::{self, Files};
 use crate::job::JobFile;
 use crate::program::Program;
-use crate::yaml;
 
 /// The configuration folder; texts can be read in it, other files are base64.
 pub fn config_map(job: &JobFile, files: &Files) -> Value {

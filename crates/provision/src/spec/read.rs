@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fields::{self, FIELDS, GROUP_KEYS, SpecField, ValueKind};
 use super::{ClusterSpec, SpecProblem, check, has_errors};
 use crate::names::nearest;
-use crate::yaml::{self, Document};
+use yaml::Document;
 
 /// Reads a cluster file.
 ///

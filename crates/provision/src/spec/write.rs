@@ -38,7 +38,7 @@ pub fn write(spec: &ClusterSpec) -> String {
 ///
 /// `None` when the file has no line `count: N` that could be edited.
 pub fn with_workers(text: &str, count: u32) -> Option<String> {
-    let line = crate::yaml::parse(text).ok()?.line("workers.count")?;
+    let line = yaml::parse(text).ok()?.line("workers.count")?;
     let old = text.split('\n').nth(line.checked_sub(1)?)?;
     let at = old.find("count:")? + "count:".len();
     let digits = old[at..].find(|c: char| c.is_ascii_digit())? + at;
@@ -76,7 +76,7 @@ fn set_line(text: &str, path: &str, new: &str, value: &Value) -> Option<String> 
                 .is_some_and(|rest| rest.starts_with(&format!("{key}: ")))
     };
     let pointer = format!("/{}", path.replace('.', "/"));
-    let before = crate::yaml::parse(text).ok()?;
+    let before = yaml::parse(text).ok()?;
     let set = before.value.pointer(&pointer).and(before.line(path));
     let header = |line: &String| line.trim_end() == format!("{section}:");
     if let Some(line) = set {
@@ -90,7 +90,7 @@ fn set_line(text: &str, path: &str, new: &str, value: &Value) -> Option<String> 
         lines.insert(at + 1, new);
     }
     let edited = lines.join("\n");
-    let read = crate::yaml::parse(&edited).ok()?.value;
+    let read = yaml::parse(&edited).ok()?.value;
     (read.pointer(&pointer)? == value).then_some(edited)
 }
 
@@ -119,7 +119,7 @@ pub fn with_table(
 /// The file `text` with the line of `path` commented out; as it is when there is no such line.
 pub fn without(text: &str, path: &str) -> String {
     let pointer = format!("/{}", path.replace('.', "/"));
-    let Ok(before) = crate::yaml::parse(text) else {
+    let Ok(before) = yaml::parse(text) else {
         return text.to_owned();
     };
     let line = before.value.pointer(&pointer).and(before.line(path));

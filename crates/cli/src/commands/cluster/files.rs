@@ -13,7 +13,7 @@ use provision::partition::Partition;
 use provision::spec::{self, ClusterSpec, ControlPlaneMode};
 use provision::template::{Render, render};
 use provision::user_data::UserData;
-use provision::{cost, credentials, kubeconfig, policy, yaml};
+use provision::{cost, credentials, kubeconfig, policy};
 use serde_json::Value;
 
 use super::args::RenderCommand;
@@ -220,8 +220,7 @@ fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
 }
 
 fn write_kubeconfig(target: &Path, config: &Value) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(config)?;
-    write_whole(target, text.as_bytes(), 0o600)
+    write_whole(target, yaml::document(config).as_bytes(), 0o600)
         .with_context(|| format!("write {}", target.display()))
 }
 

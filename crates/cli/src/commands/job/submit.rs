@@ -11,7 +11,7 @@ use k8s::cluster::{
 use k8s::credentials::Credentials;
 use k8s::job::{ConfigFrom, Data, JobFile};
 use k8s::objects::ObjectInputs;
-use k8s::{folder, render, tutorial, yaml};
+use k8s::{folder, render, tutorial};
 
 use super::get::{self, WantedModels};
 use super::helper;

@@ -288,7 +288,7 @@ mod tests {
         #[test]
         fn a_parser_reads_what_was_written(value in any_value()) {
             let text = document(&value);
-            let read: Value = yaml_serde::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let read = crate::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")).value;
             prop_assert_eq!(read, value, "{}", text);
         }
     }

@@ -3,8 +3,8 @@
 //! The values become `serde_json::Value`, so that typed structures come out of it by serde; the
 //! lines are kept by path (`workers.count`, `zones[1]`), so that every complaint can name its line.
 //! Scalars follow the YAML 1.2 core schema with one exception: a number with a point stays text,
-//! because the only such thing in a cluster file is a version, and `1.30` must not become `1.3`.
-//! Aliases and merge keys are refused: a cluster file has no use for them, and they can be made to
+//! because the only such things in our files are versions and amounts of cores, and `1.30` must not become `1.3`.
+//! Aliases and merge keys are refused: our files have no use for them, and they can be made to
 //! grow without bound.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::{Map, Value};
 
-/// Deeper nesting than any cluster file has; bounds the recursion.
+/// Deeper nesting than any file has that we read; bounds the recursion.
 const MAX_DEPTH: usize = 16;
 
 /// A parsed document.
@@ -91,10 +91,7 @@ impl<'a> Reader<'a> {
                 Event::StreamEnd => return Ok(()),
                 Event::DocumentEnd | Event::Nothing => {}
                 _ => {
-                    return Err(at(
-                        span,
-                        "a second document begins; keep one cluster per file",
-                    ));
+                    return Err(at(span, "a second document begins; keep one per file"));
                 }
             }
         }
@@ -108,7 +105,7 @@ impl<'a> Reader<'a> {
         depth: usize,
     ) -> Result<Value, YamlError> {
         if depth > MAX_DEPTH {
-            return Err(at(span, "nested too deeply for a cluster file"));
+            return Err(at(span, "nested too deeply"));
         }
         self.lines
             .entry(path.to_owned())
