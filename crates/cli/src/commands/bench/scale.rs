@@ -6,7 +6,7 @@ use pserver::bench::scale::{StepCosts, StepJob, StepNetwork, step};
 /// What is simulated. The costs are those of one of our measurements; measure yours with `canoe bench ps wide` and
 /// `canoe bench ps dense`.
 #[derive(Debug, Args)]
-pub struct ScaleArgs {
+pub(super) struct ScaleArgs {
     /// Numbers of nodes, each with a trainer and a server.
     #[arg(
         long,
@@ -53,7 +53,7 @@ pub struct ScaleArgs {
 const RESEND: f64 = 0.2;
 
 /// Simulates a step for each number of nodes.
-pub fn run(scale: &ScaleArgs) -> serde_json::Value {
+pub(super) fn run(scale: &ScaleArgs) -> serde_json::Value {
     let costs = StepCosts {
         pair: scale.pair_us * 1e-6,
         byte: scale.byte_ns * 1e-9,
