@@ -231,6 +231,7 @@ impl Reporter for ConsoleObserver {
             TrainerEvent::Best(best) => newest.best = Some(best.clone()),
             TrainerEvent::PassStarted { .. }
             | TrainerEvent::Parameters { .. }
+            | TrainerEvent::Note { .. }
             | TrainerEvent::Stopped(_) => {}
         }
     }

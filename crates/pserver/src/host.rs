@@ -349,7 +349,7 @@ impl Host {
                         "snapshot of step {step} is damaged or of another job or model; it is not used: {}",
                         chain(error)
                     );
-                    self.say(Level::Warning, &text);
+                    self.say(Level::Error, &text);
                 }
             }
             Err(error) => {
@@ -416,7 +416,7 @@ impl Host {
             "the newest snapshot that all servers have is {age} batches old, more than three periods of {every}: a loss \
              would cost that much work; look for servers whose snapshots fail or whose disk is slow"
         );
-        self.say(Level::Warning, &text);
+        self.say(Level::Error, &text);
     }
 
     /// Requests a snapshot of what is applied from now on.

@@ -203,7 +203,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     }
     display.end();
     if form.json() {
-        let mut result = outcome.tally.json(outcome.elapsed);
+        let mut result = outcome.tally.json(&job, outcome.elapsed);
         result["outcome"] = outcome_name(&outcome.end).into();
         println!("{}", serde_json::to_string_pretty(&result)?);
     } else {
@@ -314,9 +314,14 @@ fn begin(
     };
     create()?;
     let mut owner = claim()?;
-    let found = claim::read(output);
+    let found = match claim::read(output) {
+        // Whatever it was, it is moved aside.
+        Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
+        found => found?,
+    };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
-    let run = match claim::decide(found.as_ref(), &settings, wanted, claim::has_work(output)) {
+    let work = claim::find_work(output);
+    let run = match claim::decide(found.as_ref(), &settings, wanted, work) {
         Beginning::Resume(run) => {
             eprintln!(
                 "resuming the run in {} that did not finish (--fresh starts again)",
@@ -339,6 +344,10 @@ fn begin(
                 differences,
             };
             return Err(error.into());
+        }
+        Beginning::Nameless => {
+            let folder = output.to_owned();
+            return Err(ClaimError::Nameless { folder }.into());
         }
         Beginning::New => {
             start_pass = 0;

@@ -160,7 +160,7 @@ impl Trainer<'_> {
                 saved_note::NOTE,
                 saver.save_dir.display()
             );
-            report.line(Level::Warning, Topic::Saving, &text);
+            report.warn(Topic::Saving, text);
         }
         let statistics = part
             .is_none()
@@ -200,7 +200,7 @@ fn save_on_servers(
             // The files of some servers are useless without those of the others.
             let _ = std::fs::remove_dir_all(&directory);
             let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
-            report.line(Level::Warning, Topic::Saving, &text);
+            report.warn(Topic::Saving, text);
             Ok(())
         }
         done => Ok(done?),
