@@ -295,7 +295,14 @@ fn begin(
     (settings, wanted): (RunSettings, StartOptions),
     shutdown: &Shutdown,
 ) -> anyhow::Result<(Owner, RunFile)> {
-    let create = || std::fs::create_dir_all(output).context("create the output folder");
+    let create = || {
+        std::fs::create_dir_all(output).with_context(|| {
+            format!(
+                "create the output folder {}; if something else is there under this name, move it away",
+                output.display()
+            )
+        })
+    };
     let new_name = || -> anyhow::Result<String> {
         let random = local::token::generate().context("name the run")?;
         Ok(random[..16].to_owned())
@@ -345,9 +352,9 @@ fn begin(
             };
             return Err(error.into());
         }
-        Beginning::Nameless => {
+        Beginning::Nameless(file) => {
             let folder = output.to_owned();
-            return Err(ClaimError::Nameless { folder }.into());
+            return Err(ClaimError::Nameless { folder, file }.into());
         }
         Beginning::New => {
             start_pass = 0;
