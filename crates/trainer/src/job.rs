@@ -14,6 +14,7 @@ use wire::spec::Origin;
 
 use crate::best::{Measure, PATIENCE};
 use crate::checkgrad;
+use crate::checksums::DirectorySums;
 use crate::error::TrainError;
 use crate::loading;
 use crate::log::{Level, Topic};
@@ -372,6 +373,7 @@ fn resume(
         report.warn(Topic::Resume, text);
         return Ok(());
     }
+    DirectorySums::open(directory)?.check(&file)?;
     let saved = state_file::read(&file)?;
     for name in updater.restore(&saved, parameters) {
         let text = format!(

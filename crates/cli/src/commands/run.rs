@@ -28,6 +28,7 @@ use crate::flags::Flags;
 use crate::form::Form;
 use crate::gflags::GFLAGS;
 use crate::record::{self, runner::RunnerRecord};
+use crate::security;
 use crate::v1_flags::{COMMON, TRAIN};
 use crate::web::{self, PageAccess, Site};
 
@@ -160,7 +161,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
     // What is wrong with the command must show before anything is moved or claimed.
-    Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags).context("flags after --")?;
+    let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags);
+    security::server_tls(&flags.context("flags after --")?)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),
