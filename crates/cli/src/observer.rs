@@ -20,7 +20,7 @@ use crate::status_page::Pages;
 use words::causes::chain;
 
 /// Writes to the console and keeps the newest figures for readers.
-pub struct ConsoleObserver {
+pub(crate) struct ConsoleObserver {
     console: Console,
     figures: Arc<TrainerFigures>,
     record: Option<TrainerRecord>,
@@ -29,7 +29,7 @@ pub struct ConsoleObserver {
 }
 
 /// The newest figures of a trainer.
-pub struct TrainerFigures {
+pub(crate) struct TrainerFigures {
     trainer: u32,
     started: Instant,
     newest: Mutex<Newest>,
@@ -105,7 +105,7 @@ impl Speed {
 
 impl ConsoleObserver {
     /// An observer of this trainer.
-    pub fn new(trainer: u32) -> ConsoleObserver {
+    pub(crate) fn new(trainer: u32) -> ConsoleObserver {
         let figures = TrainerFigures {
             trainer,
             started: Instant::now(),
@@ -121,7 +121,7 @@ impl ConsoleObserver {
     }
 
     /// Keeps a record from now on.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         folder: &Folder,
         start: ProcessStart,
@@ -145,17 +145,17 @@ impl ConsoleObserver {
     }
 
     /// Which trainer this is.
-    pub fn trainer(&self) -> u32 {
+    pub(crate) fn trainer(&self) -> u32 {
         self.figures.trainer
     }
 
     /// Sets the number of passes of the job.
-    pub fn passes(&mut self, passes: u64) {
+    pub(crate) fn passes(&mut self, passes: u64) {
         self.console.passes(passes);
     }
 
     /// Writes the current status from now on, until the result is dropped.
-    pub fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
+    pub(crate) fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
         let (figures, base) = (self.figures.clone(), self.base.clone());
         let path = folder.file("train.beat.json");
         Ok(Heart::start(path, move || {
@@ -164,7 +164,7 @@ impl ConsoleObserver {
     }
 
     /// The trainer ends.
-    pub fn end(&mut self, error: Option<&TrainError>) {
+    pub(crate) fn end(&mut self, error: Option<&TrainError>) {
         let error = error.map(|error| chain(error));
         if let Some(mut record) = self.record.take() {
             // Nobody is left to whom a failure could be reported.
@@ -186,7 +186,7 @@ impl ConsoleObserver {
     }
 
     /// What the status page reads.
-    pub fn figures(&self) -> Arc<TrainerFigures> {
+    pub(crate) fn figures(&self) -> Arc<TrainerFigures> {
         self.figures.clone()
     }
 }

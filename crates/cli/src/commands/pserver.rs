@@ -26,7 +26,7 @@ use crate::v1_flags::{COMMON, PSERVER};
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Runs a server with the arguments after `canoe pserver`.
-pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, PSERVER, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {

@@ -33,7 +33,7 @@ use crate::web::{self, PageAccess, Site};
 
 /// Arguments of `canoe run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// The job folder: a configuration folder and data (`canoe demo` writes one).
     job: PathBuf,
     /// How many nodes: each is one parameter server and one trainer.
@@ -122,7 +122,7 @@ fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
 }
 
 /// Runs the command.
-pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
     let wish = FolderOptions {
         config: args.config.clone(),
@@ -459,4 +459,4 @@ fn wishes(args: RunArgs) -> anyhow::Result<RunOptions> {
 }
 
 /// How often a trainer's progress is printed where there is no terminal.
-pub const TELL_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const TELL_EVERY: Duration = Duration::from_secs(5);

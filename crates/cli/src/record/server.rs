@@ -21,13 +21,13 @@ const SHOWN_SHARDS: usize = 3;
 
 /// Writes what a server does. Dropping it ends the record.
 #[derive(Debug)]
-pub struct ServerRecord {
+pub(crate) struct ServerRecord {
     /// When dropped, it records what is new once more and ends.
     _heart: Heart,
 }
 
 /// Begins the record of a server.
-pub fn begin(
+pub(crate) fn begin(
     folder: &Folder,
     start: ProcessStart,
     server: Arc<Server>,
@@ -104,7 +104,7 @@ fn hot_shards(heat: &[Heat]) -> Vec<HotShard> {
 }
 
 /// The status of a server, on top of what does not change.
-pub fn status(server: &Server, base: &Status) -> Status {
+pub(crate) fn status(server: &Server, base: &Status) -> Status {
     let report = server.report();
     Status {
         pass: Some(report.status.pass),

@@ -58,7 +58,7 @@ impl Transport {
 }
 
 /// Servers of a job, and what their trainers need.
-pub struct Rig {
+pub(super) struct Rig {
     pub(crate) servers: Vec<Server>,
     bases: Vec<u16>,
     trainers: u32,

@@ -29,7 +29,7 @@ enum State {
     Done,
 }
 
-pub struct SimTrainer {
+pub(super) struct SimTrainer {
     index: usize,
     plan: Plan,
     instance: u64,
@@ -61,7 +61,7 @@ pub struct SimTrainer {
 }
 
 impl SimTrainer {
-    pub fn new(index: usize, plan: Plan, instance: u64) -> Self {
+    pub(super) fn new(index: usize, plan: Plan, instance: u64) -> Self {
         let (servers, holders) = (plan.servers, plan.holders);
         Self {
             index,
@@ -92,24 +92,24 @@ impl SimTrainer {
     }
 
     /// Steps that are applied, as far as it knows.
-    pub fn step(&self) -> u64 {
+    pub(super) fn step(&self) -> u64 {
         self.step
     }
 
-    pub fn saves(&self) -> bool {
+    pub(super) fn saves(&self) -> bool {
         matches!(self.state, State::Saving(..))
     }
 
-    pub fn done(&self) -> bool {
+    pub(super) fn done(&self) -> bool {
         self.state == State::Done
     }
 
     /// Has waited to be let in for so long that a real one gives up with an error.
-    pub fn gives_up(&self, now: Time) -> bool {
+    pub(super) fn gives_up(&self, now: Time) -> bool {
         self.state == State::Joining && now.saturating_sub(self.joining_since) > JOIN
     }
 
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!(
             "{:?} epoch {} step {} pass {} batch {}",
             self.state, self.at, self.step, self.pass, self.batch
@@ -158,7 +158,7 @@ impl SimTrainer {
         );
     }
 
-    pub fn tick(&mut self, now: Time, out: &mut Outbox) {
+    pub(super) fn tick(&mut self, now: Time, out: &mut Outbox) {
         if self.state == State::Done {
             return;
         }
@@ -307,7 +307,7 @@ impl SimTrainer {
         );
     }
 
-    pub fn hear(&mut self, server: usize, message: Message, now: Time, out: &mut Outbox) {
+    pub(super) fn hear(&mut self, server: usize, message: Message, now: Time, out: &mut Outbox) {
         if self.state == State::Done {
             return;
         }

@@ -15,7 +15,7 @@ use super::scale::{self, ScaleArgs};
 
 /// Arguments of `canoe bench ps`.
 #[derive(Debug, Args)]
-pub struct PsBench {
+pub(super) struct PsBench {
     #[command(subcommand)]
     workload: Workload,
 }
@@ -129,7 +129,7 @@ fn row_count() -> clap::builder::RangedU64ValueParser {
 }
 
 /// Runs the measurement.
-pub fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
+pub(super) fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
     let result = match &bench.workload {
         Workload::Dense { rounds, over } => dense(*rounds, over.transport())?,
         Workload::Sparse { rows, steps, over } => {

@@ -8,7 +8,7 @@ use pserver::bench::scale::{StepCosts, StepJob, StepNetwork, holders, step};
 /// What is simulated. The costs are those of one of our measurements; measure yours with `canoe bench ps wide` and
 /// `canoe bench ps dense`.
 #[derive(Debug, Args)]
-pub struct ScaleArgs {
+pub(super) struct ScaleArgs {
     /// Numbers of nodes, each with a trainer and a server.
     #[arg(
         long,
@@ -68,7 +68,7 @@ const RESEND: f64 = 0.2;
 const MOST_CHECKED: usize = 64;
 
 /// Simulates a step for each number of nodes.
-pub fn run(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
+pub(super) fn run(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
     if scale.check {
         return check(scale);
     }
@@ -81,7 +81,11 @@ fn check(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
         nodes: nodes.filter(|nodes| *nodes <= MOST_CHECKED).collect(),
         values: (scale.model_mb * 1e6 / 4.0) as u64,
         steps: scale.check_steps,
-        transport: if scale.tls { Transport::Tls } else { Transport::Tcp },
+        transport: if scale.tls {
+            Transport::Tls
+        } else {
+            Transport::Tcp
+        },
     };
     let result = predicted.run()?;
     let steps = result.steps.iter().map(|step| {

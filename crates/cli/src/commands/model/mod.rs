@@ -18,7 +18,7 @@ use crate::table::{Align, TextTable};
 
 /// Arguments of `canoe model`.
 #[derive(Debug, Args)]
-pub struct ModelArgs {
+pub(crate) struct ModelArgs {
     #[command(subcommand)]
     command: ModelCommand,
 }
@@ -65,7 +65,7 @@ enum ModelCommand {
 }
 
 /// Runs the command.
-pub fn run(args: ModelArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
     match args.command {
         ModelCommand::List { folder, form } => list(&folder, form),
         ModelCommand::Show { directory, form } => show(&directory, form),
