@@ -276,6 +276,10 @@ impl Server {
         self.host.stopping.store(true, Ordering::Release);
         self.host.stop_snapshots();
         self.host.cut_all();
+        if let Some(run) = self.host.run() {
+            // Who waits for other trainers would not notice.
+            run.end("the server ends");
+        }
         let threads = std::mem::take(&mut *self.threads());
         for thread in threads {
             // They have no result to lose, and look at `stopping` several times per second.
@@ -331,7 +335,7 @@ fn check(config: &ServerConfig) -> Result<(), ServerError> {
     Ok(())
 }
 
-fn watch(host: &Host) {
+fn watch(host: &Arc<Host>) {
     while !host.stopping.load(Ordering::Acquire) {
         host.tick();
         std::thread::sleep(TICK);

@@ -283,6 +283,8 @@ fn hello(job: &Job, port: u16, role: ConnectionRole, epoch: Generation) -> Hello
         job_hash: job.spec().fingerprint() >> 11,
         job: job.name.clone(),
         shapes: job.spec().shapes() >> 11,
+        holders: 1,
+        map: 1,
         epoch,
     }
 }

@@ -73,6 +73,11 @@ impl Buffered {
         let ahead = Ahead::new(BELOW_TLS);
         Self { tcp, ahead }
     }
+
+    /// Whether bytes were read ahead.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.ahead.len() > 0
+    }
 }
 
 impl Read for Buffered {

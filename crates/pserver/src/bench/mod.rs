@@ -9,7 +9,7 @@
 //!   distinct Zipf(1.05) rows.
 //! - [`snapshot`]: the same steps with and without snapshots.
 //! - [`flat`]: the same in tables of several sizes, alternately.
-//! - [`scale`]: the time of a step on many hosts, computed from such costs.
+//! - [`scale`]: the time of a step on many hosts, computed from such costs; [`predicted`] holds it against real steps.
 //! - [`wide`]: a small model, many trainers and servers: what a pair of them costs per step.
 //!
 //! Between hosts there is TCP or TLS, on one host shared memory: [`Transport`] chooses.
@@ -17,6 +17,7 @@
 pub mod dense;
 pub mod flat;
 pub mod keys;
+pub mod predicted;
 mod rig;
 mod rows;
 pub mod scale;

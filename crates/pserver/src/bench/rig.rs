@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::{
     Encoding, Error, JobSpec, Mode, ResumePoint, ServerAddress, Session, SessionConfig,
-    SessionTiming, TableSpec, Token, TrainerId,
+    SessionTiming, ShardMap, TableSpec, Token, TrainerId,
 };
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -123,6 +123,12 @@ impl Rig {
             token,
             keys,
         })
+    }
+
+    /// Servers that hold part of a table.
+    pub(crate) fn holders(&self) -> u32 {
+        let topology = self.config(0).topology();
+        ShardMap::new(&self.spec.tables, &topology, self.trainers).holders()
     }
 
     /// Runs `work` in one thread per trainer.

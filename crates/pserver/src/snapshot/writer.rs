@@ -72,7 +72,7 @@ impl Shared {
     fn wake(&self) {
         let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run) = run.upgrade() {
-            run.services.iter().for_each(crate::service::Service::wake);
+            run.services.iter().for_each(|service| service.wake());
         }
     }
 }
@@ -270,7 +270,9 @@ fn serve(store: &SnapshotStore, shared: &Shared, work: &Receiver<Work>, tell: &T
                     (plan.have().to_vec(), plan.stable())
                 };
                 if let Some(stable) = stable {
-                    store.confirm(stable, wanted.server);
+                    if wanted.holds() {
+                        store.confirm(stable, wanted.server);
+                    }
                     store.sweep(&wanted, &have, stable);
                 }
             }
@@ -442,6 +444,8 @@ fn seal(
         boundary: job.boundary.clone(),
         topology: wanted.topology,
         server,
+        holders: wanted.holders,
+        map: wanted.map,
         files,
     };
     let written = store.write_manifest(&manifest);

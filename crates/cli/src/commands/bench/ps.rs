@@ -7,7 +7,7 @@ use pserver::bench::dense::Dense;
 use pserver::bench::flat::{Flat, spread};
 use pserver::bench::snapshot::Snapshots;
 use pserver::bench::sparse::Sparse;
-use pserver::bench::wide::Wide;
+use pserver::bench::wide::{SMALL_MODEL, Wide};
 use std::path::{Path, PathBuf};
 
 use super::job::{self, BenchModel};
@@ -81,6 +81,9 @@ enum Workload {
         /// Number of measured steps.
         #[arg(long, default_value_t = 50)]
         steps: u32,
+        /// Values of the model.
+        #[arg(long, default_value_t = SMALL_MODEL)]
+        values: u64,
         #[command(flatten)]
         over: Over,
     },
@@ -160,14 +163,16 @@ pub(super) fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
             trainers,
             servers,
             steps,
+            values,
             over,
         } => wide(&Wide {
             trainers: *trainers,
             servers: *servers,
             steps: *steps,
+            values: *values,
             transport: over.transport(),
         })?,
-        Workload::Scale(scale) => scale::run(scale),
+        Workload::Scale(scale) => scale::run(scale)?,
         Workload::Job {
             model,
             repeats,
@@ -226,7 +231,10 @@ fn wide(wide: &Wide) -> anyhow::Result<serde_json::Value> {
         "trainers": wide.trainers,
         "servers": wide.servers,
         "transport": wide.transport.name(),
+        "servers_that_hold_tables": result.holders,
         "cpu_us_per_pair_and_step": 1e6 * result.cpu_per_pair,
+        "cpu_us_per_exchange": 1e6 * result.cpu_per_pair * f64::from(wide.servers) / f64::from(result.holders),
+        "cpu_ms_per_step": 1e3 * result.cpu_per_pair * f64::from(wide.servers * wide.trainers),
         "step_ms": 1e3 * result.step,
         "join_s": result.joined,
         "threads": result.threads,
