@@ -288,11 +288,15 @@ impl Stretch<'_> {
         let mut at = 0;
         for block in self.blocks {
             let sum = &mut sum[..block.len];
-            if let Some((first, others)) = gradients.split_first_mut() {
-                let mut filled = first.begin(sum, &mut scratch)?;
-                for gradient in others {
-                    filled = gradient.add(sum, filled, &mut scratch)?;
+            let (mut filled, others) = match gradients {
+                [] => (0, &mut [][..]),
+                [only] => (only.begin(sum, &mut scratch)?, &mut [][..]),
+                [first, second, others @ ..] => {
+                    (first.begin_pair(second, sum, &mut scratch)?, others)
                 }
+            };
+            for gradient in others {
+                filled = gradient.add(sum, filled, &mut scratch)?;
             }
             let state = &mut self.state[at * table.slots..(at + block.len) * table.slots];
             let values = &mut self.values[at..at + block.len];
