@@ -212,9 +212,9 @@ fn shared(
                 source,
             });
     }
-    sums.check(file)?;
     let mut values = vec![0.0; spec.size()];
     parameter_file::read_into(file, &mut values)?;
+    sums.check(file)?;
     Ok(SharedValues::new(values))
 }
 

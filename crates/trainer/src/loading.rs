@@ -78,8 +78,8 @@ pub fn load(
         let file = directory.join(&spec.name);
         match missing {
             _ if file.exists() => {
-                sums.check(&file)?;
                 parameter_file::read_into(&file, values)?;
+                sums.check(&file)?;
             }
             Missing::Fail => {
                 return Err(TrainError::MissingParameter {
