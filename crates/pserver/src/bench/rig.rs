@@ -30,6 +30,16 @@ pub enum BenchError {
     /// BenchKeys for TLS could not be made.
     #[error("make keys")]
     BenchKeys(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The process may not have as many files open.
+    #[error(
+        "this many trainers and servers in one process need {needed} open files, {allowed} are allowed; raise `ulimit -n` or take fewer"
+    )]
+    Descriptors {
+        /// How many are needed.
+        needed: u64,
+        /// How many the system allows.
+        allowed: u64,
+    },
     /// The result is mathematically wrong.
     #[error("wrong result: {0}")]
     Wrong(String),

@@ -51,7 +51,6 @@ const WARM: u32 = 3;
 impl Wide {
     /// Measures.
     pub fn run(&self) -> Result<WideResult, BenchError> {
-        allow_descriptors();
         let memory = status("VmRSS:") << 10;
         let rule = Rule::sgd(1.0);
         let large = self.values.saturating_sub(LAYERS.iter().sum()).max(1);
@@ -61,6 +60,11 @@ impl Wide {
         let how = (self.transport, Encoding::F32);
         let rig = Rig::start(self.servers, self.trainers, how, specs.collect())?;
         let holders = rig.holders();
+        let needed = descriptors(self.trainers, self.servers, holders);
+        let allowed = allow_descriptors();
+        if needed > allowed {
+            return Err(BenchError::Descriptors { needed, allowed });
+        }
         let begun = Instant::now();
         let results = rig.train(|_, session| {
             session.reduce(&mut [])?;
@@ -110,25 +114,33 @@ impl Wide {
 }
 
 /// A number in the kernel's report about this process.
-fn status(name: &str) -> u64 {
+pub(super) fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Raises the limit of open files as far as the system lets this process.
-fn allow_descriptors() {
+/// Raises the limit of open files as far as the system lets this process, and returns it.
+fn allow_descriptors() -> u64 {
     for most in [1_u64 << 20, 1 << 18, 1 << 16] {
         let limit = libc::rlimit {
             rlim_cur: most,
             rlim_max: most,
         };
-        // SAFETY: `limit` is valid for reads during the call. If it fails, the limit stays, and connections may fail.
+        // SAFETY: `limit` is valid for reads during the call. If it fails, the limit stays.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
-            return;
+            return most;
         }
     }
+    crate::gate::descriptors()
+}
+
+/// Descriptors of so many trainers and servers in one process: both ends of each connection, and a second handle of those
+/// that another thread may have to end.
+fn descriptors(trainers: u32, servers: u32, holders: u32) -> u64 {
+    let (trainers, servers) = (u64::from(trainers), u64::from(servers));
+    trainers * (3 * servers + 4 * u64::from(holders)) + 16 * servers + 64
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use pserver::bench::Transport;
 use pserver::bench::dense::Dense;
 use pserver::bench::flat::{Flat, spread};
+use pserver::bench::restore::Restore;
 use pserver::bench::snapshot::Snapshots;
 use pserver::bench::sparse::Sparse;
 use pserver::bench::wide::{SMALL_MODEL, Wide};
@@ -61,6 +62,18 @@ enum Workload {
         /// Steps between two snapshots.
         #[arg(long, default_value_t = 100)]
         every: u64,
+        /// A folder on the disk to be measured; nothing is left in it.
+        #[arg(long, default_value = "/tmp")]
+        dir: PathBuf,
+    },
+    /// A job continues from a snapshot of a large table: seconds and memory.
+    Restore {
+        /// Rows of the table.
+        #[arg(long, default_value_t = 10_000_000, value_parser = row_count())]
+        rows: u64,
+        /// Values per row.
+        #[arg(long, default_value_t = 16)]
+        cols: u32,
         /// A folder on the disk to be measured; nothing is left in it.
         #[arg(long, default_value = "/tmp")]
         dir: PathBuf,
@@ -155,6 +168,7 @@ pub(super) fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
             every,
             dir,
         } => snapshot(*rows, *steps, *every, dir)?,
+        Workload::Restore { rows, cols, dir } => restore(*rows, *cols, dir)?,
         Workload::Latency { over } => sparse(&Sparse {
             transport: over.transport(),
             ..Sparse::latency()
@@ -239,6 +253,29 @@ fn wide(wide: &Wide) -> anyhow::Result<serde_json::Value> {
         "join_s": result.joined,
         "threads": result.threads,
         "memory_mb": result.memory as f64 / 1e6,
+    }))
+}
+
+fn restore(rows: u64, cols: u32, dir: &Path) -> anyhow::Result<serde_json::Value> {
+    let folder = tempfile::Builder::new()
+        .prefix("canoe-bench-")
+        .tempdir_in(dir)?;
+    let directory = folder.path().to_owned();
+    let result = Restore {
+        rows,
+        cols,
+        directory,
+    }
+    .run()?;
+    Ok(serde_json::json!({
+        "bench": "ps restore",
+        "rows": rows,
+        "values_a_row": cols,
+        "written_s": result.written,
+        "restored_s": result.restored,
+        "mb_on_disk": result.bytes as f64 / 1e6,
+        "mb_of_memory": result.memory as f64 / 1e6,
+        "mb_of_table": result.table as f64 / 1e6,
     }))
 }
 
