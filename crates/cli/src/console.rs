@@ -19,7 +19,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 
 /// Writes log lines to standard error.
 #[derive(Debug)]
-pub struct Console {
+pub(crate) struct Console {
     terminal: bool,
     /// The last line on the screen has no line end yet.
     unfinished: bool,
@@ -52,12 +52,17 @@ impl Default for Console {
 
 impl Console {
     /// Sets the number of passes of the job.
-    pub fn passes(&mut self, passes: u64) {
+    pub(crate) fn passes(&mut self, passes: u64) {
         self.passes = Some(passes);
     }
 
     /// Shows the progress of a pass, on a terminal.
-    pub fn progress(&mut self, trainer: u32, progress: &PassProgress, samples_per_second: f64) {
+    pub(crate) fn progress(
+        &mut self,
+        trainer: u32,
+        progress: &PassProgress,
+        samples_per_second: f64,
+    ) {
         let fresh = |picture: &Picture| picture.drawn.elapsed() < REDRAW;
         if !self.terminal || self.picture.as_ref().is_some_and(fresh) {
             return;
@@ -82,7 +87,7 @@ impl Console {
     }
 
     /// A pass of this many batches is over.
-    pub fn pass_finished(&mut self, batches: u64) {
+    pub(crate) fn pass_finished(&mut self, batches: u64) {
         self.expected = Some(batches);
     }
 }

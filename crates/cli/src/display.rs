@@ -14,7 +14,7 @@ use crate::commands::run::TELL_EVERY;
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Shows events as they come.
-pub struct Display {
+pub(crate) struct Display {
     begun: Instant,
     form: Form,
 }
@@ -30,7 +30,7 @@ enum Form {
 
 impl Display {
     /// A display on standard error for a job of `passes` passes, if that is known.
-    pub fn new(passes: Option<u64>) -> Display {
+    pub(crate) fn new(passes: Option<u64>) -> Display {
         let form = if io::stderr().is_terminal() {
             Form::Terminal {
                 view: Box::new(TerminalView::new(passes)),
@@ -47,7 +47,7 @@ impl Display {
     }
 
     /// Shows an event.
-    pub fn take(&mut self, event: &JobEvent) {
+    pub(crate) fn take(&mut self, event: &JobEvent) {
         let elapsed = self.begun.elapsed();
         match &mut self.form {
             Form::Lines(plain) => {
@@ -67,7 +67,7 @@ impl Display {
     }
 
     /// Draws the last picture and leaves it on the screen.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Form::Terminal { view, screen, .. } = &mut self.form {
             draw(view, self.begun.elapsed(), screen);
         }
@@ -84,13 +84,13 @@ fn draw(view: &TerminalView, elapsed: Duration, screen: &mut Screen) {
 }
 
 /// Columns for a help text: those of the terminal that shows it, at most a hundred; `None` if none does.
-pub fn help_width() -> Option<usize> {
+pub(crate) fn help_width() -> Option<usize> {
     let shown = io::stdout().is_terminal() && io::stderr().is_terminal();
     shown.then(|| terminal_size().0.min(100))
 }
 
 /// Columns and rows of the terminal on standard error.
-pub fn terminal_size() -> (usize, usize) {
+pub(crate) fn terminal_size() -> (usize, usize) {
     // SAFETY: `winsize` is plain data for which all zeros is a valid value.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is valid for the call, and TIOCGWINSZ writes one `winsize`.

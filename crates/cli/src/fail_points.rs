@@ -16,7 +16,7 @@ const VARIABLE: &str = "CANOE_FAIL_POINTS";
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Installs the fail points, if the environment names a folder.
-pub fn install() {
+pub(crate) fn install() {
     let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::gflags;
 
 /// What a flag's value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlagKind {
+pub(crate) enum FlagKind {
     /// 0, 1, true, false, yes, no; alone means true.
     Bool,
     /// A whole number.
@@ -24,7 +24,7 @@ pub enum FlagKind {
 
 /// One flag.
 #[derive(Debug, Clone, Copy)]
-pub struct Flag {
+pub(crate) struct Flag {
     /// Name without dashes.
     pub name: &'static str,
     /// Form of the value.
@@ -38,10 +38,10 @@ pub struct Flag {
 }
 
 /// The flags of one program.
-pub type FlagTable = &'static [Flag];
+pub(crate) type FlagTable = &'static [Flag];
 
 /// A flag that has an effect.
-pub const fn flag(
+pub(crate) const fn flag(
     name: &'static str,
     kind: FlagKind,
     default: &'static str,
@@ -57,7 +57,7 @@ pub const fn flag(
 }
 
 /// A flag of v1 that is accepted and has no effect, with the reason.
-pub const fn ignored(
+pub(crate) const fn ignored(
     name: &'static str,
     kind: FlagKind,
     default: &'static str,
@@ -74,7 +74,7 @@ pub const fn ignored(
 
 /// Why an argument was refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum FlagError {
+pub(crate) enum FlagError {
     /// No flag of this name.
     #[error("unknown flag --{name}{}", nearest.map(|n| format!("; did you mean --{n}?")).unwrap_or_default())]
     Unknown {
@@ -109,7 +109,7 @@ pub enum FlagError {
 
 /// Values of all flags of a table.
 #[derive(Debug, Clone)]
-pub struct Flags {
+pub(crate) struct Flags {
     table: Vec<FlagTable>,
     typed: BTreeMap<&'static str, String>,
 }
@@ -117,7 +117,7 @@ pub struct Flags {
 impl Flags {
     /// Parses arguments (without the program's name) against the flags of `tables`, those in files and in the
     /// environment included (see [`crate::gflags`]).
-    pub fn parse(tables: &[FlagTable], args: &[String]) -> Result<Flags, FlagError> {
+    pub(crate) fn parse(tables: &[FlagTable], args: &[String]) -> Result<Flags, FlagError> {
         let expanded = gflags::expand(args, &gflags::Outside::default())?;
         Flags::parse_plain(tables, &expanded.args, &expanded.undefined_ok)
     }
@@ -185,7 +185,7 @@ impl Flags {
     }
 
     /// All flags, in the order of the tables.
-    pub fn all(&self) -> impl Iterator<Item = &'static Flag> + use<'_> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Flag> + use<'_> {
         self.table.iter().copied().flatten()
     }
 
@@ -194,7 +194,7 @@ impl Flags {
     }
 
     /// Whether the flag was typed.
-    pub fn given(&self, name: &str) -> bool {
+    pub(crate) fn given(&self, name: &str) -> bool {
         self.typed.contains_key(name)
     }
 
@@ -202,7 +202,7 @@ impl Flags {
     ///
     /// # Panics
     /// If the tables have no such flag, which is a mistake in this program and not in its input.
-    pub fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         match self.typed.get(name) {
             Some(value) => value,
             None => self
@@ -213,22 +213,22 @@ impl Flags {
     }
 
     /// The flag's value as a boolean.
-    pub fn bool(&self, name: &str) -> bool {
+    pub(crate) fn bool(&self, name: &str) -> bool {
         parse_bool(self.text(name)).unwrap_or(false)
     }
 
     /// The flag's value as a whole number; its form was checked when it was parsed.
-    pub fn int(&self, name: &str) -> i64 {
+    pub(crate) fn int(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
     }
 
     /// The flag's value as a number.
-    pub fn float(&self, name: &str) -> f64 {
+    pub(crate) fn float(&self, name: &str) -> f64 {
         self.text(name).parse().unwrap_or(0.0)
     }
 
     /// A sentence for each flag that was typed and has no effect.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         self.typed
             .keys()
             .filter_map(|name| Some((name, self.find(name)?.ignored?)))
@@ -237,7 +237,7 @@ impl Flags {
     }
 
     /// The table for `--help`, with lines of at most `width` columns, if that is given.
-    pub fn help(&self, width: Option<usize>) -> String {
+    pub(crate) fn help(&self, width: Option<usize>) -> String {
         let mut out = String::new();
         for flag in self.all().filter(|f| f.ignored.is_none()) {
             let head = format!("  --{}={}", flag.name, flag.default);

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 /// How a command prints its result.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Form {
+pub(crate) struct Form {
     /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -22,7 +22,7 @@ enum Format {
 
 impl Form {
     /// Whether JSON is wanted.
-    pub fn json(self) -> bool {
+    pub(crate) fn json(self) -> bool {
         self.json || self.format == Some(Format::Json)
     }
 }

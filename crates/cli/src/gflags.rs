@@ -18,7 +18,7 @@ const NO_VERBOSE: &str = "there are no verbose lines; --log_period and --show_la
 const NO_MAIL: &str = "no mail is sent";
 
 /// The flags of glog and gflags that are accepted.
-pub const GFLAGS: FlagTable = &[
+pub(crate) const GFLAGS: FlagTable = &[
     ignored("v", Int, "0", NO_VERBOSE),
     ignored("vmodule", Text, "", NO_VERBOSE),
     ignored("logtostderr", Bool, "true", ONE_LOG),
@@ -52,7 +52,7 @@ const HELP: [&str; 6] = [
 ];
 
 /// Where flags come from besides the command line. A value, so that tests need neither files nor variables.
-pub struct Outside<'a> {
+pub(crate) struct Outside<'a> {
     /// Reads a file of flags.
     pub read: &'a dyn Fn(&Path) -> std::io::Result<String>,
     /// The value of an environment variable.
@@ -70,7 +70,7 @@ impl Default for Outside<'_> {
 
 /// A command line in which everything is written out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Expanded {
+pub(crate) struct Expanded {
     /// Flags in the order in which they apply: the last of two wins.
     pub args: Vec<String>,
     /// Names of flags that need not exist.
@@ -78,7 +78,7 @@ pub struct Expanded {
 }
 
 /// Replaces `--flagfile`, `--fromenv` and their like by the flags that they stand for.
-pub fn expand(args: &[String], outside: &Outside<'_>) -> Result<Expanded, FlagError> {
+pub(crate) fn expand(args: &[String], outside: &Outside<'_>) -> Result<Expanded, FlagError> {
     let mut expanded = Expanded::default();
     add(args, outside, 0, &mut expanded)?;
     Ok(expanded)

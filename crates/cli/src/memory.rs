@@ -9,7 +9,7 @@ const PAGE: usize = 2 << 20;
 const LARGE: usize = 2 * PAGE;
 
 /// The system's allocator, which also advises the kernel to use large pages for large allocations.
-pub struct LargePages;
+pub(crate) struct LargePages;
 
 /// Requests large pages inside an allocation.
 fn advise(start: *mut u8, bytes: usize) {

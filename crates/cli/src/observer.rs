@@ -10,7 +10,7 @@ use words::event::{ProcessStart, finite};
 use words::metrics::{Exposition, MetricKind};
 use words::process::Role;
 use words::result::Best;
-use words::status::Status;
+use words::status::{Status, Task};
 
 use crate::console::Console;
 use crate::record::Folder;
@@ -20,7 +20,7 @@ use crate::status_page::Pages;
 use words::causes::chain;
 
 /// Writes to the console and keeps the newest figures for readers.
-pub struct ConsoleObserver {
+pub(crate) struct ConsoleObserver {
     console: Console,
     figures: Arc<TrainerFigures>,
     record: Option<TrainerRecord>,
@@ -29,7 +29,7 @@ pub struct ConsoleObserver {
 }
 
 /// The newest figures of a trainer.
-pub struct TrainerFigures {
+pub(crate) struct TrainerFigures {
     trainer: u32,
     started: Instant,
     newest: Mutex<Newest>,
@@ -52,6 +52,8 @@ struct Newest {
     pass_batches: Option<u64>,
     roll_backs: u64,
     saves: u64,
+    /// Work besides batches that is in progress.
+    task: Option<Task>,
     speed: Speed,
 }
 
@@ -105,7 +107,7 @@ impl Speed {
 
 impl ConsoleObserver {
     /// An observer of this trainer.
-    pub fn new(trainer: u32) -> ConsoleObserver {
+    pub(crate) fn new(trainer: u32) -> ConsoleObserver {
         let figures = TrainerFigures {
             trainer,
             started: Instant::now(),
@@ -121,7 +123,7 @@ impl ConsoleObserver {
     }
 
     /// Keeps a record from now on.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         folder: &Folder,
         start: ProcessStart,
@@ -145,17 +147,17 @@ impl ConsoleObserver {
     }
 
     /// Which trainer this is.
-    pub fn trainer(&self) -> u32 {
+    pub(crate) fn trainer(&self) -> u32 {
         self.figures.trainer
     }
 
     /// Sets the number of passes of the job.
-    pub fn passes(&mut self, passes: u64) {
+    pub(crate) fn passes(&mut self, passes: u64) {
         self.console.passes(passes);
     }
 
     /// Writes the current status from now on, until the result is dropped.
-    pub fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
+    pub(crate) fn heart(&self, folder: &Folder) -> anyhow::Result<Heart> {
         let (figures, base) = (self.figures.clone(), self.base.clone());
         let path = folder.file("train.beat.json");
         Ok(Heart::start(path, move || {
@@ -164,7 +166,7 @@ impl ConsoleObserver {
     }
 
     /// The trainer ends.
-    pub fn end(&mut self, error: Option<&TrainError>) {
+    pub(crate) fn end(&mut self, error: Option<&TrainError>) {
         let error = error.map(|error| chain(error));
         if let Some(mut record) = self.record.take() {
             // Nobody is left to whom a failure could be reported.
@@ -186,7 +188,7 @@ impl ConsoleObserver {
     }
 
     /// What the status page reads.
-    pub fn figures(&self) -> Arc<TrainerFigures> {
+    pub(crate) fn figures(&self) -> Arc<TrainerFigures> {
         self.figures.clone()
     }
 }
@@ -206,6 +208,7 @@ impl Reporter for ConsoleObserver {
         self.keep(event);
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
+        newest.task = None;
         match event {
             TrainerEvent::Batch(progress) => {
                 newest.batch(progress, now);
@@ -231,8 +234,16 @@ impl Reporter for ConsoleObserver {
             TrainerEvent::Best(best) => newest.best = Some(best.clone()),
             TrainerEvent::PassStarted { .. }
             | TrainerEvent::Parameters { .. }
+            | TrainerEvent::Note { .. }
             | TrainerEvent::Stopped(_) => {}
         }
+    }
+
+    fn task(&mut self, task: Option<(&'static str, u64)>) {
+        lock(&self.figures.newest).task = task.map(|(name, done)| Task {
+            name: name.to_owned(),
+            done,
+        });
     }
 
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
@@ -401,6 +412,7 @@ impl TrainerFigures {
             evaluators: finite(&newest.evaluators),
             waiting: progress.map(|_| newest.speed.waiting(self.now())),
             waits_for: waits_for.unwrap_or_default(),
+            task: newest.task.clone(),
             ..base.clone()
         }
     }

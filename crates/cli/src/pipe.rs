@@ -8,7 +8,7 @@ const BROKEN_PIPE: i32 = 141;
 /// Ends the program without a word when standard output or error is closed while it prints. Rust ignores SIGPIPE, so
 /// that a lost connection is an error and not a death; a failed `println!` panics instead. Whatever must not end with
 /// its reader (the display of a running job, log lines) writes without `println!`.
-pub fn end_quietly_when_nobody_reads() {
+pub(crate) fn end_quietly_when_nobody_reads() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>();
@@ -20,7 +20,7 @@ pub fn end_quietly_when_nobody_reads() {
 }
 
 /// Ends the program because its standard output is closed.
-pub fn nobody_reads() -> ! {
+pub(crate) fn nobody_reads() -> ! {
     #[expect(
         clippy::exit,
         reason = "there is nobody left to return an exit code to"

@@ -16,7 +16,7 @@ use crate::flags::Flags;
 
 /// From where a process can be reached, or whom it calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// Only processes of this machine.
     Loopback,
     /// Other machines.
@@ -25,7 +25,7 @@ pub enum Reach {
 
 impl Reach {
     /// The reach of these hosts: addresses, or names of which only `localhost` is known to be this machine.
-    pub fn of<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn of<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
         let local = |host: &str| {
             let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
             host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -41,7 +41,7 @@ impl Reach {
 
 /// The job token from the environment. Without one, processes that only talk over loopback share a secret of the user
 /// who started them, as v1's scripts for one machine need it; over a network there is no job without a token.
-pub fn token(reach: Reach) -> anyhow::Result<Token> {
+pub(crate) fn token(reach: Reach) -> anyhow::Result<Token> {
     let text = match (std::env::var(TOKEN_VARIABLE), reach) {
         (Ok(text), _) => text,
         (Err(_), Reach::Loopback) => own_secret()?,
@@ -106,7 +106,7 @@ fn secret_in(directory: &Path) -> anyhow::Result<String> {
 }
 
 /// A name for the run that the token belongs to, the same in all its processes; it does not reveal the token.
-pub fn run_name(token: &Token) -> String {
+pub(crate) fn run_name(token: &Token) -> String {
     if let Ok(name) = std::env::var(RUN_VARIABLE) {
         return name;
     }
@@ -118,7 +118,7 @@ const JUST_FINISHED: Duration = Duration::from_secs(600);
 
 /// Whether servers have just noted that all trainers of this run are done: a restarted process has nothing to do then.
 /// Returns the message for that case.
-pub fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
+pub(crate) fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
     let Some(mark) = finished_mark(flags)? else {
         return Ok(None);
     };
@@ -133,7 +133,7 @@ pub fn just_finished(flags: &Flags) -> anyhow::Result<Option<String>> {
 }
 
 /// Notes that all trainers of this run are done.
-pub fn mark_finished(flags: &Flags) -> anyhow::Result<()> {
+pub(crate) fn mark_finished(flags: &Flags) -> anyhow::Result<()> {
     let Some(mark) = finished_mark(flags)? else {
         return Ok(());
     };
@@ -155,25 +155,34 @@ fn finished_mark(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
 }
 
 /// Certificates of a trainer, if the command line names an authority.
-pub fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
+pub(crate) fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
     let Some(authority) = read(flags, "tls_ca")? else {
         return Ok(None);
     };
     let identity = identity(flags)?;
-    Ok(Some(ClientTls::new(
-        &authority,
-        words::process::SERVER_NAME,
-        identity.as_ref(),
-    )?))
+    let name = words::process::SERVER_NAME;
+    let tls = ClientTls::new(&authority, name, identity.as_ref());
+    Ok(Some(tls.with_context(|| tls_files(flags))?))
 }
 
 /// Certificates of a server, if the command line names one; with an authority, trainers must show theirs.
-pub fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
+pub(crate) fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
     let Some(identity) = identity(flags)? else {
         return Ok(None);
     };
     let authority = read(flags, "tls_ca")?;
-    Ok(Some(ServerTls::new(&identity, authority.as_deref())?))
+    let tls = ServerTls::new(&identity, authority.as_deref());
+    Ok(Some(tls.with_context(|| tls_files(flags))?))
+}
+
+/// Which files do not make up keys for TLS, and what each has to hold.
+fn tls_files(flags: &Flags) -> String {
+    let [authority, certificate, key] =
+        ["tls_ca", "tls_cert", "tls_key"].map(|name| flags.text(name));
+    format!(
+        "these files cannot be used for TLS: --tls_ca={authority} (PEM of the authority), --tls_cert={certificate} (PEM of \
+         the certificate) and --tls_key={key} (PEM of the key that the certificate was made for; docs/security.md makes all three)"
+    )
 }
 
 fn identity(flags: &Flags) -> anyhow::Result<Option<Identity>> {

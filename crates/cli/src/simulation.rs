@@ -10,7 +10,7 @@ use run::local::layout::JobData;
 use run::local::{FolderLayout, FolderOptions, workdir};
 
 /// The working directories of the simulated trainers. They are deleted when this value is dropped.
-pub struct SimulationFolders {
+pub(crate) struct SimulationFolders {
     /// Deletes the directories when dropped.
     _root: tempfile::TempDir,
     /// One directory per trainer.
@@ -21,7 +21,7 @@ pub struct SimulationFolders {
 
 impl SimulationFolders {
     /// Prepares the directories for `nodes` trainers of the job folder `job`, and changes to the first.
-    pub fn set(
+    pub(crate) fn set(
         job: &Path,
         nodes: u32,
         config: Option<PathBuf>,

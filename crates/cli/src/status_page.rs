@@ -11,7 +11,7 @@ use run::http::{self, HttpRequest, HttpResponse};
 use words::status::Status;
 
 /// What the pages show, computed for each request.
-pub trait Pages: Send + Sync + 'static {
+pub(crate) trait Pages: Send + Sync + 'static {
     /// The status of the process.
     fn status(&self) -> Status;
     /// All metrics in Prometheus' text form.
@@ -23,7 +23,7 @@ pub trait Pages: Send + Sync + 'static {
 }
 
 /// Serves `pages` on a loopback port until the process ends.
-pub fn serve(port: u16, pages: Arc<dyn Pages>) -> anyhow::Result<()> {
+pub(crate) fn serve(port: u16, pages: Arc<dyn Pages>) -> anyhow::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address)
         .with_context(|| format!("--status_port={port}: listen on {address}"))?;

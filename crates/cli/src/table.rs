@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     /// Words.
     Left,
     /// Numbers.
@@ -13,14 +13,14 @@ pub enum Align {
 
 /// A table that prints itself.
 #[derive(Debug, Clone)]
-pub struct TextTable {
+pub(crate) struct TextTable {
     align: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
     /// A table with these column heads.
-    pub fn new(columns: &[(&str, Align)]) -> TextTable {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> TextTable {
         TextTable {
             align: columns.iter().map(|(_, a)| *a).collect(),
             rows: vec![columns.iter().map(|(n, _)| (*n).to_owned()).collect()],
@@ -28,7 +28,7 @@ impl TextTable {
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 }

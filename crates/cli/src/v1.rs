@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The arguments, program name first, with the sub-commands that have other names in v1 replaced.
-pub fn translate(args: Vec<String>) -> Vec<String> {
+pub(crate) fn translate(args: Vec<String>) -> Vec<String> {
     let program = args.first().map(Path::new);
     let named = program
         .and_then(Path::file_name)

@@ -7,7 +7,7 @@ const NO_GPU: &str = "training runs on the CPU";
 const NO_RDMA: &str = "the data plane is TCP";
 
 /// Flags of both programs.
-pub const COMMON: FlagTable = &[
+pub(crate) const COMMON: FlagTable = &[
     flag("trainer_count", Int, "1", "compute threads of this process"),
     flag("port", Int, "20134", "first port of a parameter server"),
     flag("ports_num", Int, "1", "ports for dense parameters"),
@@ -163,7 +163,7 @@ pub const COMMON: FlagTable = &[
 ];
 
 /// Flags of the trainer.
-pub const TRAIN: FlagTable = &[
+pub(crate) const TRAIN: FlagTable = &[
     flag("job", Text, "train", "train, test, checkgrad or time"),
     flag("config", Text, "", "configuration file (trainer_config.py)"),
     flag("config_args", Text, "", "key=value,… for get_config_arg"),
@@ -478,7 +478,7 @@ pub const TRAIN: FlagTable = &[
 ];
 
 /// Flags of the parameter server.
-pub const PSERVER: FlagTable = &[
+pub(crate) const PSERVER: FlagTable = &[
     flag(
         "nics",
         Text,

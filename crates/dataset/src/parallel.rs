@@ -8,7 +8,7 @@ use std::thread;
 const MOST_THREADS: usize = 8;
 
 /// Runs `work(0)`, …, `work(count - 1)`; the first failure (by number) is returned and later jobs are not begun.
-pub fn for_each<T: Send, E: Send>(
+pub(crate) fn for_each<T: Send, E: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {

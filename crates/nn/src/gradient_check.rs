@@ -39,7 +39,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// A case of a model fed with a batch; slots in the order of its data layers.
-    pub fn new(name: impl Into<String>, model: ModelBuilder, batch: Batch) -> Self {
+    pub(crate) fn new(name: impl Into<String>, model: ModelBuilder, batch: Batch) -> Self {
         Self {
             name: name.into(),
             model: model.0,
@@ -50,13 +50,13 @@ impl Case {
     }
 
     /// The gradient is `scale` times the derivative of the cost.
-    pub fn scaled(mut self, scale: f64) -> Self {
+    pub(crate) fn scaled(mut self, scale: f64) -> Self {
         self.scale = scale;
         self
     }
 
     /// Another step, for functions with high curvature.
-    pub fn step(mut self, step: f32) -> Self {
+    pub(crate) fn step(mut self, step: f32) -> Self {
         self.step = step;
         self
     }

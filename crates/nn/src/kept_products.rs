@@ -39,7 +39,7 @@ impl KeptProducts {
     /// The products of the input's stored rows, and for each of them its row in these. `multiply` computes products of
     /// `width` values: rows, and where they go. `None` if the batch is not only to be applied, the parameters may change, or
     /// the rows are not those of a table.
-    pub fn get(
+    pub(crate) fn get(
         &mut self,
         pass: &Forward<'_>,
         input: usize,

@@ -199,7 +199,7 @@ pub(crate) struct Edge {
 
 impl Edge {
     /// An edge from a layer.
-    pub fn new(source: usize) -> Self {
+    pub(crate) fn new(source: usize) -> Self {
         let staged = Output::new(false);
         Self {
             source,

@@ -34,7 +34,7 @@ pub(crate) struct CommonCoefficients {
 impl CommonCoefficients {
     /// The gradient clipped to `[-clip, clip]`; NaN stays NaN.
     #[inline(always)]
-    pub fn clip(&self, g: f32) -> f32 {
+    pub(crate) fn clip(&self, g: f32) -> f32 {
         let above = if g > self.clip { self.clip } else { g };
         if above < -self.clip {
             -self.clip
@@ -45,13 +45,13 @@ impl CommonCoefficients {
 
     /// The gradient of cost and decay.
     #[inline(always)]
-    pub fn decayed(&self, g: f32, w: f32) -> f32 {
+    pub(crate) fn decayed(&self, g: f32, w: f32) -> f32 {
         g + self.l2 * w
     }
 
     /// A value moved by the method's step factor `r`, with its momentum and regularizer.
     #[inline(always)]
-    pub fn moved<const MOMENTUM: bool, const REGULAR: bool>(
+    pub(crate) fn moved<const MOMENTUM: bool, const REGULAR: bool>(
         &self,
         r: f32,
         g: f32,
@@ -64,7 +64,13 @@ impl CommonCoefficients {
 
     /// The change of a value with the method's step factor `r`, its momentum included.
     #[inline(always)]
-    pub fn change<const MOMENTUM: bool>(&self, r: f32, g: f32, w: f32, momentum: &mut f32) -> f32 {
+    pub(crate) fn change<const MOMENTUM: bool>(
+        &self,
+        r: f32,
+        g: f32,
+        w: f32,
+        momentum: &mut f32,
+    ) -> f32 {
         let down = self.method_rate * r * self.decayed(g, w);
         if MOMENTUM {
             *momentum = self.momentum * *momentum - down;
@@ -76,7 +82,7 @@ impl CommonCoefficients {
 
     /// The regularizer after the update: L1 shrinks, then L2 scales, both with the method's step factor.
     #[inline(always)]
-    pub fn regularized<const REGULAR: bool>(&self, w: f32, r: f32) -> f32 {
+    pub(crate) fn regularized<const REGULAR: bool>(&self, w: f32, r: f32) -> f32 {
         if REGULAR {
             let rate = self.rate * r;
             shrunk(w, rate * self.after_l1) / (1.0 + rate * self.after_l2)

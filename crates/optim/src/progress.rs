@@ -48,7 +48,7 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    pub fn of(progress: &ParameterProgress) -> Self {
+    pub(crate) fn of(progress: &ParameterProgress) -> Self {
         Self {
             through: progress.step,
             rate: progress.rate as f32,

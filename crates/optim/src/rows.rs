@@ -238,7 +238,7 @@ pub(crate) struct Gap {
 
 impl Gap {
     /// `base` to the power of the missed steps.
-    pub fn power(&self, base: f64) -> f64 {
+    pub(crate) fn power(&self, base: f64) -> f64 {
         libm::pow(base, self.steps as f64)
     }
 }

@@ -354,8 +354,7 @@ impl RowCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::TableSpec;
-    use wire::shard::blocks_of;
+    use wire::{ShardMap, TableSpec, Topology};
 
     /// A piece of a table that is long enough to be shared among threads, and two gradients for it.
     fn piece() -> (Table, DensePiece, [Vec<f32>; 2]) {
@@ -385,7 +384,13 @@ mod tests {
             values: None,
         };
         let table = Table::new(&spec).unwrap();
-        let blocks: Vec<Block> = blocks_of(spec.hash(), spec.len(), 1, 2).collect();
+        let topology = Topology {
+            servers: 2,
+            ports: 1,
+            sparse_ports: 0,
+        };
+        let map = ShardMap::new(std::slice::from_ref(&spec), &topology, 2);
+        let blocks: Vec<Block> = map.blocks(0, &spec, 1).collect();
         let len = blocks.iter().map(|block| block.len).sum::<usize>();
         assert!(len > 3 * LONG);
         let gradient = |by: usize| (0..len).map(|i| (i % by) as f32 - 3.0).collect();

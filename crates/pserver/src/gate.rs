@@ -93,7 +93,7 @@ fn room(descriptors: u64) -> usize {
 }
 
 /// The descriptors that this process may have.
-fn descriptors() -> u64 {
+pub(crate) fn descriptors() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

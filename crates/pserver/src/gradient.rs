@@ -116,7 +116,7 @@ impl<'a, E> GradientSource<'a, E> {
                 let first = take(first, sum.len());
                 sum.iter_mut()
                     .zip(first)
-                    .for_each(|(sum, first)| *sum = *first + *sum);
+                    .for_each(|(sum, first)| *sum += *first);
                 Ok(u64::MAX)
             }
             (Self::Held(first), Self::Held(second)) => {

@@ -20,7 +20,7 @@ type Curve<'py> = (
 
 /// The output folder of a job, and all its curves.
 #[pyfunction]
-pub fn curves(py: Python<'_>, path: PathBuf) -> PyResult<(PathBuf, Vec<Curve<'_>>)> {
+pub(crate) fn curves(py: Python<'_>, path: PathBuf) -> PyResult<(PathBuf, Vec<Curve<'_>>)> {
     let job = py.detach(|| {
         let mut job = WatchedJob::open(&path)?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);

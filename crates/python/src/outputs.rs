@@ -6,7 +6,7 @@ use pyo3::types::PyByteArray;
 
 /// One output of some samples.
 #[derive(Default)]
-pub struct OutputArray {
+pub(crate) struct OutputArray {
     ids: Option<Vec<u32>>,
     values: Vec<f32>,
     width: usize,
@@ -17,7 +17,7 @@ pub struct OutputArray {
 
 /// As Python gets it: whether the elements are ids (u32) or values (f32), the elements, the width of a row, and the rows
 /// at which sequences and sub-sequences start (u32), if there are any.
-pub type GivenOutput<'py> = (
+pub(crate) type GivenOutput<'py> = (
     bool,
     Bound<'py, PyByteArray>,
     usize,
@@ -27,7 +27,7 @@ pub type GivenOutput<'py> = (
 
 impl OutputArray {
     /// The output of a batch.
-    pub fn of(view: &LayerView<'_>) -> Self {
+    pub(crate) fn of(view: &LayerView<'_>) -> Self {
         let mut array = Self {
             width: view.cols(),
             rows: view.rows() as u32,
@@ -53,7 +53,7 @@ impl OutputArray {
     }
 
     /// Appends the rows of the next batch.
-    pub fn join(&mut self, other: Self) {
+    pub(crate) fn join(&mut self, other: Self) {
         let starts = |all: &mut Option<Vec<u32>>, more: Option<Vec<u32>>, rows: u32| {
             if let Some(more) = more {
                 let all = all.get_or_insert_with(|| vec![0]);
@@ -71,7 +71,7 @@ impl OutputArray {
     }
 
     /// The bytes for Python.
-    pub fn give<'py>(&self, py: Python<'py>) -> GivenOutput<'py> {
+    pub(crate) fn give<'py>(&self, py: Python<'py>) -> GivenOutput<'py> {
         let bytes = |data: &[u8]| PyByteArray::new(py, data);
         let starts = |starts: &Option<Vec<u32>>| {
             starts

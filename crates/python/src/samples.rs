@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 use serde_json::{Number, Value};
 
 /// All samples' values of one input.
-pub enum InputColumn {
+pub(crate) enum InputColumn {
     /// A value per sample.
     Values(Vec<Value>),
     /// Numbers of all samples, and where those of each end.
@@ -20,7 +20,7 @@ pub enum InputColumn {
 impl InputColumn {
     /// From `("values", list)`, `("numbers", bytes of f32, lengths)` or `("ids", bytes of i64, lengths)`; lengths are
     /// bytes of i64.
-    pub fn of(given: &Bound<'_, PyTuple>) -> PyResult<Self> {
+    pub(crate) fn of(given: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let kind: String = given.get_item(0)?.extract()?;
         if kind == "values" {
             let list = given.get_item(1)?.cast_into::<PyList>()?;
@@ -64,7 +64,7 @@ impl InputColumn {
     }
 
     /// Number of samples.
-    pub fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         match self {
             Self::Values(values) => values.len(),
             Self::Numbers(_, ends) | Self::Ids(_, ends) => ends.len(),
@@ -93,7 +93,7 @@ impl InputColumn {
 }
 
 /// The batch of some samples; the error names a sample, counted from 0 as in Python, and its field.
-pub fn batch(
+pub(crate) fn batch(
     fields: &[InputField],
     columns: &[InputColumn],
     samples: std::ops::Range<usize>,

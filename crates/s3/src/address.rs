@@ -15,7 +15,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// For messages.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.own {
             Some(url) => url.clone(),
             None => format!("AWS ({})", self.region),
@@ -23,7 +23,7 @@ impl Endpoint {
     }
 
     /// The URL of a bucket's object, or of the bucket if the key is empty. `query` is encoded already.
-    pub fn url(&self, location: &Location, query: &str) -> String {
+    pub(crate) fn url(&self, location: &Location, query: &str) -> String {
         let (bucket, key) = (&location.bucket, encode(&location.key, true));
         let mark = if query.is_empty() { "" } else { "?" };
         let suffix = if self.region.starts_with("cn-") {

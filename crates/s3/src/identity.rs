@@ -27,7 +27,7 @@ pub(crate) struct S3Identity {
 
 impl S3Identity {
     /// Reads environment and profile; nobody is asked for credentials yet.
-    pub fn load() -> Result<Self, S3Error> {
+    pub(crate) fn load() -> Result<Self, S3Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -45,7 +45,7 @@ impl S3Identity {
     }
 
     /// The endpoint of `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile; AWS's own if none of them names one.
-    pub fn endpoint(&self) -> Endpoint {
+    pub(crate) fn endpoint(&self) -> Endpoint {
         let key = ServiceConfigKey::builder()
             .service_id("S3")
             .env("AWS_ENDPOINT_URL")
@@ -64,7 +64,7 @@ impl S3Identity {
     }
 
     /// Credentials for a request that is signed now.
-    pub fn credentials(&self) -> Result<Credentials, S3Error> {
+    pub(crate) fn credentials(&self) -> Result<Credentials, S3Error> {
         let mut known = match self.known.lock() {
             Ok(known) => known,
             Err(poisoned) => poisoned.into_inner(),

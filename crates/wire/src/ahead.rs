@@ -77,6 +77,11 @@ impl Buffered {
         Self { tcp, ahead }
     }
 
+    /// Whether bytes were read ahead.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.ahead.len() > 0
+    }
+
     /// How many of `due` bytes of plain text cannot have been received yet: rustls keeps a record at most.
     pub(crate) fn outstanding(&self, due: u64) -> u64 {
         due.saturating_sub(self.ahead.len() as u64 + RECORDS)

@@ -113,6 +113,11 @@ impl Channel {
             .map_err(|source| Self::broken(&self.peer, source))
     }
 
+    /// Whether bytes have been received that [`Channel::receive`] does not have to wait for.
+    pub fn has_bytes(&mut self) -> bool {
+        self.ahead.len() > 0 || self.stream.has_bytes()
+    }
+
     /// A channel for a stream over which challenge and hello have passed: the other side is a member.
     pub fn greeted(stream: Stream) -> Self {
         Self {

@@ -64,6 +64,11 @@ impl ByteMeter {
         }
     }
 
+    /// Whether this end waits for bytes without a thread that reads.
+    pub fn set_reading(&self, reading: bool) {
+        self.reading.store(reading, Ordering::Release);
+    }
+
     /// Begins to count again.
     pub fn reset(&self) {
         self.sent.store(0, Ordering::Release);
@@ -307,6 +312,17 @@ impl Stream {
             }
         }
         Ok(descriptors)
+    }
+
+    /// Whether bytes have been received that nobody has read yet: the kernel no longer tells of them.
+    pub fn has_bytes(&mut self) -> bool {
+        let (plain, ahead) = match &mut self.inner {
+            Inner::Tcp(_) | Inner::Unix(_) => return false,
+            Inner::TlsClient(stream) => (stream.conn.process_new_packets(), &stream.sock),
+            Inner::TlsServer(stream) => (stream.conn.process_new_packets(), &stream.sock),
+        };
+        // An error is told by the next read.
+        ahead.has_bytes() || plain.map_or(true, |state| state.plaintext_bytes_to_read() > 0)
     }
 
     /// The other side's address as text, for messages.

@@ -16,7 +16,7 @@ use crate::form::Form;
 
 /// Arguments of `canoe config`.
 #[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,
 }
@@ -78,7 +78,7 @@ enum Drawing {
 }
 
 /// Runs the command.
-pub fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
     let text = match args.command {
         ConfigCommand::Check { file, fast, form } => return check::run(&file, fast, form),
         ConfigCommand::Dump {

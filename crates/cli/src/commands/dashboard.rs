@@ -12,7 +12,7 @@ use crate::web::{self, PageAccess, PageSource, Site};
 
 /// Arguments of `canoe dashboard`.
 #[derive(Debug, Args)]
-pub struct DashboardArgs {
+pub(crate) struct DashboardArgs {
     /// Job folders, or addresses of pages of running jobs.
     #[arg(required = true)]
     jobs: Vec<String>,
@@ -22,7 +22,7 @@ pub struct DashboardArgs {
 }
 
 /// Runs the command.
-pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
     let token = std::env::var(local::plan::TOKEN_VARIABLE).ok();
     let jobs: anyhow::Result<Vec<PageSource>> = args
         .jobs
@@ -56,7 +56,7 @@ pub fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
 }
 
 /// Address and token of a page.
-pub struct Invitation<'a> {
+pub(crate) struct Invitation<'a> {
     /// The address that it listens on.
     pub address: SocketAddr,
     /// Required to open the page if the address is not on loopback.

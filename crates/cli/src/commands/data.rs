@@ -28,7 +28,7 @@ use s3::Location;
 
 /// Split, fetch and look at data.
 #[derive(Debug, clap::Args)]
-pub struct DataArgs {
+pub(crate) struct DataArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -154,7 +154,7 @@ enum LayoutName {
 }
 
 /// Runs the command.
-pub fn run(args: DataArgs) -> Result<()> {
+pub(crate) fn run(args: DataArgs) -> Result<()> {
     match args.action {
         Action::Split(args) => run_split(&args),
         Action::Fetch(args) => run_fetch(&args),

@@ -30,7 +30,7 @@ const DOWNLOADS: &str = "download";
 
 /// Write a ready job directory, with data.
 #[derive(Debug, clap::Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     #[command(subcommand)]
     demo: Demo,
 }
@@ -97,7 +97,7 @@ struct RecommendationArgs {
 }
 
 /// Runs the command.
-pub fn run(args: DemoArgs) -> Result<()> {
+pub(crate) fn run(args: DemoArgs) -> Result<()> {
     match args.demo {
         Demo::QuickStart(args) => run_quick_start(&args),
         Demo::Recommendation(args) => run_recommendation(&args),

@@ -15,7 +15,7 @@ use crate::form::Form;
 
 /// Arguments of `canoe doctor`.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Python interpreter.
     #[arg(long, visible_alias = "python_bin", default_value = "python3")]
     python: PathBuf,
@@ -64,7 +64,7 @@ fn check(what: &'static str, verdict: Verdict, found: impl Into<String>, way_out
 }
 
 /// Runs the command; ends with 1 if training on this machine does not work.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut checks = vec![
         check("canoe", Verdict::Ok, crate::VERSION, ""),
         python(&args.python),
@@ -162,7 +162,7 @@ fn processor() -> Check {
 }
 
 /// Bytes of a line of /proc/meminfo.
-pub fn meminfo(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn meminfo(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line
         .trim_start_matches(':')

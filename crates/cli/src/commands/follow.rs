@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// When copies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum CopyMoment {
+pub(crate) enum CopyMoment {
     /// After every pass, and all the rest at the end.
     Passes,
     /// At the end.
@@ -32,7 +32,7 @@ pub enum CopyMoment {
 
 /// Arguments of `canoe data follow`.
 #[derive(Debug, clap::Args)]
-pub struct FollowArgs {
+pub(crate) struct FollowArgs {
     /// The output folder of the job.
     output: PathBuf,
     /// s3://BUCKET/PREFIX.
@@ -52,7 +52,7 @@ pub struct FollowArgs {
 }
 
 /// Copies until the job has ended.
-pub fn follow(args: &FollowArgs) -> Result<()> {
+pub(crate) fn follow(args: &FollowArgs) -> Result<()> {
     let Some(to) = Location::parse(&args.to) else {
         bail!("{}: s3://BUCKET/PREFIX is expected", args.to);
     };

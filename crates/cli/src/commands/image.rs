@@ -19,7 +19,7 @@ use crate::exit::Exit;
 
 /// Make, push and pin images.
 #[derive(Debug, clap::Args)]
-pub struct ImageArgs {
+pub(crate) struct ImageArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -63,7 +63,7 @@ struct Source {
 }
 
 /// Runs the command.
-pub fn run(args: ImageArgs) -> Result<Exit> {
+pub(crate) fn run(args: ImageArgs) -> Result<Exit> {
     match args.action {
         Action::Build {
             output,

@@ -40,7 +40,7 @@ const MERGE_MODEL: FlagTable = &[
 ];
 
 /// Merges a model with the arguments after `canoe merge_model`.
-pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[MERGE_MODEL, COMMON, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {

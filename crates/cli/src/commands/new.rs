@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe new`.
 #[derive(Debug, Args)]
-pub struct NewArgs {
+pub(crate) struct NewArgs {
     /// The folder to create; it must not exist, or be empty.
     directory: PathBuf,
 }
@@ -31,7 +31,7 @@ const FILES: [(&str, &str); 4] = [
 const SAMPLES: [(&str, u32); 2] = [("train", 2000), ("test", 500)];
 
 /// Runs the command.
-pub fn run(args: &NewArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &NewArgs) -> anyhow::Result<Exit> {
     let folder = &args.directory;
     let used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     anyhow::ensure!(

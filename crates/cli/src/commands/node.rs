@@ -37,7 +37,7 @@ docs/kubernetes.md lists them), finds the other nodes, and runs a server and a t
 All other flags are passed to the trainer; `canoe train --help` lists them.";
 
 /// Runs a node with the arguments after `canoe node`.
-pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     if args.iter().any(|arg| arg == "--help") {
         println!("{HELP}");
         return Ok(Exit::Success);

@@ -10,7 +10,7 @@ use predict::{Model, OpenOptions};
 
 /// Arguments of commands that apply a model.
 #[derive(Debug, Args)]
-pub struct OpenArgs {
+pub(super) struct OpenArgs {
     /// A pass directory; a folder that has some, such as a job folder or its output folder (the best pass if one is
     /// marked, else the last complete one); or a merged model.
     pub model: PathBuf,
@@ -54,7 +54,7 @@ pub struct OpenArgs {
 
 impl OpenArgs {
     /// The options of the library.
-    pub fn options(&self) -> anyhow::Result<OpenOptions> {
+    pub(super) fn options(&self) -> anyhow::Result<OpenOptions> {
         Ok(OpenOptions {
             hints: Hints {
                 job: self.job.clone(),
@@ -84,7 +84,7 @@ impl OpenArgs {
     }
 
     /// Opens the model.
-    pub fn open(&self) -> anyhow::Result<Model> {
+    pub(super) fn open(&self) -> anyhow::Result<Model> {
         let options = self.options()?;
         Model::open(&self.model, &options)
             .with_context(|| format!("open the model {}", self.model.display()))

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe paddle` that are not a command of v1: those are translated before (see [`crate::v1`]).
 #[derive(Debug, Args)]
-pub struct PaddleArgs {
+pub(crate) struct PaddleArgs {
     #[command(subcommand)]
     command: PaddleCommand,
 }
@@ -32,7 +32,7 @@ enum PaddleCommand {
 }
 
 /// Runs the command.
-pub fn run(args: &PaddleArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &PaddleArgs) -> anyhow::Result<Exit> {
     let PaddleCommand::Link { directory, python } = &args.command;
     let program = std::env::current_exe().context("find this program")?;
     std::fs::create_dir_all(directory)

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe predict`.
 #[derive(Debug, Args)]
-pub struct PredictArgs {
+pub(crate) struct PredictArgs {
     #[command(flatten)]
     open: OpenArgs,
     /// Files with samples; without one, standard input.
@@ -66,7 +66,7 @@ enum OutputFormat {
 }
 
 /// Runs the command.
-pub fn run(args: PredictArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: PredictArgs) -> anyhow::Result<Exit> {
     let given = input_format(&args)?;
     let model = args.open.open()?;
     let threads = args

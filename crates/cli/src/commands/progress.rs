@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar on stderr that counts bytes up to `total`, or just counts if that is not known.
-pub fn bytes_bar(what: &str, total: Option<u64>) -> ProgressBar {
+pub(super) fn bytes_bar(what: &str, total: Option<u64>) -> ProgressBar {
     let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
     bar.set_style(style(total.is_some()));
     bar.set_message(what.to_owned());
@@ -11,7 +11,7 @@ pub fn bytes_bar(what: &str, total: Option<u64>) -> ProgressBar {
 }
 
 /// The total became known later.
-pub fn set_total(bar: &ProgressBar, total: u64) {
+pub(super) fn set_total(bar: &ProgressBar, total: u64) {
     if bar.length() != Some(total) {
         bar.set_length(total);
         bar.set_style(style(true));
@@ -28,6 +28,6 @@ fn style(bounded: bool) -> ProgressStyle {
 }
 
 /// A number of bytes for people: `1.5 GiB`.
-pub fn human_bytes(bytes: u64) -> String {
+pub(super) fn human_bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe python`.
 #[derive(Debug, Args)]
-pub struct PythonArgs {
+pub(crate) struct PythonArgs {
     #[command(subcommand)]
     command: PythonCommand,
 }
@@ -32,7 +32,7 @@ enum PythonCommand {
 }
 
 /// Runs the command.
-pub fn run(args: PythonArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: PythonArgs) -> anyhow::Result<Exit> {
     let package = config::python::package_dir()?;
     match args.command {
         PythonCommand::Path => {

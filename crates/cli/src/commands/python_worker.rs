@@ -5,7 +5,7 @@ use std::io::{self, BufReader, BufWriter};
 use crate::exit::Exit;
 
 /// Answers requests from standard input until it ends.
-pub fn run() -> anyhow::Result<Exit> {
+pub(crate) fn run() -> anyhow::Result<Exit> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     predict::python_worker::serve(&mut input, &mut output)?;

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe report`.
 #[derive(Debug, Args)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// The job folder; several are compared.
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
@@ -24,7 +24,7 @@ pub struct ReportArgs {
 }
 
 /// Runs the command.
-pub fn run(args: ReportArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let mut jobs = Vec::new();
     for folder in &args.jobs {
         let mut job = WatchedJob::open(folder)?;

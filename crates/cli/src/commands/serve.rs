@@ -25,7 +25,7 @@ const PORT: u16 = 7273;
 
 /// Arguments of `canoe serve`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     open: OpenArgs,
     /// Address to listen at; by default 127.0.0.1:7273, or a free port if that one is in use. If it is not on loopback,
@@ -53,7 +53,7 @@ pub struct ServeArgs {
 }
 
 /// Runs the command.
-pub fn run(args: ServeArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let model = args.open.open()?;
     let address = args.address.unwrap_or(([127, 0, 0, 1], PORT).into());
     let listener = crate::web::listen(address, args.address.is_none())

@@ -14,20 +14,20 @@ use crate::v1_flags::{COMMON, PSERVER, TRAIN};
 
 /// Arguments of `canoe completions`.
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell: bash, zsh, fish, elvish or powershell.
     shell: Shell,
 }
 
 /// Arguments of `canoe man`.
 #[derive(Debug, Args)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// The folder for the pages; it is created.
     directory: PathBuf,
 }
 
 /// Prints the completions of a shell.
-pub fn completions(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
+pub(crate) fn completions(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut whole(program), "canoe", &mut text);
     std::io::stdout()
@@ -37,7 +37,7 @@ pub fn completions(args: &CompletionsArgs, program: Command) -> anyhow::Result<E
 }
 
 /// Writes one page per command.
-pub fn man(args: &ManArgs, program: Command) -> anyhow::Result<Exit> {
+pub(crate) fn man(args: &ManArgs, program: Command) -> anyhow::Result<Exit> {
     let folder = &args.directory;
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     clap_mangen::generate_to(whole(program), folder)

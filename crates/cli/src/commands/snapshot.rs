@@ -9,7 +9,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe snapshot`.
 #[derive(Debug, Args)]
-pub struct SnapshotArgs {
+pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
     command: SnapshotCommand,
 }
@@ -25,7 +25,7 @@ enum SnapshotCommand {
 }
 
 /// Runs the command.
-pub fn run(args: SnapshotArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<Exit> {
     match args.command {
         SnapshotCommand::Verify { directory } => check(&directory),
     }

@@ -28,7 +28,7 @@ use crate::v1_flags::{COMMON, TRAIN};
 use words::process::Role;
 
 /// Runs a trainer with the arguments after `canoe train`.
-pub fn run(args: &[String]) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, TRAIN, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
@@ -239,7 +239,7 @@ fn working_directory() -> anyhow::Result<PathBuf> {
 }
 
 /// `PYTHONPATH` with the directories of `--python_path` in front; `None` without the flag.
-pub fn python_path(flags: &Flags) -> Option<OsString> {
+pub(crate) fn python_path(flags: &Flags) -> Option<OsString> {
     let more = flags.text("python_path");
     if more.is_empty() {
         return None;
@@ -328,7 +328,7 @@ fn config_file(flags: &Flags) -> anyhow::Result<PathBuf> {
 }
 
 /// The arguments that the configuration reads with `get_config_arg`; v1 put these before the user's own.
-pub fn config_args(flags: &Flags) -> String {
+pub(crate) fn config_args(flags: &Flags) -> String {
     let mut args = format!(
         "trainer_id={},local={},with_cost={},use_gpu=0,parallel_nn=0,cudnn_version=0",
         flags.int("trainer_id"),

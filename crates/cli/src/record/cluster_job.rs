@@ -16,7 +16,7 @@ const LARGEST: u64 = 16 << 20;
 
 /// The job's record, as node 0 continues it.
 #[derive(Debug)]
-pub struct ClusterJobRecord {
+pub(crate) struct ClusterJobRecord {
     path: PathBuf,
     run: Run,
 }
@@ -31,7 +31,7 @@ enum Told {
 
 impl ClusterJobRecord {
     /// The record in this output folder.
-    pub fn new(output: &Path, run: Run) -> Self {
+    pub(crate) fn new(output: &Path, run: Run) -> Self {
         Self {
             path: output.join("events.jsonl"),
             run,
@@ -39,7 +39,7 @@ impl ClusterJobRecord {
     }
 
     /// The processes of node 0 begin. A write error costs the record, not the job.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         if self.told() == Told::Nothing
             && let Ok(mut record) = RunnerRecord::append(&self.path)
         {
@@ -48,7 +48,7 @@ impl ClusterJobRecord {
     }
 
     /// Node 0 ended like this.
-    pub fn end(&self, end: &RunEnd) {
+    pub(crate) fn end(&self, end: &RunEnd) {
         if is_final(end)
             && self.told() == Told::Begun
             && let Ok(mut record) = RunnerRecord::append(&self.path)

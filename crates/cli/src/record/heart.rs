@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 /// The writing thread; when dropped, it writes a last status and ends.
 #[derive(Debug)]
-pub struct Heart {
+pub(crate) struct Heart {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Heart {
     /// Begins to write the result of `state` to a file.
-    pub fn start(
+    pub(crate) fn start(
         path: PathBuf,
         mut state: impl FnMut() -> Status + Send + 'static,
     ) -> std::io::Result<Heart> {
@@ -79,7 +79,7 @@ impl Heart {
 ///
 /// A process that was lost in the middle of a write may finish it long after its successor has begun. Numbers that only grow tell the two apart
 /// without clocks: the successor takes its file back. With equal numbers (the file could not be read) the last writer wins.
-pub fn writer(there: Option<&Status>, written: Option<&Status>) -> Option<u64> {
+pub(crate) fn writer(there: Option<&Status>, written: Option<&Status>) -> Option<u64> {
     let Some(own) = written else {
         return Some(there.map_or(0, |there| there.writer.saturating_add(1)));
     };
@@ -129,7 +129,7 @@ impl Wait {
 }
 
 /// Bytes of memory that this process has in use.
-pub fn memory() -> u64 {
+pub(crate) fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text
         .split(' ')

@@ -2,11 +2,12 @@
 //!
 //! [`watch`] defines the files and their format. This module decides who writes which, and how often.
 
-pub mod cluster_job;
-pub mod heart;
-pub mod runner;
-pub mod server;
-pub mod trainer;
+pub(crate) mod cluster_job;
+pub(crate) mod heart;
+pub(crate) mod notes;
+pub(crate) mod runner;
+pub(crate) mod server;
+pub(crate) mod trainer;
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use words::status::Status;
 
 /// Where a process writes its record.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub(crate) struct Folder {
     /// The job's output folder.
     pub output: PathBuf,
     /// The process's node.
@@ -25,23 +26,27 @@ pub struct Folder {
 
 impl Folder {
     /// A file in the node's folder.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.own().join(name)
     }
 
     /// The node's folder.
-    pub fn own(&self) -> PathBuf {
+    pub(crate) fn own(&self) -> PathBuf {
         self.output.join(format!("node_{}", self.node))
     }
 
     /// TensorBoard's folder.
-    pub fn tensorboard(&self) -> PathBuf {
+    pub(crate) fn tensorboard(&self) -> PathBuf {
         self.output.join("tensorboard")
     }
 }
 
 /// The folder from `--record_dir`: a folder, empty (the default is used), or `off`.
-pub fn folder(flag: &str, default: Option<&Path>, node: u32) -> anyhow::Result<Option<Folder>> {
+pub(crate) fn folder(
+    flag: &str,
+    default: Option<&Path>,
+    node: u32,
+) -> anyhow::Result<Option<Folder>> {
     let output = match (flag, default) {
         ("off", _) | ("", None) => return Ok(None),
         ("", Some(default)) => default,
@@ -52,7 +57,7 @@ pub fn folder(flag: &str, default: Option<&Path>, node: u32) -> anyhow::Result<O
 }
 
 /// Writes a first state, long before there is anything to report: whoever started this process sees that it runs.
-pub fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
+pub(crate) fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
     let process = ProcessId {
         role,
         node: folder.node,
@@ -73,7 +78,7 @@ pub fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
 }
 
 /// The fields that are the same for every process that starts.
-pub fn start(role: Role, node: u32, run: &str, args: &[String]) -> ProcessStart {
+pub(crate) fn start(role: Role, node: u32, run: &str, args: &[String]) -> ProcessStart {
     ProcessStart {
         role,
         node,
@@ -92,7 +97,7 @@ pub fn start(role: Role, node: u32, run: &str, args: &[String]) -> ProcessStart 
 }
 
 /// The host name, reduced to what is allowed in file names.
-pub fn host() -> String {
+pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let name: String = name.trim().chars().filter(safe).collect();

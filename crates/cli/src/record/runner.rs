@@ -10,32 +10,32 @@ use words::process::ProcessId;
 
 /// Writes what a runner sees.
 #[derive(Debug)]
-pub struct RunnerRecord {
+pub(crate) struct RunnerRecord {
     recorder: Option<Recorder>,
 }
 
 impl RunnerRecord {
     /// Continues a file, or creates it.
-    pub fn append(path: &Path) -> Result<RunnerRecord, RecordError> {
+    pub(crate) fn append(path: &Path) -> Result<RunnerRecord, RecordError> {
         Ok(RunnerRecord {
             recorder: Some(Recorder::append(path)?),
         })
     }
 
     /// The job begins.
-    pub fn begin(&mut self, run: Run) {
+    pub(crate) fn begin(&mut self, run: Run) {
         self.write(Event::Run(run));
     }
 
     /// Records an event; those that processes record themselves are left out.
-    pub fn take(&mut self, event: &JobEvent) {
+    pub(crate) fn take(&mut self, event: &JobEvent) {
         if let Some(event) = event_of(event) {
             self.write(event);
         }
     }
 
     /// The job has ended.
-    pub fn end(&mut self, end: &RunEnd) {
+    pub(crate) fn end(&mut self, end: &RunEnd) {
         let (outcome, text) = match end {
             RunEnd::Succeeded => (JobOutcome::Finished, String::new()),
             RunEnd::Interrupted => (JobOutcome::Interrupted, String::new()),

@@ -27,7 +27,7 @@ const GAP: f64 = 0.1;
 const PART: f64 = 1.0 / 4000.0;
 
 /// Writes what a trainer reports.
-pub struct TrainerRecord {
+pub(crate) struct TrainerRecord {
     recorder: Recorder,
     boards: Option<Boards>,
     begun: Instant,
@@ -66,7 +66,7 @@ impl Steps {
 
 impl TrainerRecord {
     /// Continues the record of a folder.
-    pub fn append(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
+    pub(crate) fn append(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
         let path = folder.file("train.events.jsonl");
         let steps = steps_so_far(&path, &start.run);
         let recorder = Recorder::append(&path)?;
@@ -74,7 +74,7 @@ impl TrainerRecord {
     }
 
     /// Creates a record, in place of an earlier one.
-    pub fn create(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
+    pub(crate) fn create(folder: &Folder, start: ProcessStart) -> anyhow::Result<TrainerRecord> {
         let recorder = Recorder::create(&folder.file("train.events.jsonl"))?;
         Self::begin(folder, recorder, Steps::default(), start)
     }
@@ -106,7 +106,7 @@ impl TrainerRecord {
     }
 
     /// Records an event.
-    pub fn take(&mut self, event: &report::TrainerEvent) -> anyhow::Result<()> {
+    pub(crate) fn take(&mut self, event: &report::TrainerEvent) -> anyhow::Result<()> {
         match event {
             report::TrainerEvent::Batch(progress) => self.batch(progress),
             report::TrainerEvent::PassStarted { pass, batch } => {
@@ -125,6 +125,7 @@ impl TrainerRecord {
                 let (pass, path) = (u64::from(*pass), path.clone());
                 self.rare(Event::Saved { pass, path })
             }
+            report::TrainerEvent::Note { text } => self.rare(Event::Note { text: text.clone() }),
             report::TrainerEvent::Best(best) => self.rare(Event::Best(best.clone())),
             report::TrainerEvent::Stopped(stopped) => self.rare(Event::Stopped(*stopped)),
             report::TrainerEvent::RolledBack { pass, batch } => {
@@ -138,7 +139,7 @@ impl TrainerRecord {
     }
 
     /// The process ends.
-    pub fn end(&mut self, error: Option<String>) -> anyhow::Result<()> {
+    pub(crate) fn end(&mut self, error: Option<String>) -> anyhow::Result<()> {
         self.rare(Event::End { error })?;
         self.boards.as_mut().map_or(Ok(()), Boards::flush)
     }

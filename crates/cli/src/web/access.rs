@@ -19,7 +19,7 @@ const COOKIE_NAME: &str = "canoe_page";
 
 /// Who may see a page.
 #[derive(Debug)]
-pub enum PageAccess {
+pub(crate) enum PageAccess {
     /// Whoever reaches the loopback address by its own name: pages of other sites cannot direct a browser here.
     Loopback,
     /// Whoever knows one of these.
@@ -28,7 +28,7 @@ pub enum PageAccess {
 
 impl PageAccess {
     /// The rule for an address: nothing is required on loopback, a token elsewhere.
-    pub fn at(address: std::net::IpAddr, tokens: Vec<String>) -> PageAccess {
+    pub(crate) fn at(address: std::net::IpAddr, tokens: Vec<String>) -> PageAccess {
         if address.is_loopback() {
             PageAccess::Loopback
         } else {
@@ -37,7 +37,7 @@ impl PageAccess {
     }
 
     /// Returns the request if it is allowed, else the response to send.
-    pub async fn check(&self, request: Request) -> Result<Request, Box<Response>> {
+    pub(crate) async fn check(&self, request: Request) -> Result<Request, Box<Response>> {
         match self {
             PageAccess::Loopback => {
                 let host = request

@@ -43,7 +43,7 @@ async fn reading(act: impl FnOnce() -> Response + Send + 'static) -> Response {
 }
 
 /// `GET /api/jobs`: the jobs that this page shows.
-pub async fn jobs(State(site): State<Arc<Site>>) -> Response {
+pub(super) async fn jobs(State(site): State<Arc<Site>>) -> Response {
     reading(move || {
         let names = site.jobs().iter().map(|source| match source {
             PageSource::Folder(job) => json!({"name": look(job).name()}),
@@ -55,7 +55,7 @@ pub async fn jobs(State(site): State<Arc<Site>>) -> Response {
 }
 
 /// `GET /api/targets`: all processes that serve metrics, for Prometheus' discovery by HTTP.
-pub async fn targets(State(site): State<Arc<Site>>) -> Response {
+pub(super) async fn targets(State(site): State<Arc<Site>>) -> Response {
     reading(move || {
         let mut targets = Vec::new();
         for job in site.folders() {
@@ -67,7 +67,7 @@ pub async fn targets(State(site): State<Arc<Site>>) -> Response {
 }
 
 /// `GET /metrics`: the job and its nodes.
-pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
+pub(super) async fn metrics(State(site): State<Arc<Site>>) -> Response {
     reading(move || {
         let jobs: Vec<_> = site.folders().collect();
         let text = job_metrics::text(jobs.iter().map(|job| &**job), Instant::now());
@@ -77,7 +77,7 @@ pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
 }
 
 /// `GET /api/jobs/<number>/<question>`.
-pub async fn of_job(
+pub(super) async fn of_job(
     State(site): State<Arc<Site>>,
     Path((number, what)): Path<(usize, String)>,
     uri: Uri,

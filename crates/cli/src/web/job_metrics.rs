@@ -31,7 +31,7 @@ struct Looked {
 }
 
 /// The metrics of jobs in Prometheus' text form.
-pub fn text<'a>(jobs: impl Iterator<Item = &'a WatchedJob>, now: Instant) -> String {
+pub(super) fn text<'a>(jobs: impl Iterator<Item = &'a WatchedJob>, now: Instant) -> String {
     let looked: Vec<Looked> = jobs
         .map(|job| {
             let (state, nodes) = nodes::nodes(job, now);
@@ -163,7 +163,7 @@ fn of_nodes(out: &mut Exposition, jobs: &[Looked]) {
 }
 
 /// Processes of this machine that serve metrics, in the format of Prometheus' discovery by HTTP.
-pub fn targets(job: &WatchedJob, now: Instant) -> Vec<Value> {
+pub(super) fn targets(job: &WatchedJob, now: Instant) -> Vec<Value> {
     let alive = job
         .states
         .iter()

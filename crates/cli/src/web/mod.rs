@@ -8,8 +8,8 @@ mod job_metrics;
 mod query;
 mod site;
 
-pub use access::PageAccess;
-pub use site::{PageSource, Site};
+pub(crate) use access::PageAccess;
+pub(crate) use site::{PageSource, Site};
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::Semaphore;
 
 /// The default port of a job's page; another port is used if this one is taken.
-pub const PORT: u16 = run::node::pod::PAGE_PORT;
+pub(crate) const PORT: u16 = run::node::pod::PAGE_PORT;
 
 /// Connections at a time.
 const ROOM: usize = 256;
@@ -51,7 +51,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Listens on an address; port 0, and a default port that is in use, become a free one.
-pub fn listen(address: SocketAddr, or_free: bool) -> anyhow::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr, or_free: bool) -> anyhow::Result<TcpListener> {
     let listener = match TcpListener::bind(address) {
         Err(error) if or_free && error.kind() == std::io::ErrorKind::AddrInUse => {
             TcpListener::bind(SocketAddr::new(address.ip(), 0))
@@ -64,7 +64,11 @@ pub fn listen(address: SocketAddr, or_free: bool) -> anyhow::Result<TcpListener>
 }
 
 /// Serves until the process ends.
-pub fn serve(listener: TcpListener, site: Arc<Site>, access: PageAccess) -> anyhow::Result<()> {
+pub(crate) fn serve(
+    listener: TcpListener,
+    site: Arc<Site>,
+    access: PageAccess,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)

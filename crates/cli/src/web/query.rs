@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 /// Names and values, decoded; the last of equal names counts.
 #[derive(Debug, Default)]
-pub struct Query(BTreeMap<String, String>);
+pub(super) struct Query(BTreeMap<String, String>);
 
 impl Query {
     /// Reads `a=1&b=x%20y`.
-    pub fn parse(text: &str) -> Query {
+    pub(super) fn parse(text: &str) -> Query {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -18,12 +18,12 @@ impl Query {
     }
 
     /// A value, empty if it is missing.
-    pub fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
     /// A value that is a number.
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         self.text(name).parse().ok()
     }
 }

@@ -11,7 +11,7 @@ use watch::job::WatchedJob;
 const LARGEST: u64 = 64 << 20;
 
 /// One job of a page.
-pub enum PageSource {
+pub(crate) enum PageSource {
     /// The folder of a job.
     Folder(Box<Mutex<WatchedJob>>),
     /// The page of a running job elsewhere.
@@ -24,30 +24,30 @@ pub enum PageSource {
 }
 
 /// The jobs that a page shows.
-pub struct Site {
+pub(crate) struct Site {
     jobs: Vec<PageSource>,
 }
 
 impl Site {
     /// A page of these jobs.
-    pub fn new(jobs: Vec<PageSource>) -> Site {
+    pub(crate) fn new(jobs: Vec<PageSource>) -> Site {
         Site { jobs }
     }
 
     /// A page of the job that writes into this output folder.
-    pub fn of_output(output: &Path, folder: &Path) -> Site {
+    pub(crate) fn of_output(output: &Path, folder: &Path) -> Site {
         Site::new(vec![PageSource::Folder(Box::new(Mutex::new(
             WatchedJob::at(output, folder),
         )))])
     }
 
     /// All of them.
-    pub fn jobs(&self) -> &[PageSource] {
+    pub(crate) fn jobs(&self) -> &[PageSource] {
         &self.jobs
     }
 
     /// The folders among them, after reading what is new.
-    pub fn folders(&self) -> impl Iterator<Item = MutexGuard<'_, WatchedJob>> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = MutexGuard<'_, WatchedJob>> {
         self.jobs.iter().filter_map(|source| match source {
             PageSource::Folder(job) => Some(look(job)),
             PageSource::Page { .. } => None,
@@ -56,7 +56,7 @@ impl Site {
 }
 
 /// A job, after reading what is new.
-pub fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
+pub(super) fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
     let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
     job.look(Instant::now(), watch::recorder::now());
     job
@@ -64,7 +64,7 @@ pub fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
 
 impl PageSource {
     /// A folder or an address, from the command line.
-    pub fn open(given: &str, token: Option<String>) -> anyhow::Result<PageSource> {
+    pub(crate) fn open(given: &str, token: Option<String>) -> anyhow::Result<PageSource> {
         if given.starts_with("http://") || given.starts_with("https://") {
             let url = given.trim_end_matches('/').to_owned();
             let source = PageSource::Page { url, token };
@@ -79,7 +79,7 @@ impl PageSource {
     }
 
     /// Sends a request to another page about its first job; an empty question requests the list of its jobs.
-    pub fn fetch(&self, question: &str) -> anyhow::Result<(String, Vec<u8>)> {
+    pub(crate) fn fetch(&self, question: &str) -> anyhow::Result<(String, Vec<u8>)> {
         let PageSource::Page { url, token } = self else {
             anyhow::bail!("a folder is read, not asked");
         };

@@ -2,33 +2,33 @@
 
 #![allow(dead_code, reason = "every test file uses some of them")]
 
-pub mod reversal;
-pub mod run;
+pub(crate) mod reversal;
+pub(crate) mod run;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The program under test.
-pub const CANOE: &str = env!("CARGO_BIN_EXE_canoe");
+pub(crate) const CANOE: &str = env!("CARGO_BIN_EXE_canoe");
 
 /// Keeps the embedding of quick_start's `trainer_config.emb.py` by row; see [`Folder::vary`].
-pub const BY_ROW: (&str, &str) = (
+pub(crate) const BY_ROW: (&str, &str) = (
     "embedding_layer(input=words, size=128)",
     "embedding_layer(input=words, size=128, param_attr=ParamAttr(sparse_update=True))",
 );
 
 /// A folder that is deleted after the test.
-pub struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
     /// An empty folder.
-    pub fn empty() -> Folder {
+    pub(crate) fn empty() -> Folder {
         Folder(tempfile::tempdir().unwrap())
     }
 
     /// A small quick_start job in `job`.
-    pub fn with_demo(train_samples: usize) -> Folder {
+    pub(crate) fn with_demo(train_samples: usize) -> Folder {
         let folder = Folder::empty();
         let samples = format!("--train-samples={train_samples}");
         let out = folder.canoe(&["demo", "quick_start", "job", &samples, "--test-samples=200"]);
@@ -37,17 +37,17 @@ impl Folder {
     }
 
     /// A path in the folder.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.0.path().join(inside)
     }
 
     /// Runs canoe in the folder.
-    pub fn canoe(&self, args: &[&str]) -> Output {
+    pub(crate) fn canoe(&self, args: &[&str]) -> Output {
         self.canoe_in(".", args)
     }
 
     /// Runs canoe in a folder inside.
-    pub fn canoe_in(&self, inside: &str, args: &[&str]) -> Output {
+    pub(crate) fn canoe_in(&self, inside: &str, args: &[&str]) -> Output {
         Command::new(CANOE)
             .args(args)
             .current_dir(self.path(inside))
@@ -56,7 +56,7 @@ impl Folder {
     }
 
     /// Trains in the job folder with `--save_dir` named `save`.
-    pub fn train(&self, config: &str, save: &str, more: &[&str]) -> Output {
+    pub(crate) fn train(&self, config: &str, save: &str, more: &[&str]) -> Output {
         let config = format!("--config=quick_start/{config}");
         let save = format!("--save_dir={}", self.path(save).display());
         let args = ["train", &config, &save, "--dot_period=0"];
@@ -64,7 +64,7 @@ impl Folder {
     }
 
     /// Writes a configuration `name` next to `original`, with some of its text replaced.
-    pub fn vary(&self, original: &str, name: &str, replacements: &[(&str, &str)]) {
+    pub(crate) fn vary(&self, original: &str, name: &str, replacements: &[(&str, &str)]) {
         let folder = self.path("job/quick_start");
         let mut text = fs::read_to_string(folder.join(original)).unwrap();
         for (from, to) in replacements {
@@ -75,14 +75,14 @@ impl Folder {
     }
 
     /// Runs the job on nodes.
-    pub fn nodes(&self, nodes: u32, config: &str, more: &[&str]) -> Output {
+    pub(crate) fn nodes(&self, nodes: u32, config: &str, more: &[&str]) -> Output {
         let nodes = format!("--nodes={nodes}");
         let args = ["run", "job", &nodes, "--config", config];
         self.canoe(&[&args[..], more].concat())
     }
 
     /// Runs the job in one process that simulates the nodes, saved under `save`.
-    pub fn played(&self, nodes: u32, config: &str, save: &str, more: &[&str]) -> Output {
+    pub(crate) fn played(&self, nodes: u32, config: &str, save: &str, more: &[&str]) -> Output {
         let nodes = format!("--simulate_nodes={nodes}");
         let config = format!("--config={config}");
         let save = format!("--save_dir={}", self.path(save).display());
@@ -91,13 +91,13 @@ impl Folder {
     }
 
     /// The bytes of every parameter file of a pass directory, by name.
-    pub fn parameters(&self, pass: &str) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn parameters(&self, pass: &str) -> Vec<(String, Vec<u8>)> {
         parameters(&self.path(pass))
     }
 }
 
 /// The bytes of every parameter file of a pass directory, by name.
-pub fn parameters(directory: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn parameters(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
         .map(|entry| entry.unwrap().path())
@@ -116,12 +116,12 @@ pub fn parameters(directory: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Builds the layer that behaves as an NFS client does (`e2e/nfs/manners.c`).
-pub fn nfs_layer(folder: &Folder) -> PathBuf {
+pub(crate) fn nfs_layer(folder: &Folder) -> PathBuf {
     preload_layer(folder, "nfs/manners.c")
 }
 
 /// Builds a library of `e2e/` that is loaded into processes with `LD_PRELOAD`.
-pub fn preload_layer(folder: &Folder, source: &str) -> PathBuf {
+pub(crate) fn preload_layer(folder: &Folder, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../e2e")
         .join(source);
@@ -136,12 +136,12 @@ pub fn preload_layer(folder: &Folder, source: &str) -> PathBuf {
 }
 
 /// Checks that the exit code is 0, and shows the output if it is not.
-pub fn succeeded(output: &Output) {
+pub(crate) fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", said(output));
 }
 
 /// Checks that the command failed, and returns its output.
-pub fn failed(output: &Output) -> String {
+pub(crate) fn failed(output: &Output) -> String {
     assert!(!output.status.success(), "{}", said(output));
     let text = said(output);
     assert!(!text.contains("panicked"), "{text}");
@@ -149,7 +149,7 @@ pub fn failed(output: &Output) -> String {
 }
 
 /// The command's output on both streams.
-pub fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     text

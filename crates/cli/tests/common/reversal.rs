@@ -5,7 +5,7 @@ use std::fs;
 use super::Folder;
 
 /// A decoder with attention over generated reviews: it trains a group, or generates with `generate=1`.
-pub const CONFIG: &str = "
+pub(crate) const CONFIG: &str = "
 from paddle.trainer_config_helpers import *
 WORDS = 12
 generating = get_config_arg('generate', bool, False)
@@ -40,7 +40,7 @@ else:
 ";
 
 /// The translation of a sentence is the sentence backwards.
-pub const PROVIDER: &str = "
+pub(crate) const PROVIDER: &str = "
 from paddle.trainer.PyDataProvider2 import *
 
 def sentences(file_name):
@@ -61,7 +61,7 @@ def generated(settings, file_name):
 ";
 
 /// The job in `job`, with 36 sentences; not split into shards.
-pub fn job() -> Folder {
+pub(crate) fn job() -> Folder {
     let folder = Folder::empty();
     fs::create_dir_all(folder.path("job/quick_start")).unwrap();
     fs::create_dir_all(folder.path("job/data")).unwrap();

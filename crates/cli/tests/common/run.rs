@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::{CANOE, Folder};
 
 /// How long anything may take before a test gives up.
-pub const DEADLINE: Duration = Duration::from_secs(240);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 /// A run that is watched from outside.
-pub struct Run(pub Child);
+pub(crate) struct Run(pub Child);
 
 impl Run {
     /// Starts `canoe run job` with these arguments and variables; its output goes to `run.log`.
-    pub fn start(folder: &Folder, args: &[&str], variables: &[(&str, &str)]) -> Run {
+    pub(crate) fn start(folder: &Folder, args: &[&str], variables: &[(&str, &str)]) -> Run {
         let log = fs::File::create(folder.path("run.log")).unwrap();
         let child = Command::new(CANOE)
             .args(["run", "job"])
@@ -29,7 +29,7 @@ impl Run {
     }
 
     /// Processes that the run has started, as (id, command line).
-    pub fn children(&self) -> Vec<(i32, String)> {
+    pub(crate) fn children(&self) -> Vec<(i32, String)> {
         let own = self.0.id().to_string();
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -49,16 +49,16 @@ impl Run {
         found
     }
 
-    pub fn find(&self, command: &str) -> Option<i32> {
+    pub(crate) fn find(&self, command: &str) -> Option<i32> {
         let is = |(_, line): &&(i32, String)| line.contains(command);
         self.children().iter().find(is).map(|(id, _)| *id)
     }
 
-    pub fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    pub fn wait(mut self, folder: &Folder) {
+    pub(crate) fn wait(mut self, folder: &Folder) {
         let begun = Instant::now();
         while !self.is_over() {
             if begun.elapsed() > DEADLINE {
@@ -71,17 +71,22 @@ impl Run {
     }
 }
 
-pub fn log(folder: &Folder) -> String {
+pub(crate) fn log(folder: &Folder) -> String {
     fs::read_to_string(folder.path("run.log")).unwrap_or_default()
 }
 
-pub fn signal(process: i32, signal: i32) {
+pub(crate) fn signal(process: i32, signal: i32) {
     // SAFETY: sends a signal to a process that this test has started.
     unsafe { libc::kill(process, signal) };
 }
 
 /// Waits for something outside to happen while the run continues.
-pub fn wait_until(run: &mut Run, folder: &Folder, what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_until(
+    run: &mut Run,
+    folder: &Folder,
+    what: &str,
+    mut done: impl FnMut() -> bool,
+) {
     let begun = Instant::now();
     while !done() {
         assert!(

@@ -6,7 +6,7 @@ use super::{labels, metadata};
 use crate::job::JobFile;
 
 /// A namespace that admits only pods of the restricted standard.
-pub fn namespace(job: &JobFile) -> Value {
+pub(super) fn namespace(job: &JobFile) -> Value {
     let mut labels = labels(job);
     for mode in ["audit", "enforce", "warn"] {
         labels[format!("pod-security.kubernetes.io/{mode}")] = json!("restricted");
@@ -19,7 +19,7 @@ pub fn namespace(job: &JobFile) -> Value {
 }
 
 /// ServiceAccount, Role and RoleBinding.
-pub fn pod_reader(job: &JobFile) -> [Value; 3] {
+pub(super) fn pod_reader(job: &JobFile) -> [Value; 3] {
     let account = json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",

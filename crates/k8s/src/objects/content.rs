@@ -11,7 +11,7 @@ use crate::job::JobFile;
 use crate::program::Program;
 
 /// The configuration folder; texts can be read in it, other files are base64.
-pub fn config_map(job: &JobFile, files: &Files) -> Value {
+pub(super) fn config_map(job: &JobFile, files: &Files) -> Value {
     let (mut data, mut binary) = (Map::new(), Map::new());
     for (path, content) in files {
         let key = folder::key(path);
@@ -33,7 +33,7 @@ pub fn config_map(job: &JobFile, files: &Files) -> Value {
 }
 
 /// Which key of the ConfigMap is which file.
-pub fn config_items(files: &Files) -> Vec<Value> {
+pub(super) fn config_items(files: &Files) -> Vec<Value> {
     files
         .keys()
         .map(|path| json!({"key": folder::key(path), "path": path}))

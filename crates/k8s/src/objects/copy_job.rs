@@ -10,7 +10,7 @@ use crate::program::Program;
 use run::node::pod::{JOB_PATH, SECRET_PATH};
 
 /// The Job, if the job file asks for one.
-pub fn object(job: &JobFile, own: Option<&Program>) -> Option<Value> {
+pub(super) fn object(job: &JobFile, own: Option<&Program>) -> Option<Value> {
     let copies = job.copies.as_ref()?;
     let name = copy_job_name(&job.name);
     let mut labels = labels(job);

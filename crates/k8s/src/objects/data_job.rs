@@ -8,7 +8,7 @@ use crate::job::{Data, JobFile};
 use crate::program::Program;
 
 /// The Job, if the job file asks for one.
-pub fn object(job: &JobFile, own: Option<&Program>) -> Option<Value> {
+pub(super) fn object(job: &JobFile, own: Option<&Program>) -> Option<Value> {
     let data = job.data.as_ref()?;
     let name = data_job_name(&job.name);
     let mut labels = labels(job);

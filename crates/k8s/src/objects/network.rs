@@ -11,7 +11,7 @@ fn selector(job: &JobFile) -> Value {
 }
 
 /// Gives pod i the name `<job>-<i>.<job>`, also before it is ready: nodes wait for each other.
-pub fn service(job: &JobFile) -> Value {
+pub(super) fn service(job: &JobFile) -> Value {
     let port = |(name, port): (String, u16)| json!({"name": name, "port": port, "targetPort": port, "protocol": "TCP"});
     let ports: Vec<Value> = data_ports(job).into_iter().map(port).collect();
     json!({
@@ -29,7 +29,7 @@ pub fn service(job: &JobFile) -> Value {
 
 /// Nodes talk to nodes of the same job and to DNS; `podlist` also to the API server. Nobody else talks to them, but those who
 /// may read the metrics.
-pub fn policy(job: &JobFile) -> Value {
+pub(super) fn policy(job: &JobFile) -> Value {
     let peers = json!([{"podSelector": {"matchLabels": selector(job)}}]);
     let ports: Vec<Value> = data_ports(job)
         .into_iter()
@@ -71,7 +71,7 @@ fn readers(metrics: &Metrics) -> Value {
 /// At most one node at a time is taken away by a drain: its state is in the snapshots, that of two at
 /// once would be too, but the job would stand still longer. One node alone needs no budget: it would
 /// only keep its machine from being drained.
-pub fn disruption_budget(job: &JobFile) -> Option<Value> {
+pub(super) fn disruption_budget(job: &JobFile) -> Option<Value> {
     // For pods of a Job only a whole number as `minAvailable` is allowed.
     let needed = job.nodes.checked_sub(1).filter(|needed| *needed > 0)?;
     Some(json!({

@@ -7,7 +7,7 @@ use crate::job::JobFile;
 use run::node::pod::JOB_PATH;
 
 /// The pod's part of the restricted standard.
-pub fn security(job: &JobFile) -> Value {
+pub(super) fn security(job: &JobFile) -> Value {
     json!({
         "fsGroup": job.user,
         "fsGroupChangePolicy": "OnRootMismatch",
@@ -19,7 +19,7 @@ pub fn security(job: &JobFile) -> Value {
 }
 
 /// The container's part of the restricted standard.
-pub fn container_security() -> Value {
+pub(super) fn container_security() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
         "capabilities": {"drop": ["ALL"]},
@@ -28,27 +28,27 @@ pub fn container_security() -> Value {
 }
 
 /// The job's volume.
-pub fn job_volume(job: &JobFile) -> Value {
+pub(super) fn job_volume(job: &JobFile) -> Value {
     json!({"name": "job", "persistentVolumeClaim": {"claimName": claim_name(job)}})
 }
 
 /// Where it is mounted.
-pub fn job_mount() -> Value {
+pub(super) fn job_mount() -> Value {
     json!({"name": "job", "mountPath": JOB_PATH})
 }
 
 /// Space for temporary files.
-pub fn tmp_volume() -> Value {
+pub(super) fn tmp_volume() -> Value {
     json!({"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}})
 }
 
 /// Where it is mounted.
-pub fn tmp_mount() -> Value {
+pub(super) fn tmp_mount() -> Value {
     json!({"name": "tmp", "mountPath": "/tmp"})
 }
 
 /// An environment variable.
-pub fn variable(name: &str, value: impl ToString) -> Value {
+pub(super) fn variable(name: &str, value: impl ToString) -> Value {
     json!({"name": name, "value": value.to_string()})
 }
 
@@ -61,7 +61,7 @@ const SPOT_TAINTS: [(&str, &str); 4] = [
 ];
 
 /// Sets the fields that a user may or may not have asked for.
-pub fn place(spec: &mut Value, job: &JobFile) {
+pub(super) fn place(spec: &mut Value, job: &JobFile) {
     if !job.image_pull_secrets.is_empty() {
         spec["imagePullSecrets"] = job
             .image_pull_secrets

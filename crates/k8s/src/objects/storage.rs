@@ -14,7 +14,7 @@ pub fn claim_name(job: &JobFile) -> String {
 }
 
 /// Nothing, a claim, or a volume and its claim.
-pub fn objects(job: &JobFile) -> Vec<Value> {
+pub(super) fn objects(job: &JobFile) -> Vec<Value> {
     match &job.volume {
         Volume::Claim { .. } => Vec::new(),
         Volume::StorageClass { name, size } => {

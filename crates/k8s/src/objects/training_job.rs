@@ -22,10 +22,10 @@ use run::node::pod::Discovery;
 use run::node::pod::{CONFIG_PATH, HEALTH_PORT, JOB_PATH, SECRET_PATH, WORK_PATH};
 
 /// The container's name; the failure policy refers to it.
-pub const CONTAINER: &str = "node";
+pub(super) const CONTAINER: &str = "node";
 
 /// The Job.
-pub fn object(inputs: &ObjectInputs) -> Value {
+pub(super) fn object(inputs: &ObjectInputs) -> Value {
     let job = &inputs.job;
     let mut labels = labels(job);
     labels["app.kubernetes.io/component"] = json!("node");
@@ -100,7 +100,7 @@ fn pod_metadata(inputs: &ObjectInputs, labels: Value) -> Value {
 }
 
 /// The exit-code contract. The first rule that matches decides. `container`: whose code counts, or any.
-pub fn failure_policy(container: Option<&str>, hopeless: &[i32]) -> Value {
+pub(super) fn failure_policy(container: Option<&str>, hopeless: &[i32]) -> Value {
     let on_codes = |action: &str, codes: &[i32]| {
         let mut rule = json!({
             "action": action,
@@ -236,7 +236,7 @@ fn variables(job: &JobFile) -> Vec<Value> {
 }
 
 /// The variables of v1's tutorial.
-pub fn v1_variables(job: &JobFile) -> Vec<Value> {
+pub(super) fn v1_variables(job: &JobFile) -> Vec<Value> {
     vec![
         variable(variable_name::JOB_NAME, &job.name),
         variable(variable_name::JOB_PATH, JOB_PATH),

@@ -40,7 +40,7 @@ fn dense(noise: Noise, rows: usize, dim: usize) -> Slot {
 }
 
 /// 1600 rows of 256 values in and out.
-pub fn mlp() -> Vec<Batch> {
+pub(crate) fn mlp() -> Vec<Batch> {
     batches(|noise| Batch {
         samples: 1600,
         slots: vec![
@@ -51,7 +51,7 @@ pub fn mlp() -> Vec<Batch> {
 }
 
 /// 1600 ratings; movies, their titles and users repeat.
-pub fn recommendation() -> Vec<Batch> {
+pub(crate) fn recommendation() -> Vec<Batch> {
     let (movies, words) = (Zipf::new(3952, 0.8), Zipf::new(4999, 1.0));
     let fixed = Noise::new(77);
     batches(|noise| {
@@ -101,7 +101,7 @@ pub fn recommendation() -> Vec<Batch> {
 }
 
 /// 128 texts of 20 to 140 words, of 30,000.
-pub fn text() -> Vec<Batch> {
+pub(crate) fn text() -> Vec<Batch> {
     let words = Zipf::new(30_000, 1.0);
     batches(|noise| {
         let (mut ids, mut offsets) = (Vec::new(), vec![0u32]);
@@ -121,7 +121,7 @@ pub fn text() -> Vec<Batch> {
 }
 
 /// 128 samples of 60 distinct words, of 30,000.
-pub fn bag_of_words() -> Vec<Batch> {
+pub(crate) fn bag_of_words() -> Vec<Batch> {
     let words = Zipf::new(30_000, 1.1);
     batches(|noise| {
         let (mut columns, mut offsets) = (Vec::new(), vec![0u32]);

@@ -112,7 +112,7 @@ fn edge(input: &str) -> LayerInputConfig {
 }
 
 /// Four layers of 256, tanh, squared error.
-pub fn mlp() -> ModelConfig {
+pub(crate) fn mlp() -> ModelConfig {
     let mut model = Model::new();
     model.data("x", 256);
     model.data("t", 256);
@@ -124,7 +124,7 @@ pub fn mlp() -> ModelConfig {
 }
 
 /// The recommendation demo.
-pub fn recommendation() -> ModelConfig {
+pub(crate) fn recommendation() -> ModelConfig {
     let mut model = Model::new();
     let slots = [
         ("movie", 3952),
@@ -171,7 +171,7 @@ pub fn recommendation() -> ModelConfig {
 }
 
 /// quick_start's convolution over words.
-pub fn cnn() -> ModelConfig {
+pub(crate) fn cnn() -> ModelConfig {
     let mut model = Model::new();
     model.data("word", 30_000);
     model.projected("emb", "word", "table", 128);
@@ -182,7 +182,7 @@ pub fn cnn() -> ModelConfig {
 }
 
 /// quick_start's LSTM.
-pub fn lstm() -> ModelConfig {
+pub(crate) fn lstm() -> ModelConfig {
     let mut model = Model::new();
     model.data("word", 30_000);
     model.projected("emb", "word", "table", 128);
@@ -201,7 +201,7 @@ pub fn lstm() -> ModelConfig {
 }
 
 /// quick_start's logistic regression.
-pub fn lr() -> ModelConfig {
+pub(crate) fn lr() -> ModelConfig {
     let mut model = Model::new();
     model.data("word", 30_000);
     model.classify("word")

@@ -12,7 +12,7 @@ use crate::number::general;
 const BINS: u32 = (1 << 24) - 1;
 
 /// Weights of positive and negative rows by bin. Inputs: prediction, label and, maybe, weight.
-pub struct Auc {
+pub(super) struct Auc {
     name: String,
     bins: BTreeMap<u32, (f64, f64)>,
     /// Prediction and label of every row, if predictions are kept.
@@ -21,7 +21,7 @@ pub struct Auc {
 
 impl Auc {
     /// An evaluator that has seen no rows.
-    pub fn new(config: &EvaluatorConfig) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
             bins: BTreeMap::new(),

@@ -24,7 +24,7 @@ enum Tag {
 }
 
 /// Counts chunks. Inputs: predicted ids and true ids, sequences.
-pub struct Chunks {
+pub(super) struct Chunks {
     name: String,
     tags: &'static [Tag],
     types: u32,
@@ -43,7 +43,7 @@ struct Chunk {
 
 impl Chunks {
     /// An evaluator as configured; the error says what is wrong with the configuration.
-    pub fn new(config: &EvaluatorConfig) -> Result<Self, String> {
+    pub(super) fn new(config: &EvaluatorConfig) -> Result<Self, String> {
         let tags: &'static [Tag] = match config.chunk_scheme() {
             "plain" => &[Tag::Plain],
             "IOB" => &[Tag::Begin, Tag::Inside],

@@ -9,7 +9,7 @@ use crate::network::LayerView;
 use crate::number::general;
 
 /// Counts wrong rows, or wrong sequences. Inputs: prediction, label and, maybe, weight.
-pub struct ClassificationError {
+pub(super) struct ClassificationError {
     name: String,
     top_k: usize,
     threshold: f32,
@@ -20,7 +20,7 @@ pub struct ClassificationError {
 
 impl ClassificationError {
     /// An evaluator as configured; `by_sequence` counts sequences.
-    pub fn new(config: &EvaluatorConfig, by_sequence: bool) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig, by_sequence: bool) -> Self {
         Self {
             name: config.name.clone(),
             top_k: usize::try_from(config.top_k()).unwrap_or(1).max(1),
@@ -32,7 +32,7 @@ impl ClassificationError {
     }
 
     /// The error of a row: 0, 1, or the share or number of wrong columns.
-    pub fn error(&self, inputs: &[LayerView<'_>], row: usize) -> Result<f64, LayerError> {
+    pub(super) fn error(&self, inputs: &[LayerView<'_>], row: usize) -> Result<f64, LayerError> {
         let prediction = numbers(inputs, 0, row)?;
         if let Some(set) = inputs[1].sparse_row(row) {
             let mut wrong = prediction.iter().filter(|&&p| p >= self.threshold).count() as f64;

@@ -13,7 +13,7 @@ use crate::network::LayerView;
 use crate::number::general;
 
 /// Counts edits.
-pub struct EditDistance {
+pub(super) struct EditDistance {
     name: String,
     totals: Totals,
 }
@@ -30,7 +30,7 @@ struct Totals {
 
 impl EditDistance {
     /// An evaluator as configured.
-    pub fn new(config: &EvaluatorConfig) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
             totals: Totals::default(),

@@ -10,7 +10,7 @@ use crate::network::LayerView;
 use crate::number::general;
 
 /// Collects scored rows. Inputs: score (last column), label, query and, maybe, weight.
-pub struct PairOrder {
+pub(super) struct PairOrder {
     name: String,
     /// Query, score, label, weight.
     rows: Vec<[f64; 4]>,
@@ -18,7 +18,7 @@ pub struct PairOrder {
 
 impl PairOrder {
     /// An evaluator that has seen no rows.
-    pub fn new(config: &EvaluatorConfig) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
             rows: Vec::new(),

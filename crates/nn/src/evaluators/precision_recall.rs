@@ -11,7 +11,7 @@ use crate::network::LayerView;
 use crate::number::general;
 
 /// Counts right and wrong decisions by class. Inputs: prediction, label and, maybe, weight.
-pub struct PrecisionRecall {
+pub(super) struct PrecisionRecall {
     name: String,
     positive_label: i32,
     threshold: f32,
@@ -56,7 +56,7 @@ impl Counts {
 
 impl PrecisionRecall {
     /// An evaluator that has seen no rows.
-    pub fn new(config: &EvaluatorConfig) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
             positive_label: config.positive_label(),

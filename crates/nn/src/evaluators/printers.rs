@@ -46,7 +46,7 @@ struct TextFile {
 }
 
 /// An evaluator that turns batches into messages.
-pub struct Printer {
+pub(super) struct Printer {
     name: String,
     layers: Vec<String>,
     shown: Shown,
@@ -55,7 +55,7 @@ pub struct Printer {
 
 impl Printer {
     /// The printer of a v1 type; `None` if there is none.
-    pub fn of_type(config: &EvaluatorConfig) -> Option<Self> {
+    pub(super) fn of_type(config: &EvaluatorConfig) -> Option<Self> {
         let count = usize::try_from(config.num_results()).unwrap_or(1).max(1);
         let shown = match config.r#type.as_str() {
             "value_printer" => Shown::Values,

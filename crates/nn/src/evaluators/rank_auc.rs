@@ -11,7 +11,7 @@ use crate::network::LayerView;
 use crate::number::general;
 
 /// Inputs: score, clicks and, maybe, views; one column each, as sequences.
-pub struct RankAuc {
+pub(super) struct RankAuc {
     name: String,
     total: f64,
     sequences: f64,
@@ -19,7 +19,7 @@ pub struct RankAuc {
 
 impl RankAuc {
     /// An evaluator that has seen no sequences.
-    pub fn new(config: &EvaluatorConfig) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig) -> Self {
         Self {
             name: config.name.clone(),
             total: 0.0,

@@ -9,7 +9,7 @@ use crate::number::general;
 
 /// Which columns count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Columns {
+pub(super) enum Columns {
     /// All of them (or the id itself).
     All,
     /// The last one.
@@ -17,7 +17,7 @@ pub enum Columns {
 }
 
 /// Adds up columns. Inputs: values and, maybe, weight.
-pub struct Sum {
+pub(super) struct Sum {
     name: String,
     columns: Columns,
     total: f64,
@@ -26,7 +26,7 @@ pub struct Sum {
 
 impl Sum {
     /// An evaluator over the given columns.
-    pub fn new(config: &EvaluatorConfig, columns: Columns) -> Self {
+    pub(super) fn new(config: &EvaluatorConfig, columns: Columns) -> Self {
         Self {
             name: config.name.clone(),
             columns,

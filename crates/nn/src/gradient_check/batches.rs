@@ -15,7 +15,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             noise: Noise::new(3),
             slots: Vec::new(),
@@ -23,7 +23,7 @@ impl Feed {
     }
 
     /// A feed that begins with dense sequences of which one is long.
-    pub fn long(dim: usize, length: u32) -> Self {
+    pub(crate) fn long(dim: usize, length: u32) -> Self {
         let mut feed = Self::new();
         let values = (0..(length as usize + 2) * dim)
             .map(|place| feed.number(place))
@@ -43,7 +43,7 @@ impl Feed {
     }
 
     /// The batch.
-    pub fn batch(self) -> Batch {
+    pub(crate) fn batch(self) -> Batch {
         Batch {
             samples: LENGTHS.len(),
             slots: self.slots,
@@ -73,7 +73,7 @@ impl Feed {
     }
 
     /// One dense row per sample, values in [-1, 1).
-    pub fn dense(self, dim: usize) -> Self {
+    pub(crate) fn dense(self, dim: usize) -> Self {
         let values = SAME_AS
             .iter()
             .flat_map(|&s| (0..dim).map(move |i| s * dim + i))
@@ -83,7 +83,7 @@ impl Feed {
     }
 
     /// One dense row per sample, values in (0, 1).
-    pub fn positive(self, dim: usize) -> Self {
+    pub(crate) fn positive(self, dim: usize) -> Self {
         let values = (0..LENGTHS.len() * dim)
             .map(|p| self.number(p) * 0.4 + 0.5)
             .collect();
@@ -91,7 +91,7 @@ impl Feed {
     }
 
     /// One dense row per position.
-    pub fn dense_sequence(self, dim: usize) -> Self {
+    pub(crate) fn dense_sequence(self, dim: usize) -> Self {
         let values = places()
             .flat_map(|p| (0..dim).map(move |i| p * dim + i))
             .map(|p| self.number(p))
@@ -100,30 +100,30 @@ impl Feed {
     }
 
     /// One id per sample.
-    pub fn ids(self, limit: u32) -> Self {
+    pub(crate) fn ids(self, limit: u32) -> Self {
         let ids = SAME_AS.iter().map(|&s| self.id(s, limit)).collect();
         self.plain(SlotData::Ids(ids))
     }
 
     /// These ids, one per sample.
-    pub fn given_ids(self, ids: &[u32]) -> Self {
+    pub(crate) fn given_ids(self, ids: &[u32]) -> Self {
         self.plain(SlotData::Ids(ids.to_vec()))
     }
 
     /// One id per position.
-    pub fn id_sequence(self, limit: u32) -> Self {
+    pub(crate) fn id_sequence(self, limit: u32) -> Self {
         let ids = places().map(|p| self.id(p, limit)).collect();
         self.sequence(SlotData::Ids(ids))
     }
 
     /// Some columns per sample, one sample with none.
-    pub fn binary(self, limit: u32) -> Self {
+    pub(crate) fn binary(self, limit: u32) -> Self {
         let (offsets, columns) = self.columns(limit);
         self.plain(SlotData::Binary { offsets, columns })
     }
 
     /// Some columns with values per sample, one sample with none.
-    pub fn sparse(self, limit: u32) -> Self {
+    pub(crate) fn sparse(self, limit: u32) -> Self {
         let (offsets, columns) = self.columns(limit);
         let values = columns
             .iter()
@@ -151,7 +151,7 @@ impl Feed {
     }
 
     /// Two-level sequences of dense rows: each sequence is cut into sub-sequences of at most two.
-    pub fn nested(mut self, dim: usize) -> Self {
+    pub(crate) fn nested(mut self, dim: usize) -> Self {
         let values = places()
             .flat_map(|p| (0..dim).map(move |i| p * dim + i))
             .map(|p| self.number(p))

@@ -17,7 +17,7 @@ enum Part {
 
 impl GroupBuilder {
     /// A group of this name.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let config = SubModelConfig {
             name: name.to_owned(),
             is_recurrent_layer_group: Some(true),
@@ -35,12 +35,12 @@ impl GroupBuilder {
     }
 
     /// Reads a layer outside, which is `name@group` inside.
-    pub fn link(self, name: &str, size: u64) -> Self {
+    pub(crate) fn link(self, name: &str, size: u64) -> Self {
         self.add_link(name, size, false)
     }
 
     /// Reads the sub-sequences of a layer outside.
-    pub fn nested_link(self, name: &str, size: u64) -> Self {
+    pub(crate) fn nested_link(self, name: &str, size: u64) -> Self {
         self.add_link(name, size, true)
     }
 
@@ -56,7 +56,12 @@ impl GroupBuilder {
     }
 
     /// The value of layer `name@group` in the step before, as `name+delay1@group`.
-    pub fn memory(mut self, name: &str, size: u64, change: impl FnOnce(&mut MemoryConfig)) -> Self {
+    pub(crate) fn memory(
+        mut self,
+        name: &str,
+        size: u64,
+        change: impl FnOnce(&mut MemoryConfig),
+    ) -> Self {
         let link = self.inner(&format!("{name}+delay1"));
         let mut memory = MemoryConfig {
             layer_name: self.inner(name),
@@ -73,7 +78,7 @@ impl GroupBuilder {
     }
 
     /// A layer outside that is the same in every step, as `name_fixed@group`.
-    pub fn fixed(self, name: &str, size: u64, is_sequence: bool) -> Self {
+    pub(crate) fn fixed(self, name: &str, size: u64, is_sequence: bool) -> Self {
         let link = self.inner(&format!("{name}_fixed"));
         let own = format!("__{name}_memory__");
         let layer = self.inner(&own);
@@ -96,14 +101,14 @@ impl GroupBuilder {
     }
 
     /// A layer; its name and those of its inputs are complete.
-    pub fn layer(mut self, layer: LayerBuilder) -> Self {
+    pub(crate) fn layer(mut self, layer: LayerBuilder) -> Self {
         self.config.layer_names.push(layer.config.name.clone());
         self.parts.push(Part::Layer(Box::new(layer)));
         self
     }
 
     /// A group inside this one; what leaves it is `name@group`.
-    pub fn group(mut self, group: GroupBuilder) -> Self {
+    pub(crate) fn group(mut self, group: GroupBuilder) -> Self {
         self.config.layer_names.push(group.config.name.clone());
         let outs = group.config.out_links.iter();
         self.config
@@ -114,7 +119,7 @@ impl GroupBuilder {
     }
 
     /// Layer `name@group` leaves the group as `outside`.
-    pub fn out(mut self, name: &str, outside: &str) -> Self {
+    pub(crate) fn out(mut self, name: &str, outside: &str) -> Self {
         self.config.out_links.push(LinkConfig {
             layer_name: self.inner(name),
             link_name: outside.to_owned(),
@@ -124,7 +129,7 @@ impl GroupBuilder {
     }
 
     /// Sets any other field.
-    pub fn with(mut self, change: impl FnOnce(&mut SubModelConfig)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut SubModelConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -132,7 +137,7 @@ impl GroupBuilder {
 
 impl ModelBuilder {
     /// A recurrent group.
-    pub fn group(self, group: GroupBuilder) -> Self {
+    pub(crate) fn group(self, group: GroupBuilder) -> Self {
         let name = group.config.name.clone();
         let mut model = self.layer(LayerBuilder::new("recurrent_layer_group", &name, 0));
         let place = model.0.sub_models.len();

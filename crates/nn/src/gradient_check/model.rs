@@ -16,7 +16,7 @@ pub(crate) struct LayerBuilder {
 
 impl LayerBuilder {
     /// A layer of a type.
-    pub fn new(kind: &str, name: &str, size: u64) -> Self {
+    pub(crate) fn new(kind: &str, name: &str, size: u64) -> Self {
         let config = LayerConfig {
             name: name.to_owned(),
             r#type: kind.to_owned(),
@@ -30,7 +30,7 @@ impl LayerBuilder {
     }
 
     /// An input without a parameter.
-    pub fn input(mut self, layer: &str) -> Self {
+    pub(crate) fn input(mut self, layer: &str) -> Self {
         self.config.inputs.push(LayerInputConfig {
             input_layer_name: layer.to_owned(),
             ..LayerInputConfig::default()
@@ -39,7 +39,7 @@ impl LayerBuilder {
     }
 
     /// An input with a parameter of these dims, named `_<layer>.w<n>`.
-    pub fn weighted(mut self, layer: &str, dims: &[u64]) -> Self {
+    pub(crate) fn weighted(mut self, layer: &str, dims: &[u64]) -> Self {
         let name = format!("_{}.w{}", self.config.name, self.config.inputs.len());
         self = self.input(layer);
         self.last_input().input_parameter_name = Some(name.clone());
@@ -48,7 +48,13 @@ impl LayerBuilder {
     }
 
     /// An input with a projection, and its parameter if it has dims.
-    pub fn projected(mut self, layer: &str, kind: &str, sizes: (u64, u64), dims: &[u64]) -> Self {
+    pub(crate) fn projected(
+        mut self,
+        layer: &str,
+        kind: &str,
+        sizes: (u64, u64),
+        dims: &[u64],
+    ) -> Self {
         self = if dims.is_empty() {
             self.input(layer)
         } else {
@@ -64,7 +70,14 @@ impl LayerBuilder {
     }
 
     /// An input with a window over its neighbours; trainable padding if it has rows.
-    pub fn window(mut self, layer: &str, dim: u64, start: i32, length: i32, padding: u64) -> Self {
+    pub(crate) fn window(
+        mut self,
+        layer: &str,
+        dim: u64,
+        start: i32,
+        length: i32,
+        padding: u64,
+    ) -> Self {
         let dims = [padding, dim];
         self = self.projected(
             layer,
@@ -80,7 +93,7 @@ impl LayerBuilder {
     }
 
     /// An operator on inputs that already exist.
-    pub fn operator(mut self, kind: &str, inputs: &[i32], scale: f64) -> Self {
+    pub(crate) fn operator(mut self, kind: &str, inputs: &[i32], scale: f64) -> Self {
         self.config.operator_confs.push(OperatorConfig {
             r#type: kind.to_owned(),
             input_indices: inputs.to_vec(),
@@ -96,13 +109,13 @@ impl LayerBuilder {
     }
 
     /// A parameter that no input or bias names.
-    pub fn owns(mut self, name: &str, dims: &[u64]) -> Self {
+    pub(crate) fn owns(mut self, name: &str, dims: &[u64]) -> Self {
         self.parameters.push((name.to_owned(), dims.to_vec()));
         self
     }
 
     /// Names the parameters `_<name>.w<n>` and `_<name>.wbias`, whatever the layer's name.
-    pub fn rename(&mut self, name: &str) {
+    pub(crate) fn rename(&mut self, name: &str) {
         for (index, input) in self.config.inputs.iter_mut().enumerate() {
             if let Some(old) = &mut input.input_parameter_name {
                 let new = format!("_{name}.w{index}");
@@ -118,13 +131,13 @@ impl LayerBuilder {
     }
 
     /// A bias of the layer's size.
-    pub fn bias(self) -> Self {
+    pub(crate) fn bias(self) -> Self {
         let size = self.config.size();
         self.bias_of(size)
     }
 
     /// A bias of another size.
-    pub fn bias_of(mut self, size: u64) -> Self {
+    pub(crate) fn bias_of(mut self, size: u64) -> Self {
         let name = format!("_{}.wbias", self.config.name);
         self.config.bias_parameter_name = Some(name.clone());
         self.parameters.push((name, vec![1, size]));
@@ -132,13 +145,13 @@ impl LayerBuilder {
     }
 
     /// An activation.
-    pub fn act(mut self, name: &str) -> Self {
+    pub(crate) fn act(mut self, name: &str) -> Self {
         self.config.active_type = Some(name.to_owned());
         self
     }
 
     /// Sets any other field.
-    pub fn with(mut self, change: impl FnOnce(&mut LayerConfig)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut LayerConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -152,7 +165,7 @@ fn rename_in(parameters: &mut [(String, Vec<u64>)], old: &str, new: &str) {
 }
 
 impl ModelBuilder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(ModelConfig {
             r#type: "nn".to_owned(),
             ..ModelConfig::default()
@@ -160,13 +173,13 @@ impl ModelBuilder {
     }
 
     /// A data layer.
-    pub fn data(mut self, name: &str, size: u64) -> Self {
+    pub(crate) fn data(mut self, name: &str, size: u64) -> Self {
         self.0.input_layer_names.push(name.to_owned());
         self.layer(LayerBuilder::new("data", name, size))
     }
 
     /// A layer with its parameters; a parameter that already exists is shared.
-    pub fn layer(mut self, layer: LayerBuilder) -> Self {
+    pub(crate) fn layer(mut self, layer: LayerBuilder) -> Self {
         for (name, dims) in layer.parameters {
             if self
                 .0
@@ -187,7 +200,7 @@ impl ModelBuilder {
     }
 
     /// A fully connected layer with a bias; widths of inputs are looked up.
-    pub fn fc(self, name: &str, inputs: &[&str], size: u64, act: &str) -> Self {
+    pub(crate) fn fc(self, name: &str, inputs: &[&str], size: u64, act: &str) -> Self {
         let mut layer = LayerBuilder::new("fc", name, size).bias().act(act);
         for input in inputs {
             let width = self.size_of(input);
@@ -197,7 +210,7 @@ impl ModelBuilder {
     }
 
     /// An embedding.
-    pub fn embedding(self, name: &str, input: &str, size: u64) -> Self {
+    pub(crate) fn embedding(self, name: &str, input: &str, size: u64) -> Self {
         let words = self.size_of(input);
         self.layer(LayerBuilder::new("mixed", name, size).projected(
             input,
@@ -208,7 +221,7 @@ impl ModelBuilder {
     }
 
     /// A squared-error cost named `cost`.
-    pub fn square_error(self, prediction: &str, label: &str) -> Self {
+    pub(crate) fn square_error(self, prediction: &str, label: &str) -> Self {
         self.layer(
             LayerBuilder::new("square_error", "cost", 1)
                 .input(prediction)
@@ -216,7 +229,7 @@ impl ModelBuilder {
         )
     }
 
-    pub fn size_of(&self, layer: &str) -> u64 {
+    pub(crate) fn size_of(&self, layer: &str) -> u64 {
         self.0
             .layers
             .iter()
@@ -225,7 +238,11 @@ impl ModelBuilder {
     }
 
     /// Changes a parameter that already exists.
-    pub fn parameter(mut self, name: &str, change: impl FnOnce(&mut ParameterConfig)) -> Self {
+    pub(crate) fn parameter(
+        mut self,
+        name: &str,
+        change: impl FnOnce(&mut ParameterConfig),
+    ) -> Self {
         change(
             self.0
                 .parameters

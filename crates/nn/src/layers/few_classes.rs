@@ -10,14 +10,18 @@ use crate::parameters::ParameterIndex;
 use crate::row_gradient::{RowGradient, Term, add_weights, products};
 
 /// The weights of all inputs, and the bias.
-pub struct FewClasses {
+pub(super) struct FewClasses {
     weights: Vec<(ParameterIndex, usize, RowGradient)>,
     bias: Option<ParameterIndex>,
 }
 
 impl FewClasses {
     /// The weights of the first `inputs` inputs of a layer, for `classes` classes.
-    pub fn new(build: &mut Build<'_>, inputs: usize, classes: usize) -> Result<Self, BuildError> {
+    pub(super) fn new(
+        build: &mut Build<'_>,
+        inputs: usize,
+        classes: usize,
+    ) -> Result<Self, BuildError> {
         let mut weights = Vec::new();
         for input in 0..inputs {
             let width = build.input_sizes[input];
@@ -29,7 +33,11 @@ impl FewClasses {
     }
 
     /// The sum of bias and products for each term.
-    pub fn forward(&self, pass: &Forward<'_>, terms: &[Term]) -> Result<Vec<f32>, LayerError> {
+    pub(super) fn forward(
+        &self,
+        pass: &Forward<'_>,
+        terms: &[Term],
+    ) -> Result<Vec<f32>, LayerError> {
         let mut sums = vec![0.0; terms.len()];
         if let Some(bias) = self.bias {
             let bias = pass.parameters.full(bias)?;
@@ -47,7 +55,7 @@ impl FewClasses {
     }
 
     /// Adds to all gradients; the scale of a term is the gradient of its sum.
-    pub fn backward(&mut self, pass: &mut Backward<'_>, terms: &[Term]) {
+    pub(super) fn backward(&mut self, pass: &mut Backward<'_>, terms: &[Term]) {
         if let Some(bias) = self.bias.and_then(|bias| pass.gradients.dense_zeroed(bias)) {
             terms
                 .iter()

@@ -80,7 +80,11 @@ pub(crate) struct GraphBuilder<'a> {
 
 impl<'a> GraphBuilder<'a> {
     /// A builder of layers of a model.
-    pub fn new(model: &'a Arc<ModelConfig>, specs: &'a Arc<[ParameterSpec]>, share: bool) -> Self {
+    pub(crate) fn new(
+        model: &'a Arc<ModelConfig>,
+        specs: &'a Arc<[ParameterSpec]>,
+        share: bool,
+    ) -> Self {
         Self {
             model,
             specs,
@@ -96,42 +100,42 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// The model that layers are described in.
-    pub fn model(&self) -> &'a Arc<ModelConfig> {
+    pub(crate) fn model(&self) -> &'a Arc<ModelConfig> {
         self.model
     }
 
     /// The node of a layer that was added.
-    pub fn node(&self, name: &str) -> Option<usize> {
+    pub(crate) fn node(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
     }
 
     /// Makes a layer known under another name, too.
-    pub fn alias(&mut self, name: &str, node: usize) {
+    pub(crate) fn alias(&mut self, name: &str, node: usize) {
         self.names.insert(name.to_owned(), node);
     }
 
     /// Number of nodes so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Width of a node's rows.
-    pub fn size(&self, node: usize) -> usize {
+    pub(crate) fn size(&self, node: usize) -> usize {
         self.sizes[node]
     }
 
     /// Whether the gradient of a node is needed.
-    pub fn wants_grad(&self, node: usize) -> bool {
+    pub(crate) fn wants_grad(&self, node: usize) -> bool {
         self.wants_grad[node]
     }
 
     /// Whether a node is a cost.
-    pub fn is_cost(&self, node: usize) -> bool {
+    pub(crate) fn is_cost(&self, node: usize) -> bool {
         self.costs.contains(&node)
     }
 
     /// What the rows of a node's layer depend on.
-    pub fn reads(&self, node: usize) -> Reads {
+    pub(crate) fn reads(&self, node: usize) -> Reads {
         match &self.nodes[node].work {
             OutputWork::Layer { layer, .. } => layer.reads(),
             OutputWork::Given | OutputWork::More => Reads::Rows,
@@ -139,12 +143,12 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// All parameters that are used, as often as they are.
-    pub fn used(&self) -> Vec<ParameterIndex> {
+    pub(crate) fn used(&self) -> Vec<ParameterIndex> {
         self.used.concat()
     }
 
     /// Adds a node that the owner of the graph fills.
-    pub fn given(&mut self, name: &str, size: usize, wants_grad: bool) -> usize {
+    pub(crate) fn given(&mut self, name: &str, size: usize, wants_grad: bool) -> usize {
         let node = self.add(name, OutputWork::Given, &[], Vec::new(), size, wants_grad);
         self.names.insert(name.to_owned(), node);
         node
@@ -152,7 +156,7 @@ impl<'a> GraphBuilder<'a> {
 
     /// Adds a layer and what follows it under the same name, and returns the node of the layer itself; `None` if it
     /// only measures or is an output of a layer that was added before.
-    pub fn layer(&mut self, config: &LayerConfig) -> Result<Option<usize>, BuildError> {
+    pub(crate) fn layer(&mut self, config: &LayerConfig) -> Result<Option<usize>, BuildError> {
         if evaluators::of_validation(config).is_some() {
             // A validation layer only measures; it is not executed.
             return Ok(None);
@@ -323,7 +327,7 @@ impl<'a> GraphBuilder<'a> {
     }
 
     /// The graph of all that was added.
-    pub fn graph(self) -> Graph {
+    pub(crate) fn graph(self) -> Graph {
         Graph {
             outputs: self
                 .wants_grad

@@ -60,7 +60,7 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// For several steps with the same parameters: weights are packed once, here or where an outer group packs them.
-    pub fn packing(self, packed: &'a PackedWeights) -> Self {
+    pub(crate) fn packing(self, packed: &'a PackedWeights) -> Self {
         Self {
             packed: self.packed.or(Some(packed)),
             ..self
@@ -70,12 +70,12 @@ impl<'a> Context<'a> {
 
 impl Graph {
     /// Begins a batch of `units` units. Given nodes are filled afterwards.
-    pub fn begin(&mut self, units: usize) {
+    pub(crate) fn begin(&mut self, units: usize) {
         self.joints = Joints::new(units);
     }
 
     /// Computes one node. On failure the node's name is for the caller to add.
-    pub fn forward(
+    pub(crate) fn forward(
         &mut self,
         node: usize,
         context: Context<'_>,
@@ -119,7 +119,12 @@ impl Graph {
     }
 
     /// Passes the gradient of a node on to its inputs and parameters.
-    pub fn backward(&mut self, node: usize, context: Context<'_>, gradients: &mut Gradients) {
+    pub(crate) fn backward(
+        &mut self,
+        node: usize,
+        context: Context<'_>,
+        gradients: &mut Gradients,
+    ) {
         let (before, rest) = self.outputs.split_at_mut(node);
         let GraphOutput { work, edges, .. } = &mut self.nodes[node];
         let OutputWork::Layer { layer, more, .. } = work else {
@@ -163,7 +168,7 @@ impl Graph {
     }
 
     /// Parameters whose rows are looked up by a given node: (node, parameter).
-    pub fn lookups(&self) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
+    pub(crate) fn lookups(&self) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
         self.nodes.iter().flat_map(move |node| {
             let found = match &node.work {
                 OutputWork::Layer { layer, .. } => layer.lookups(),
@@ -177,7 +182,7 @@ impl Graph {
     }
 
     /// The layers, in execution order.
-    pub fn layers(&self) -> impl Iterator<Item = &dyn Layer> {
+    pub(crate) fn layers(&self) -> impl Iterator<Item = &dyn Layer> {
         self.nodes.iter().filter_map(|node| match &node.work {
             OutputWork::Layer { layer, .. } => Some(&**layer),
             OutputWork::Given | OutputWork::More => None,

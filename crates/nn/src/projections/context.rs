@@ -14,7 +14,7 @@ use crate::simd;
 
 /// Concatenates the columns of neighbours.
 #[derive(Debug, Clone)]
-pub struct ContextWindow {
+pub(crate) struct ContextWindow {
     /// Offset of the first neighbour.
     pub start: i64,
     /// Number of neighbours.
@@ -27,7 +27,7 @@ pub struct ContextWindow {
 
 /// Where the values of a neighbour are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NeighbourValues {
+pub(crate) enum NeighbourValues {
     /// At a position of the sequence.
     Position(usize),
     /// In a row of the padding.
@@ -36,7 +36,7 @@ pub enum NeighbourValues {
 
 impl ContextWindow {
     /// The window that a projection describes.
-    pub fn new(
+    pub(crate) fn new(
         build: &mut Build<'_>,
         input: usize,
         config: &ProjectionConfig,
@@ -65,13 +65,13 @@ impl ContextWindow {
     }
 
     /// Rows that a trainable padding has.
-    pub fn padding_rows(&self) -> usize {
+    pub(crate) fn padding_rows(&self) -> usize {
         self.before() + (self.start + self.length as i64 - 1).max(0) as usize
     }
 
     /// Neighbour `k` of a position in the sequence `range`.
     #[inline(always)]
-    pub fn neighbour(
+    pub(crate) fn neighbour(
         &self,
         range: &std::ops::Range<usize>,
         position: usize,

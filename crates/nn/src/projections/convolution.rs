@@ -13,7 +13,7 @@ use crate::parameters::ParameterIndex;
 use crate::product::Accumulate;
 
 /// `y += w * x`.
-pub struct ConvProjection {
+pub(super) struct ConvProjection {
     weight: ParameterIndex,
     convolution: Convolution,
     transposed: bool,
@@ -21,7 +21,7 @@ pub struct ConvProjection {
 
 impl ConvProjection {
     /// The convolution of a description.
-    pub fn new(
+    pub(super) fn new(
         build: &mut Build<'_>,
         input: usize,
         config: &ProjectionConfig,
@@ -91,14 +91,14 @@ impl Projection for ConvProjection {
 }
 
 /// `y += b * a`: every row of the first input with its own filter, the row of the second.
-pub struct ConvOperator {
+pub(super) struct ConvOperator {
     convolution: Convolution,
     transposed: bool,
 }
 
 impl ConvOperator {
     /// The convolution of a description.
-    pub fn new(build: &Build<'_>, config: &OperatorConfig) -> Result<Self, BuildError> {
+    pub(super) fn new(build: &Build<'_>, config: &OperatorConfig) -> Result<Self, BuildError> {
         let transposed = config.r#type == "convt";
         let filters = usize::try_from(config.num_filters()).unwrap_or(0);
         let (Some(conf), &[image, filter]) = (&config.conv_conf, &config.input_indices[..]) else {

@@ -8,13 +8,13 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// Scales columns.
-pub struct DotMul {
+pub(super) struct DotMul {
     weight: ParameterIndex,
 }
 
 impl DotMul {
     /// A projection with this weight, one value per column.
-    pub fn new(weight: ParameterIndex) -> Self {
+    pub(super) fn new(weight: ParameterIndex) -> Self {
         Self { weight }
     }
 }

@@ -6,13 +6,13 @@ use crate::layer::{Backward, Forward};
 use crate::matrix::Matrix;
 
 /// The scaled element-wise product of two inputs.
-pub struct DotMulOperator {
+pub(super) struct DotMulOperator {
     scale: f32,
 }
 
 impl DotMulOperator {
     /// An operator with this scale.
-    pub fn new(scale: f32) -> Self {
+    pub(super) fn new(scale: f32) -> Self {
         Self { scale }
     }
 }

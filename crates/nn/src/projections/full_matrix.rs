@@ -8,7 +8,7 @@ use crate::parameters::ParameterIndex;
 use crate::product::{Accumulate, MatrixView, multiply};
 
 /// Multiplies by a weight.
-pub struct FullMatrix {
+pub(super) struct FullMatrix {
     weight: ParameterIndex,
     from: usize,
     to: usize,
@@ -17,7 +17,7 @@ pub struct FullMatrix {
 
 impl FullMatrix {
     /// A projection from `from` columns to `to`.
-    pub fn new(weight: ParameterIndex, from: usize, to: usize, transposed: bool) -> Self {
+    pub(super) fn new(weight: ParameterIndex, from: usize, to: usize, transposed: bool) -> Self {
         Self {
             weight,
             from,

@@ -7,13 +7,13 @@ use crate::matrix::Matrix;
 use crate::simd;
 
 /// Passes columns on, from an offset.
-pub struct IdentityProjection {
+pub(super) struct IdentityProjection {
     offset: usize,
 }
 
 impl IdentityProjection {
     /// Reads from this column on, as many columns as the output has.
-    pub fn new(offset: usize) -> Self {
+    pub(super) fn new(offset: usize) -> Self {
         Self { offset }
     }
 }

@@ -8,13 +8,13 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// Scales everything.
-pub struct ScalingProjection {
+pub(super) struct ScalingProjection {
     weight: ParameterIndex,
 }
 
 impl ScalingProjection {
     /// A projection with this weight, a single value.
-    pub fn new(weight: ParameterIndex) -> Self {
+    pub(super) fn new(weight: ParameterIndex) -> Self {
         Self { weight }
     }
 }

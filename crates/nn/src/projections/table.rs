@@ -9,7 +9,7 @@ use crate::rows::{NO_ROW, RowSet};
 use crate::simd;
 
 /// Looks rows up.
-pub struct TableLookup {
+pub(super) struct TableLookup {
     table: ParameterIndex,
     rows: usize,
     touched: RowSet,
@@ -18,7 +18,7 @@ pub struct TableLookup {
 
 impl TableLookup {
     /// A lookup in a table of `rows` rows.
-    pub fn new(table: ParameterIndex, rows: usize) -> Self {
+    pub(super) fn new(table: ParameterIndex, rows: usize) -> Self {
         Self {
             table,
             rows,

@@ -28,7 +28,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn new(rho: f64, epsilon: f64) -> Self {
+    pub(crate) fn new(rho: f64, epsilon: f64) -> Self {
         Self {
             rho: rho as f32,
             rest: (1.0 - rho) as f32,

@@ -33,7 +33,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn new(epsilon: f64) -> Self {
+    pub(crate) fn new(epsilon: f64) -> Self {
         Self {
             epsilon: epsilon as f32,
         }

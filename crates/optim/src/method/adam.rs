@@ -31,7 +31,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn new(beta1: f64, beta2: f64, epsilon: f64) -> Self {
+    pub(crate) fn new(beta1: f64, beta2: f64, epsilon: f64) -> Self {
         Self {
             beta1: beta1 as f32,
             rest1: (1.0 - beta1) as f32,

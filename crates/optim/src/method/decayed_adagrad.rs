@@ -26,7 +26,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn new(rho: f64, epsilon: f64, first: bool) -> Self {
+    pub(crate) fn new(rho: f64, epsilon: f64, first: bool) -> Self {
         Self {
             rho: rho as f32,
             new_square: if first { 1.0 } else { (1.0 - rho) as f32 },

@@ -17,11 +17,11 @@ pub(crate) type Formula = fn(&MethodCase, &mut [f64; 3], f64, f64, f64, u64) -> 
 pub(crate) struct TestGradients(u64);
 
 impl TestGradients {
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> f32 {
+    pub(super) fn next(&mut self) -> f32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -31,7 +31,7 @@ impl TestGradients {
         ((self.0 >> 40) as f32) / (1u64 << 23) as f32 - 1.0
     }
 
-    pub fn list(&mut self, n: usize) -> Vec<f32> {
+    pub(super) fn list(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.next()).collect()
     }
 }

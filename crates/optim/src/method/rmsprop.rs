@@ -33,7 +33,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn new(rho: f64, epsilon: f64, first: bool) -> Self {
+    pub(crate) fn new(rho: f64, epsilon: f64, first: bool) -> Self {
         let rest = (1.0 - rho) as f32;
         Self {
             rho: rho as f32,

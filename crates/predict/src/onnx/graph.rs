@@ -53,7 +53,7 @@ pub(super) struct OnnxGraph {
 
 impl OnnxGraph {
     /// Operations that follow are of this layer.
-    pub fn enter(&mut self, layer: &str) {
+    pub(super) fn enter(&mut self, layer: &str) {
         layer.clone_into(&mut self.layer);
     }
 
@@ -63,14 +63,25 @@ impl OnnxGraph {
     }
 
     /// Adds an operation with one result, and returns the result's name.
-    pub fn op(&mut self, kind: &str, inputs: &[&str], attributes: &[Attribute<'_>]) -> String {
+    pub(super) fn op(
+        &mut self,
+        kind: &str,
+        inputs: &[&str],
+        attributes: &[Attribute<'_>],
+    ) -> String {
         let output = self.fresh(kind);
         self.op_to(kind, inputs, attributes, &output);
         output
     }
 
     /// As [`OnnxGraph::op`], with a name for the result.
-    pub fn op_to(&mut self, kind: &str, inputs: &[&str], settings: &[Attribute<'_>], to: &str) {
+    pub(super) fn op_to(
+        &mut self,
+        kind: &str,
+        inputs: &[&str],
+        settings: &[Attribute<'_>],
+        to: &str,
+    ) {
         self.made.node.push(NodeProto {
             input: inputs.iter().map(|name| (*name).to_owned()).collect(),
             output: vec![to.to_owned()],
@@ -81,7 +92,7 @@ impl OnnxGraph {
     }
 
     /// Adds a constant of floats.
-    pub fn floats(&mut self, what: &str, shape: &[usize], values: &[f32]) -> String {
+    pub(super) fn floats(&mut self, what: &str, shape: &[usize], values: &[f32]) -> String {
         let bytes = values
             .iter()
             .flat_map(|value| value.to_le_bytes())
@@ -90,7 +101,7 @@ impl OnnxGraph {
     }
 
     /// Adds a constant of integers.
-    pub fn ints(&mut self, values: &[i64]) -> String {
+    pub(super) fn ints(&mut self, values: &[i64]) -> String {
         let bytes = values
             .iter()
             .flat_map(|value| value.to_le_bytes())
@@ -99,7 +110,7 @@ impl OnnxGraph {
     }
 
     /// Adds a single integer.
-    pub fn int(&mut self, value: i64) -> String {
+    pub(super) fn int(&mut self, value: i64) -> String {
         self.constant("int", &[], INT64, value.to_le_bytes().to_vec())
     }
 
@@ -115,12 +126,12 @@ impl OnnxGraph {
     }
 
     /// Declares an input; a dimension without a number has a name.
-    pub fn input(&mut self, name: &str, element: Element, shape: &[Result<usize, &str>]) {
+    pub(super) fn input(&mut self, name: &str, element: Element, shape: &[Result<usize, &str>]) {
         self.made.input.push(info(name, element, shape));
     }
 
     /// Declares an output that an operation has made under another name.
-    pub fn output(
+    pub(super) fn output(
         &mut self,
         name: &str,
         from: &str,
@@ -132,7 +143,7 @@ impl OnnxGraph {
     }
 
     /// What describes sequences with these lengths.
-    pub fn sequence(&mut self, lengths: &str) -> Sequence {
+    pub(super) fn sequence(&mut self, lengths: &str) -> Sequence {
         let (zero, one) = (self.int(0), self.int(1));
         let first = self.ints(&[0]);
         let second = self.ints(&[1]);
@@ -163,7 +174,7 @@ impl OnnxGraph {
     }
 
     /// Rows side by side: `[samples, longest, width]`, zeros behind the ends.
-    pub fn padded(&mut self, rows: &str, width: usize, sequence: &Sequence) -> String {
+    pub(super) fn padded(&mut self, rows: &str, width: usize, sequence: &Sequence) -> String {
         let zeros = self.floats("zeros", &[1, width], &vec![0.0; width]);
         let rows = self.op("Concat", &[rows, &zeros], &[Attribute::Int("axis", 0)]);
         self.op(
@@ -174,12 +185,12 @@ impl OnnxGraph {
     }
 
     /// The rows of a padded form, one after another.
-    pub fn rows(&mut self, padded: &str, sequence: &Sequence) -> String {
+    pub(super) fn rows(&mut self, padded: &str, sequence: &Sequence) -> String {
         self.op("GatherND", &[padded, &sequence.places], &[])
     }
 
     /// For each row the number of its sample.
-    pub fn samples(&mut self, sequence: &Sequence) -> String {
+    pub(super) fn samples(&mut self, sequence: &Sequence) -> String {
         let first = self.int(0);
         self.op(
             "Gather",
@@ -189,13 +200,13 @@ impl OnnxGraph {
     }
 
     /// The mask as `[samples, longest, 1]`.
-    pub fn wide_mask(&mut self, sequence: &Sequence) -> String {
+    pub(super) fn wide_mask(&mut self, sequence: &Sequence) -> String {
         let axis = self.ints(&[2]);
         self.op("Unsqueeze", &[&sequence.mask, &axis], &[])
     }
 
     /// The finished graph.
-    pub fn finish(mut self, name: &str) -> GraphProto {
+    pub(super) fn finish(mut self, name: &str) -> GraphProto {
         name.clone_into(&mut self.made.name);
         self.made
     }

@@ -19,7 +19,7 @@ enum Column {
 
 impl CsvColumns {
     /// Finds the inputs in a header.
-    pub fn new(fields: &[InputField], header: &[String]) -> Result<Self, FieldError> {
+    pub(super) fn new(fields: &[InputField], header: &[String]) -> Result<Self, FieldError> {
         let find = |name: &str| header.iter().position(|column| column == name);
         let inputs = fields.iter().map(|field| {
             let slot = &field.slot;
@@ -48,7 +48,7 @@ impl CsvColumns {
     }
 
     /// Adds the sample of a record.
-    pub fn fill(
+    pub(super) fn fill(
         &self,
         record: &csv::ByteRecord,
         filling: &mut Filling<'_>,

@@ -29,7 +29,7 @@ pub(super) struct Quotes<R> {
 }
 
 impl<R> Quotes<R> {
-    pub fn new(inner: R, separator: u8) -> Self {
+    pub(super) fn new(inner: R, separator: u8) -> Self {
         Self {
             inner,
             separator,
@@ -42,7 +42,7 @@ impl<R> Quotes<R> {
     }
 
     /// If the file ended inside of quotes that open before this byte: the line in which they do.
-    pub fn unclosed(&self, before: u64) -> Option<u64> {
+    pub(super) fn unclosed(&self, before: u64) -> Option<u64> {
         let (offset, line) = self.opened;
         (self.ended && self.state == State::Quoted && offset < before).then_some(line)
     }

@@ -21,7 +21,7 @@ pub(super) struct AwsIdentity {
 }
 
 impl AwsIdentity {
-    pub fn new(provider: Option<SharedCredentialsProvider>) -> Self {
+    pub(super) fn new(provider: Option<SharedCredentialsProvider>) -> Self {
         Self {
             provider,
             known: Mutex::new(None),
@@ -29,7 +29,7 @@ impl AwsIdentity {
     }
 
     /// Credentials for a request that is signed now.
-    pub async fn get(&self, now: SystemTime) -> Result<Credentials, CloudError> {
+    pub(super) async fn get(&self, now: SystemTime) -> Result<Credentials, CloudError> {
         let mut known = self.known.lock().await;
         if let Some(credentials) = known.as_ref().filter(|old| lasts(old.expiry(), now, EARLY)) {
             return Ok(credentials.clone());
@@ -48,7 +48,7 @@ impl AwsIdentity {
     }
 
     /// Drops credentials that a service has refused.
-    pub async fn forget(&self) {
+    pub(super) async fn forget(&self) {
         *self.known.lock().await = None;
     }
 

@@ -23,18 +23,18 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// The token to send, if this is not the first page.
-    pub fn get(&self) -> Option<&str> {
+    pub(super) fn get(&self) -> Option<&str> {
         self.seen.last().map(String::as_str)
     }
 
     /// The same as a part of a query: `key` and the encoded token, or nothing.
-    pub fn query(&self, key: &str) -> String {
+    pub(super) fn query(&self, key: &str) -> String {
         self.get()
             .map_or(String::new(), |token| format!("{key}{}", encode(token)))
     }
 
     /// Goes on to the page of `next`; `false` at the end. A token that comes back would never end.
-    pub fn follow(&mut self, action: &str, next: String) -> Result<bool, CloudError> {
+    pub(super) fn follow(&mut self, action: &str, next: String) -> Result<bool, CloudError> {
         if next.is_empty() {
             return Ok(false);
         }

@@ -27,16 +27,16 @@ const REWARD: u32 = 1;
 pub(super) struct Budget(Mutex<u32>);
 
 impl Budget {
-    pub fn full() -> Self {
+    pub(super) fn full() -> Self {
         Self(Mutex::new(BUDGET))
     }
 
     /// Takes the cost of a try; `false` when there is not enough left.
-    pub fn spend(&self) -> bool {
+    pub(super) fn spend(&self) -> bool {
         self.change(|left| left.checked_sub(COST))
     }
 
-    pub fn reward(&self) {
+    pub(super) fn reward(&self) {
         self.change(|left| Some((left + REWARD).min(BUDGET)));
     }
 

@@ -50,7 +50,7 @@ pub(super) struct NoResponse {
 }
 
 impl Web {
-    pub fn new(settings: &AwsSettings) -> Result<Self, CloudError> {
+    pub(super) fn new(settings: &AwsSettings) -> Result<Self, CloudError> {
         let proxy = |url: &Option<String>, secure: bool| proxy(url, secure, settings);
         let certificates = certificates(settings)?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl Web {
 
     /// The client with which `aws-config` fetches credentials. It goes the same way; the metadata of a
     /// machine, which is not behind TLS, is never asked through a proxy.
-    pub fn for_credentials(settings: &AwsSettings) -> Result<SharedHttpClient, CloudError> {
+    pub(super) fn for_credentials(settings: &AwsSettings) -> Result<SharedHttpClient, CloudError> {
         let certificates = certificates(settings)?;
         let proxy = proxy(&settings.https_proxy, true, settings)?;
         let builder = Builder::new();
@@ -69,7 +69,7 @@ impl Web {
     }
 
     /// Sends one request and reads the answer.
-    pub async fn send(&self, request: Request<Bytes>) -> Result<WebResponse, NoResponse> {
+    pub(super) async fn send(&self, request: Request<Bytes>) -> Result<WebResponse, NoResponse> {
         let secure = request.uri().scheme_str() != Some("http");
         let connector = if secure { &self.secure } else { &self.plain };
         let request = HttpRequest::try_from(request.map(SdkBody::from))

@@ -96,7 +96,7 @@ impl Account {
     }
 
     /// A stack that somebody else made.
-    pub fn add_foreign_stack(&mut self, name: &str, tags: Tags) {
+    pub(crate) fn add_foreign_stack(&mut self, name: &str, tags: Tags) {
         self.generation += 1;
         let view = StackView {
             id: format!("arn:{name}/{}", self.generation),
@@ -112,7 +112,7 @@ impl Account {
         self.stacks.insert(name.to_owned(), stack);
     }
 
-    pub fn is_protected(&self, stack: &str) -> bool {
+    pub(crate) fn is_protected(&self, stack: &str) -> bool {
         self.stacks[stack].view.protected
     }
 

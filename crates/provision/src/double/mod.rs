@@ -37,7 +37,7 @@ pub(crate) fn refused(action: &str, code: &str, message: &str) -> CloudError {
 }
 
 impl Double {
-    pub fn with<T>(&self, work: impl FnOnce(&mut Account) -> T) -> T {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Account) -> T) -> T {
         work(&mut self.0.lock().unwrap())
     }
 
@@ -60,7 +60,7 @@ impl Double {
         })
     }
 
-    pub fn stack_names(&self) -> Vec<String> {
+    pub(crate) fn stack_names(&self) -> Vec<String> {
         self.with(|account| account.stacks.keys().cloned().collect())
     }
 }

@@ -22,7 +22,11 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    pub fn allow(sid: &'static str, actions: &[&'static str], resources: Vec<String>) -> Self {
+    pub(super) fn allow(
+        sid: &'static str,
+        actions: &[&'static str],
+        resources: Vec<String>,
+    ) -> Self {
         Self {
             sid,
             deny: false,
@@ -33,12 +37,12 @@ impl Grant {
     }
 
     /// For actions whose resources have no names that we choose; a condition has to limit it, unless it only reads.
-    pub fn anywhere(sid: &'static str, actions: &[&'static str]) -> Self {
+    pub(super) fn anywhere(sid: &'static str, actions: &[&'static str]) -> Self {
         Self::allow(sid, actions, vec!["*".to_owned()])
     }
 
     /// Holds only if `condition` does, too.
-    pub fn when(mut self, condition: Value) -> Self {
+    pub(super) fn when(mut self, condition: Value) -> Self {
         let Value::Object(operators) = condition else {
             return self;
         };
@@ -51,7 +55,7 @@ impl Grant {
         self
     }
 
-    pub fn statement(&self) -> Value {
+    pub(super) fn statement(&self) -> Value {
         let mut statement = json!({
             "Sid": self.sid,
             "Effect": if self.deny { "Deny" } else { "Allow" },
@@ -74,18 +78,18 @@ pub(super) struct PolicyScope<'a> {
 
 impl PolicyScope<'_> {
     /// ARN of something in the cluster's region.
-    pub fn arn(&self, service: &str, rest: &str) -> String {
+    pub(super) fn arn(&self, service: &str, rest: &str) -> String {
         let (region, account) = (&self.spec.region, self.account);
         self.plain_arn(&format!("{service}:{region}:{account}:{rest}"))
     }
 
     /// ARN in the cluster's partition; `rest` begins with the service.
-    pub fn plain_arn(&self, rest: &str) -> String {
+    pub(super) fn plain_arn(&self, rest: &str) -> String {
         Partition::of(&self.spec.region).arn(rest)
     }
 
     /// ARN of something of IAM, which has no region.
-    pub fn iam(&self, rest: &str) -> String {
+    pub(super) fn iam(&self, rest: &str) -> String {
         self.plain_arn(&format!("iam::{}:{rest}", self.account))
     }
 
@@ -95,23 +99,23 @@ impl PolicyScope<'_> {
     }
 
     /// The thing carries the cluster's id.
-    pub fn owned(&self) -> Value {
+    pub(super) fn owned(&self) -> Value {
         json!({"StringEquals": {format!("aws:ResourceTag/{ID_TAG}"): self.id()}})
     }
 
     /// The thing carries the id of another cluster. (Negated operators are true for a key that is not there.)
-    pub fn of_others(&self) -> Value {
+    pub(super) fn of_others(&self) -> Value {
         let tag = format!("aws:ResourceTag/{ID_TAG}");
         json!({"Null": {tag.clone(): "false"}, "StringNotEquals": {tag: self.id()}})
     }
 
     /// The request gives the cluster's id to what it makes.
-    pub fn asked(&self) -> Value {
+    pub(super) fn asked(&self) -> Value {
         json!({"StringEquals": {format!("aws:RequestTag/{ID_TAG}"): self.id()}})
     }
 
     /// Kubernetes says that it made this for the cluster: the tag that the cloud provider or the load balancer controller sets.
-    pub fn of_kubernetes(&self) -> [Value; 2] {
+    pub(super) fn of_kubernetes(&self) -> [Value; 2] {
         let provider = format!("aws:ResourceTag/kubernetes.io/cluster/{}", self.spec.name);
         [
             json!({"StringEquals": {provider: "owned"}}),
@@ -119,7 +123,7 @@ impl PolicyScope<'_> {
         ]
     }
 
-    pub fn in_region(&self) -> Value {
+    pub(super) fn in_region(&self) -> Value {
         json!({"StringEquals": {"aws:RequestedRegion": self.spec.region}})
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Resource<'a> {
 
 impl Resource<'_> {
     /// The property at a JSON pointer below `Properties`; null when absent.
-    pub fn property(&self, pointer: &str) -> &Value {
+    pub(super) fn property(&self, pointer: &str) -> &Value {
         static NULL: Value = Value::Null;
         self.body
             .get("Properties")
@@ -33,7 +33,7 @@ pub(super) struct TemplateModel<'a> {
 }
 
 impl<'a> TemplateModel<'a> {
-    pub fn new(stacks: &'a [Stack]) -> Self {
+    pub(super) fn new(stacks: &'a [Stack]) -> Self {
         let mut model = Self {
             resources: BTreeMap::new(),
             exports: BTreeMap::new(),
@@ -65,14 +65,14 @@ impl<'a> TemplateModel<'a> {
     }
 
     /// `storage/MountTarget1` for a logical id.
-    pub fn place(&self, id: &str) -> String {
+    pub(super) fn place(&self, id: &str) -> String {
         self.resources
             .get(id)
             .map_or(id.to_owned(), |resource| format!("{}/{id}", resource.stack))
     }
 
     /// Resources of a type, in order of their ids.
-    pub fn of_kind<'b>(
+    pub(super) fn of_kind<'b>(
         &'b self,
         kind: &'b str,
     ) -> impl Iterator<Item = (&'a str, &'b Resource<'a>)> + 'b {
@@ -83,12 +83,12 @@ impl<'a> TemplateModel<'a> {
     }
 
     /// The resource with this logical id.
-    pub fn get(&self, id: &str) -> Option<&Resource<'a>> {
+    pub(super) fn get(&self, id: &str) -> Option<&Resource<'a>> {
         self.resources.get(id)
     }
 
     /// The logical id that a `Ref`, `Fn::GetAtt` or import points at.
-    pub fn target(&self, value: &'a Value) -> Option<&'a str> {
+    pub(super) fn target(&self, value: &'a Value) -> Option<&'a str> {
         if let Some(id) = value["Ref"]
             .as_str()
             .or_else(|| value["Fn::GetAtt"][0].as_str())
@@ -102,12 +102,12 @@ impl<'a> TemplateModel<'a> {
     }
 
     /// The zone of the subnet that a value points at.
-    pub fn zone(&self, subnet: &'a Value) -> Option<&'a str> {
+    pub(super) fn zone(&self, subnet: &'a Value) -> Option<&'a str> {
         self.get(self.target(subnet)?)?.body["Properties"]["AvailabilityZone"].as_str()
     }
 
     /// Whether a list of subnets leads to ids that the cluster file gives.
-    pub fn given(&self, subnets: &Value) -> bool {
+    pub(super) fn given(&self, subnets: &Value) -> bool {
         let names = subnets.as_array().into_iter().flatten();
         let mut values =
             names.filter_map(|name| self.exports.get(name["Fn::ImportValue"].as_str()?));
@@ -115,7 +115,7 @@ impl<'a> TemplateModel<'a> {
     }
 
     /// The zones of a list of subnets, sorted, each once.
-    pub fn zones(&self, subnets: &'a Value) -> Vec<&'a str> {
+    pub(super) fn zones(&self, subnets: &'a Value) -> Vec<&'a str> {
         let mut zones: Vec<&str> = subnets
             .as_array()
             .into_iter()
@@ -128,7 +128,7 @@ impl<'a> TemplateModel<'a> {
     }
 
     /// Logical ids of the groups that mount targets carry.
-    pub fn storage_groups(&self) -> Vec<&'a str> {
+    pub(super) fn storage_groups(&self) -> Vec<&'a str> {
         let mut groups: Vec<&str> = self
             .of_kind("AWS::EFS::MountTarget")
             .flat_map(|(_, target)| {

@@ -129,7 +129,12 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// Adds a resource. `rest` may carry `DependsOn`, `DeletionPolicy` and the like.
-    pub fn resource(&mut self, id: &str, kind: &str, properties: Value) -> &mut Map<String, Value> {
+    pub(crate) fn resource(
+        &mut self,
+        id: &str,
+        kind: &str,
+        properties: Value,
+    ) -> &mut Map<String, Value> {
         let previous = self.resources.insert(
             id.to_owned(),
             json!({"Type": kind, "Properties": properties}),
@@ -142,19 +147,19 @@ impl Builder {
     }
 
     /// Adds an output that other stacks can import.
-    pub fn export(&mut self, spec: &ClusterSpec, id: &str, about: &str, value: Value) {
+    pub(crate) fn export(&mut self, spec: &ClusterSpec, id: &str, about: &str, value: Value) {
         let output = json!({"Description": about, "Value": value, "Export": {"Name": export_name(spec, id)}});
         self.outputs.insert(id.to_owned(), output);
     }
 
     /// Adds an output for people and for `canoe cluster status`.
-    pub fn output(&mut self, id: &str, about: &str, value: Value) {
+    pub(crate) fn output(&mut self, id: &str, about: &str, value: Value) {
         self.outputs
             .insert(id.to_owned(), json!({"Description": about, "Value": value}));
     }
 
     /// The finished template.
-    pub fn finish(self, about: &str) -> Value {
+    pub(crate) fn finish(self, about: &str) -> Value {
         json!({
             "AWSTemplateFormatVersion": "2010-09-09",
             "Description": about,

@@ -13,7 +13,7 @@ const FILL_SEED: u64 = 1 << 32;
 
 /// Which rows a batch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Draw {
+pub(super) enum Draw {
     /// Zipf's distribution with exponent 1.05, scattered over the table.
     Zipf,
     /// All rows equally likely: caches help least.

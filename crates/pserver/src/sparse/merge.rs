@@ -2,7 +2,7 @@
 
 /// One trainer's rows of one shard; ids are strictly ascending.
 #[derive(Debug, Clone, Copy)]
-pub struct RowSource<'a> {
+pub(super) struct RowSource<'a> {
     /// Row ids.
     pub ids: &'a [u32],
     /// Their slots.
@@ -14,7 +14,11 @@ pub struct RowSource<'a> {
 /// Calls `update(slot, gradient)` once per distinct row, ascending; the gradient of a row that several sources have is
 /// the first one's, plus the second one's, and so on, in the order of `sources`. `sum` is as long as a row.
 #[inline(always)]
-pub fn each(sources: &mut [RowSource<'_>], sum: &mut [f32], update: &mut impl FnMut(u32, &[f32])) {
+pub(super) fn each(
+    sources: &mut [RowSource<'_>],
+    sum: &mut [f32],
+    update: &mut impl FnMut(u32, &[f32]),
+) {
     let cols = sum.len();
     if let [only] = sources {
         for (slot, gradient) in only.slots.iter().zip(only.gradients.chunks_exact(cols)) {

@@ -7,7 +7,7 @@ use wire::{Generation, Step};
 
 /// Everything that is said. Requests name the sender's instance; answers the one they are for.
 #[derive(Clone, Debug)]
-pub enum Message {
+pub(super) enum Message {
     Hello {
         instance: u64,
         connection: u64,
@@ -96,7 +96,7 @@ pub enum Message {
 
 /// What happens at some time.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// A trainer's message reaches a server.
     ToServer {
         trainer: usize,
@@ -143,7 +143,7 @@ pub enum Event {
 }
 
 /// What a process wants sent.
-pub struct Outbox {
+pub(super) struct Outbox {
     pub to_server: Vec<(usize, Message)>,
     pub to_trainer: Vec<(usize, Message)>,
     /// A snapshot that the disk is to write: the server's own count of lives, and the step.
@@ -157,7 +157,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             to_server: Vec::new(),
             to_trainer: Vec::new(),

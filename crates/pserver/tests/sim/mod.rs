@@ -7,7 +7,7 @@ mod server;
 mod trainer;
 
 use message::{Event, Message, Outbox};
-pub use plan::Plan;
+pub(crate) use plan::Plan;
 use plan::{Chance, Place, mix};
 use server::SimServer;
 use std::cmp::Reverse;
@@ -18,14 +18,14 @@ use wire::owed::Save;
 use wire::recovery::Boundary;
 
 /// Milliseconds.
-pub type Time = u64;
+pub(crate) type Time = u64;
 
-pub const HEARTBEAT: Time = 50;
-pub const SILENCE: Time = 400;
+pub(crate) const HEARTBEAT: Time = 50;
+pub(crate) const SILENCE: Time = 400;
 /// A trainer gives up when it is not let in for so long.
-pub const JOIN: Time = 20_000;
+pub(crate) const JOIN: Time = 20_000;
 /// A trainer joins again when an answer takes longer than this.
-pub const PATIENCE: Time = 900;
+pub(crate) const PATIENCE: Time = 900;
 
 struct Entry(Time, u64, Event);
 
@@ -55,7 +55,7 @@ struct Slot<P> {
     backlog: Vec<Event>,
 }
 
-pub struct World {
+pub(crate) struct World {
     plan: Plan,
     chance: Chance,
     now: Time,
@@ -86,7 +86,7 @@ struct Link {
 }
 
 impl World {
-    pub fn new(plan: Plan, seed: u64) -> Self {
+    pub(crate) fn new(plan: Plan, seed: u64) -> Self {
         let slot = |_| Slot {
             process: None,
             life: 0,
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// Runs to the end of the job.
-    pub fn run(&mut self) -> Result<(), String> {
+    pub(crate) fn run(&mut self) -> Result<(), String> {
         let limit = self.plan.faults_until + 60_000;
         while let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
             self.now = time;
@@ -178,9 +178,10 @@ impl World {
         else {
             return Ok(());
         };
+        let running = &running[..self.plan.holders];
         let step = running.iter().map(|(_, step)| *step).max().unwrap_or(0);
         let common = self.disks[0].snapshots.keys().rev().find(|step| {
-            self.disks
+            self.disks[..self.plan.holders]
                 .iter()
                 .all(|disk| disk.snapshots.contains_key(*step))
         });
@@ -207,11 +208,11 @@ impl World {
     }
 
     /// The models that the trainers had at the end; a trainer that was lost after the end has none.
-    pub fn results(&self) -> Vec<Vec<Vec<u64>>> {
+    pub(crate) fn results(&self) -> Vec<Vec<Vec<u64>>> {
         self.models.iter().flatten().cloned().collect()
     }
 
-    pub fn recoveries(&self) -> u64 {
+    pub(crate) fn recoveries(&self) -> u64 {
         self.servers
             .iter()
             .filter_map(|s| s.process.as_ref())

@@ -5,31 +5,31 @@ use std::collections::BTreeMap;
 use wire::owed::{Periods, Save};
 
 /// A pass, and what of it is saved.
-pub type Place = (u64, Save);
+pub(super) type Place = (u64, Save);
 
-/// The values of all servers and tables.
-pub type Values = Vec<Vec<u64>>;
+/// The values of all servers that hold tables, and of these.
+pub(super) type Values = Vec<Vec<u64>>;
 
 /// A repeatable source of chance.
 #[derive(Clone)]
-pub struct Chance(u64);
+pub(super) struct Chance(u64);
 
 impl Chance {
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x5bd1_e995))
     }
 
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0) % bound
     }
 
-    pub fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
 
-pub fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut x = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
     x ^= x >> 33;
     x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -38,9 +38,11 @@ pub fn mix(value: u64) -> u64 {
 
 /// The job that is simulated.
 #[derive(Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub trainers: usize,
     pub servers: usize,
+    /// Servers that hold tables: the first ones.
+    pub holders: usize,
     pub tables: usize,
     pub passes: u64,
     pub batches: Vec<u64>,
@@ -54,13 +56,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn from_seed(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         let mut chance = Chance::new(seed.wrapping_mul(77));
         let trainers = 1 + chance.below(3) as usize;
         let servers = 1 + chance.below(3) as usize;
         Self {
             trainers,
             servers,
+            holders: 1 + chance.below(servers as u64) as usize,
             tables: 1 + chance.below(3) as usize,
             passes: 1 + chance.below(2),
             batches: (0..trainers).map(|_| chance.below(7)).collect(),
@@ -77,15 +80,15 @@ impl Plan {
         }
     }
 
-    pub fn gradient(value: u64, trainer: usize, pass: u64, batch: u64) -> u64 {
+    pub(crate) fn gradient(value: u64, trainer: usize, pass: u64, batch: u64) -> u64 {
         mix(value ^ mix(trainer as u64 + 1).wrapping_add(mix(pass * 1000 + batch)))
     }
 
-    pub fn samples(trainer: usize, batch: u64) -> u64 {
+    pub(crate) fn samples(trainer: usize, batch: u64) -> u64 {
         1 + trainer as u64 * 10 + batch
     }
 
-    pub fn apply(value: u64, samples: u64, contributions: &[u64]) -> u64 {
+    pub(crate) fn apply(value: u64, samples: u64, contributions: &[u64]) -> u64 {
         contributions
             .iter()
             .fold(mix(value ^ samples), |sum, part| {
@@ -94,9 +97,9 @@ impl Plan {
     }
 
     /// The values of all servers and tables after a run without faults, and all that is saved on the way.
-    pub fn undisturbed(&self) -> (Values, BTreeMap<Place, Values>) {
+    pub(crate) fn undisturbed(&self) -> (Values, BTreeMap<Place, Values>) {
         let mut saved = BTreeMap::new();
-        let mut values = vec![vec![0_u64; self.tables]; self.servers];
+        let mut values = vec![vec![0_u64; self.tables]; self.holders];
         for (server, tables) in values.iter_mut().enumerate() {
             tables
                 .iter_mut()
@@ -131,6 +134,6 @@ impl Plan {
     }
 }
 
-pub fn initial(server: usize, table: usize) -> u64 {
+pub(super) fn initial(server: usize, table: usize) -> u64 {
     mix((server * 100 + table + 1) as u64)
 }

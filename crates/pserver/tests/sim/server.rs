@@ -14,7 +14,7 @@ use words::status::Phase;
 
 /// What survives a crash: snapshots by step.
 #[derive(Default)]
-pub struct Disk {
+pub(super) struct Disk {
     pub snapshots: BTreeMap<u64, (Boundary, Vec<u64>)>,
     /// The newest snapshot that was on all servers.
     pub confirmed: Option<Step>,
@@ -33,7 +33,7 @@ struct Run {
     ordered: Option<u64>,
 }
 
-pub struct SimServer {
+pub(super) struct SimServer {
     index: usize,
     plan: Plan,
     members: Members,
@@ -45,7 +45,7 @@ pub struct SimServer {
 }
 
 impl SimServer {
-    pub fn new(index: usize, plan: Plan) -> Self {
+    pub(super) fn new(index: usize, plan: Plan) -> Self {
         let members = Members::new(plan.trainers as u32, SILENCE);
         Self {
             index,
@@ -59,13 +59,13 @@ impl SimServer {
     }
 
     /// Its process is to end.
-    pub fn want_snapshot(&mut self) {
+    pub(super) fn want_snapshot(&mut self) {
         if let (Some(run), Phase::Running) = (&self.run, self.members.phase()) {
             self.wish = Some(Step(run.barrier.step() + 1));
         }
     }
 
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let run = self.run.as_ref().map(|run| {
             (
                 run.epoch,
@@ -86,7 +86,7 @@ impl SimServer {
         )
     }
 
-    pub fn epoch(&self) -> u64 {
+    pub(super) fn epoch(&self) -> u64 {
         self.members.epoch().0
     }
 
@@ -108,6 +108,8 @@ impl SimServer {
             job_hash: 1,
             job: "sim".to_owned(),
             shapes: 1,
+            holders: self.plan.holders as u32,
+            map: 1,
             epoch,
         }
     }
@@ -121,13 +123,13 @@ impl SimServer {
         }
     }
 
-    pub fn tick(&mut self, now: Time, _out: &mut Outbox) {
+    pub(super) fn tick(&mut self, now: Time, _out: &mut Outbox) {
         let (effect, _) = self.members.tick(now);
         self.after(effect);
     }
 
     /// The disk has ended with a snapshot that was taken in `life`, well or not.
-    pub fn written(
+    pub(super) fn written(
         &mut self,
         (life, step): (u64, u64),
         good: bool,
@@ -145,7 +147,7 @@ impl SimServer {
     }
 
     /// Where it stands, while an epoch runs.
-    pub fn running(&self) -> Option<(Generation, u64)> {
+    pub(super) fn running(&self) -> Option<(Generation, u64)> {
         let run = self.run.as_ref().filter(|run| !run.ended)?;
         Some((run.epoch, run.barrier.step()))
     }
@@ -171,7 +173,7 @@ impl SimServer {
         }
     }
 
-    pub fn hear(
+    pub(super) fn hear(
         &mut self,
         trainer: usize,
         message: Message,
@@ -277,6 +279,7 @@ impl SimServer {
             batches: vec![0; self.plan.trainers],
         };
         let (boundary, values) = match start {
+            _ if self.index >= self.plan.holders => (zero, Vec::new()),
             GenerationStart::Fresh => {
                 self.rewind(None, disk);
                 (
@@ -322,7 +325,7 @@ impl SimServer {
         self.run = Some(Run {
             epoch,
             ended: false,
-            barrier: Barrier::new(Mode::Sync, self.plan.tables, &boundary),
+            barrier: Barrier::new(Mode::Sync, values.len(), &boundary),
             values,
             staged: BTreeMap::new(),
             waiting: Vec::new(),
@@ -341,7 +344,7 @@ impl SimServer {
     }
 
     /// What a process that starts finds on its disk.
-    pub fn find(&mut self, disk: &Disk) {
+    pub(super) fn find(&mut self, disk: &Disk) {
         let steps = disk.snapshots.keys().map(|step| Step(*step));
         self.snapshots.found(steps.collect());
         self.confirmed = disk.confirmed;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Trains until a batch of pass 0 and vanishes, as if all processes had been killed.
-pub fn train_until(job: &Job, directory: &Path, batch: u64) {
+pub(crate) fn train_until(job: &Job, directory: &Path, batch: u64) {
     let started: Vec<_> = (0..job.servers)
         .map(|_| job.start_server(Some(directory.to_owned())))
         .collect();
@@ -35,10 +35,10 @@ pub fn train_until(job: &Job, directory: &Path, batch: u64) {
         stopped.recv_timeout(Duration::from_secs(240)).unwrap();
     }
     let begun = Instant::now();
-    while started
-        .iter()
-        .any(|(server, _)| server.report().snapshots.len() < 2)
-    {
+    // Servers that hold nothing write none.
+    let waits =
+        |server: &pserver::Server| server.size().1 > 0 && server.report().snapshots.len() < 2;
+    while started.iter().any(|(server, _)| waits(server)) {
         assert!(
             begun.elapsed() < Duration::from_secs(240),
             "no snapshots were written"
@@ -51,7 +51,7 @@ pub fn train_until(job: &Job, directory: &Path, batch: u64) {
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Trains to the end with new servers on the same directory; answers the model and what the servers said.
-pub fn train_on(job: &Job, directory: &Path) -> (Model, Vec<String>) {
+pub(crate) fn train_on(job: &Job, directory: &Path) -> (Model, Vec<String>) {
     let lines: Lines = Arc::default();
     let mut servers = Vec::new();
     let mut bases = Vec::new();
@@ -75,6 +75,6 @@ pub fn train_on(job: &Job, directory: &Path) -> (Model, Vec<String>) {
 }
 
 /// Whether a line has these words.
-pub fn said(lines: &[String], words: &str) -> bool {
+pub(crate) fn said(lines: &[String], words: &str) -> bool {
     lines.iter().any(|line| line.contains(words))
 }

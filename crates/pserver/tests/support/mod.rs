@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::print_stderr, reason = "SHOW=1 shows what servers say")]
 
-pub mod authority;
-pub mod lives;
+pub(crate) mod authority;
+pub(crate) mod lives;
 
 use optim::{Initial, ParameterProgress, Rule};
 use pserver::bench::keys::BenchKeys;
@@ -19,11 +19,11 @@ use wire::{
     SessionTiming, TableId, TableSpec, Token, TrainerId, View,
 };
 
-pub const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// A job: how many of everything, and how much data each trainer has.
 #[derive(Clone)]
-pub struct Job {
+pub(crate) struct Job {
     pub servers: u32,
     pub ports: u32,
     pub sparse_ports: u32,
@@ -40,7 +40,7 @@ pub struct Job {
     pub name: String,
 }
 
-pub fn table(
+pub(crate) fn table(
     name: &str,
     rows: u64,
     cols: u32,
@@ -66,7 +66,7 @@ pub fn table(
     (spec, rule, initial)
 }
 
-pub fn adam() -> Rule {
+pub(crate) fn adam() -> Rule {
     let method = optim::Method::Adam {
         beta1: 0.9,
         beta2: 0.999,
@@ -79,7 +79,7 @@ pub fn adam() -> Rule {
     }
 }
 
-pub fn momentum() -> Rule {
+pub(crate) fn momentum() -> Rule {
     Rule {
         momentum: 0.9,
         l1: 0.001,
@@ -87,7 +87,7 @@ pub fn momentum() -> Rule {
     }
 }
 
-pub fn adagrad() -> Rule {
+pub(crate) fn adagrad() -> Rule {
     Rule {
         method: optim::Method::AdaGrad { epsilon: 1e-6 },
         ..Rule::sgd(0.1)
@@ -95,7 +95,7 @@ pub fn adagrad() -> Rule {
 }
 
 impl Job {
-    pub fn new(batches: &[u64]) -> Self {
+    pub(crate) fn new(batches: &[u64]) -> Self {
         Self {
             servers: 2,
             ports: 1,
@@ -117,7 +117,7 @@ impl Job {
         }
     }
 
-    pub fn spec(&self) -> JobSpec {
+    pub(crate) fn spec(&self) -> JobSpec {
         JobSpec {
             job: self.name.clone(),
             mode: self.mode,
@@ -132,7 +132,7 @@ impl Job {
         }
     }
 
-    pub fn server_config(&self, port: u16, snapshots: Option<PathBuf>) -> ServerConfig {
+    pub(crate) fn server_config(&self, port: u16, snapshots: Option<PathBuf>) -> ServerConfig {
         ServerConfig {
             addresses: vec![LOCALHOST],
             port,
@@ -153,7 +153,7 @@ impl Job {
         }
     }
 
-    pub fn client_config(&self, trainer: u32, bases: &[u16]) -> SessionConfig {
+    pub(crate) fn client_config(&self, trainer: u32, bases: &[u16]) -> SessionConfig {
         SessionConfig {
             servers: bases
                 .iter()
@@ -180,7 +180,7 @@ impl Job {
         }
     }
 
-    pub fn start(&self, snapshots: Option<&std::path::Path>) -> Cluster {
+    pub(crate) fn start(&self, snapshots: Option<&std::path::Path>) -> Cluster {
         let mut servers = Vec::new();
         let mut bases = Vec::new();
         for index in 0..self.servers {
@@ -193,7 +193,7 @@ impl Job {
     }
 
     /// Why the servers refuse to open the job.
-    pub fn refused(&self) -> String {
+    pub(crate) fn refused(&self) -> String {
         let cluster = self.start(None);
         match Session::connect(self.client_config(0, &cluster.bases), self.spec()) {
             Ok(_) => panic!("the job is not refused"),
@@ -201,7 +201,7 @@ impl Job {
         }
     }
 
-    pub fn start_server(&self, snapshots: Option<PathBuf>) -> (Server, u16) {
+    pub(crate) fn start_server(&self, snapshots: Option<PathBuf>) -> (Server, u16) {
         for _ in 0..50 {
             let base = free_ports(self.ports + self.sparse_ports);
             if let Ok(server) = Server::start(self.server_config(base, snapshots.clone()), quiet())
@@ -213,7 +213,7 @@ impl Job {
     }
 
     /// Runs all trainers to the end; returns the model as trainer 0 downloads it.
-    pub fn run(&self, cluster: &Cluster) -> Model {
+    pub(crate) fn run(&self, cluster: &Cluster) -> Model {
         let threads: Vec<_> = (0..self.batches.len() as u32)
             .map(|trainer| {
                 let (job, config) = (self.clone(), self.client_config(trainer, &cluster.bases));
@@ -228,7 +228,7 @@ impl Job {
     }
 
     /// The rows of sparse table `table` that a trainer touches in a batch, ascending.
-    pub fn rows(&self, table: usize, trainer: u32, pass: u64, batch: u64) -> Vec<u32> {
+    pub(crate) fn rows(&self, table: usize, trainer: u32, pass: u64, batch: u64) -> Vec<u32> {
         let rows = self.tables[table].0.rows;
         let mut ids: Vec<u32> = (0..40)
             .map(|i| {
@@ -241,7 +241,7 @@ impl Job {
     }
 
     /// A gradient that depends on the values, so that a wrong value shows in all that follow.
-    pub fn gradient(&self, values: &[f32], key: &[u64]) -> Vec<f32> {
+    pub(crate) fn gradient(&self, values: &[f32], key: &[u64]) -> Vec<f32> {
         let base = noise(key);
         values
             .iter()
@@ -250,12 +250,12 @@ impl Job {
             .collect()
     }
 
-    pub fn samples(&self, trainer: u32, batch: u64) -> u64 {
+    pub(crate) fn samples(&self, trainer: u32, batch: u64) -> u64 {
         10 + u64::from(trainer) + batch
     }
 
     /// The same job in one thread: trainers in order, the first gradient copied, the others added.
-    pub fn local(&self) -> Model {
+    pub(crate) fn local(&self) -> Model {
         let mut tables: Vec<Local> = self.tables.iter().map(Local::new).collect();
         for pass in 0..self.passes {
             let longest = self.batches.iter().copied().max().unwrap();
@@ -278,11 +278,11 @@ impl Job {
 }
 
 /// All values of all tables.
-pub type Model = Vec<Vec<f32>>;
+pub(crate) type Model = Vec<Vec<f32>>;
 
 /// Fails with the first difference, if the models are not the same bytes.
 #[track_caller]
-pub fn same(got: &Model, wanted: &Model) {
+pub(crate) fn same(got: &Model, wanted: &Model) {
     assert_eq!(got.len(), wanted.len(), "number of tables");
     for (table, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         assert_eq!(got.len(), wanted.len(), "length of table {table}");
@@ -304,16 +304,16 @@ pub fn same(got: &Model, wanted: &Model) {
     }
 }
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub servers: Vec<Option<Server>>,
     pub bases: Vec<u16>,
 }
 
-pub fn token() -> Token {
+pub(crate) fn token() -> Token {
     Token::new(b"the token of the tests").unwrap()
 }
 
-pub fn quiet() -> pserver::ServerLog {
+pub(crate) fn quiet() -> pserver::ServerLog {
     let show = std::env::var_os("SHOW").is_some();
     Arc::new(move |level, text| {
         if show {
@@ -322,7 +322,7 @@ pub fn quiet() -> pserver::ServerLog {
     })
 }
 
-pub fn timing() -> SessionTiming {
+pub(crate) fn timing() -> SessionTiming {
     SessionTiming {
         heartbeat: Duration::from_millis(50),
         silence: Duration::from_secs(3),
@@ -332,7 +332,7 @@ pub fn timing() -> SessionTiming {
     }
 }
 
-pub fn noise(key: &[u64]) -> u64 {
+pub(crate) fn noise(key: &[u64]) -> u64 {
     key.iter().fold(0x9e37_79b9_7f4a_7c15, |hash, part| {
         let mut x = (hash ^ part).wrapping_mul(0xff51_afd7_ed55_8ccd);
         x ^= x >> 33;
@@ -344,7 +344,7 @@ pub fn noise(key: &[u64]) -> u64 {
 static NEXT_PORT: Mutex<u16> = Mutex::new(0);
 
 /// The first of `count` neighbouring free ports, below the range that the system gives to clients.
-pub fn free_ports(count: u32) -> u16 {
+pub(crate) fn free_ports(count: u32) -> u16 {
     let mut next = NEXT_PORT.lock().unwrap();
     if *next == 0 {
         *next = 11_000 + (std::process::id() % 400) as u16 * 50;
@@ -363,7 +363,7 @@ pub fn free_ports(count: u32) -> u16 {
 }
 
 /// A trainer of the job, as a real one would be written.
-pub struct Trainer {
+pub(crate) struct Trainer {
     pub job: Job,
     config: SessionConfig,
     values: Model,
@@ -377,7 +377,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    pub fn new(job: Job, config: SessionConfig) -> Self {
+    pub(crate) fn new(job: Job, config: SessionConfig) -> Self {
         let values = job
             .tables
             .iter()
@@ -393,7 +393,7 @@ impl Trainer {
         }
     }
 
-    pub fn train(&mut self) -> Result<Model, Error> {
+    pub(crate) fn train(&mut self) -> Result<Model, Error> {
         let (mut session, mut position) = Session::connect(self.config.clone(), self.job.spec())?;
         loop {
             match self.from(&mut session, position) {
@@ -459,7 +459,7 @@ impl Trainer {
         session.wait_values(&mut targets(&job, &mut self.values))
     }
 
-    pub fn download(&mut self, session: &mut Session) -> Result<Model, Error> {
+    pub(crate) fn download(&mut self, session: &mut Session) -> Result<Model, Error> {
         let mut model = self.values.clone();
         for (at, (spec, _, _)) in self.job.tables.iter().enumerate() {
             if spec.sparse {

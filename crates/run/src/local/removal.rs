@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Removes a folder; one that does not exist is no error.
-pub fn remove_folder(path: &Path) -> io::Result<()> {
+pub(super) fn remove_folder(path: &Path) -> io::Result<()> {
     for left in left_overs(path) {
         // A process may still have it open.
         let _ = fs::remove_dir_all(left);

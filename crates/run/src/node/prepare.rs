@@ -36,7 +36,7 @@ pub(super) struct PreparedNode<'a> {
 }
 
 impl PreparedNode<'_> {
-    pub fn prepare(&self, emit: &mut dyn FnMut(JobEvent)) -> Result<NodePlan, NodeError> {
+    pub(super) fn prepare(&self, emit: &mut dyn FnMut(JobEvent)) -> Result<NodePlan, NodeError> {
         let environment = &self.environment;
         let arguments = Arguments::sort(&self.start.arguments);
         let peers = self.find_peers(emit)?;
@@ -94,7 +94,7 @@ impl PreparedNode<'_> {
         })
     }
 
-    pub fn say(&self, emit: &mut dyn FnMut(JobEvent), what: String) {
+    pub(super) fn say(&self, emit: &mut dyn FnMut(JobEvent), what: String) {
         self.health.does(&what);
         emit(JobEvent::Preparing { what });
     }
@@ -191,7 +191,7 @@ impl PreparedNode<'_> {
     }
 
     /// With `podlist`: keeps comparing the pods with these.
-    pub fn roll_call(&self, peers: &Peers) -> io::Result<Option<RollCall>> {
+    pub(super) fn roll_call(&self, peers: &Peers) -> io::Result<Option<RollCall>> {
         match self.environment.peers {
             environment::Peers::Indexed { .. } => Ok(None),
             environment::Peers::Podlist { .. } => {
@@ -263,7 +263,7 @@ impl PreparedNode<'_> {
         Ok((server.first(), trainer.first()))
     }
 
-    pub fn watch(&self, event: &JobEvent) {
+    pub(super) fn watch(&self, event: &JobEvent) {
         match event {
             JobEvent::Ready { process } if process.role == Role::Pserver => self.health.ready(true),
             JobEvent::Died { process, .. } => self.health.lost(process.role),

@@ -40,7 +40,7 @@ const LATE: Duration = Duration::from_secs(20);
 const REPLACED: Duration = Duration::from_secs(60);
 
 impl<'a> NodeWork<'a> {
-    pub fn new(
+    pub(super) fn new(
         node: &'a PreparedNode<'a>,
         plan: NodePlan,
         roll_call: Option<RollCall>,
@@ -69,7 +69,7 @@ impl<'a> NodeWork<'a> {
     }
 
     /// Whether the pods change, now or soon after a failure.
-    pub fn pods_change(&self, end: &RunEnd) -> bool {
+    pub(super) fn pods_change(&self, end: &RunEnd) -> bool {
         let Some(roll_call) = &self.roll_call else {
             return false;
         };

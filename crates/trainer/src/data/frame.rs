@@ -121,7 +121,7 @@ pub(crate) enum BlockError {
 
 impl SampleBlock {
     /// Appends the samples to a table.
-    pub fn enter(&self, table: &mut SampleTable) -> Result<(), BlockError> {
+    pub(super) fn enter(&self, table: &mut SampleTable) -> Result<(), BlockError> {
         let mut arrays = Arrays(&self.payload[BLOCK_HEAD..]);
         let weights = if self.weighted {
             let weights = arrays.next()?;

@@ -15,7 +15,7 @@ pub(crate) struct FileList {
 
 impl FileList {
     /// Reads the list `name`, which is relative to `directory`.
-    pub fn read(directory: &Path, name: &str) -> Result<Self, DataError> {
+    pub(super) fn read(directory: &Path, name: &str) -> Result<Self, DataError> {
         if name.is_empty() {
             return Err(DataError::NoList);
         }

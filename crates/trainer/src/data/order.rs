@@ -26,7 +26,7 @@ pub(crate) const GROUP: usize = 16;
 
 /// What decides the order, besides seed, pass and trainer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OrderPlan {
+pub(crate) struct OrderPlan {
     /// Whether samples are drawn at random.
     pub shuffle: bool,
     /// How full the pool is before a batch is drawn.
@@ -41,7 +41,7 @@ pub struct OrderPlan {
 
 /// How full the pool is before a batch is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PoolLevel {
+pub(crate) enum PoolLevel {
     /// All samples of the pass.
     Everything,
     /// Samples with this total weight.
@@ -50,7 +50,7 @@ pub enum PoolLevel {
 
 impl PoolLevel {
     /// The level of v1's two sizes; negative means unlimited.
-    pub fn new(pool_size: i64, min_pool_size: i64, batch_size: u64) -> Self {
+    pub(crate) fn new(pool_size: i64, min_pool_size: i64, batch_size: u64) -> Self {
         match (u64::try_from(pool_size), u64::try_from(min_pool_size)) {
             (Ok(pool), _) => Self::Weight(pool.max(batch_size)),
             (Err(_), Ok(least)) => Self::Weight(least.max(batch_size.saturating_mul(16))),
@@ -78,7 +78,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
             weight: 0,
@@ -87,7 +87,7 @@ impl Pool {
     }
 
     /// Whether another block of samples should enter before a batch is drawn.
-    pub fn wants_more(&self, plan: &OrderPlan) -> bool {
+    pub(super) fn wants_more(&self, plan: &OrderPlan) -> bool {
         match plan.level {
             _ if !plan.shuffle => self.weight < plan.batch_size,
             PoolLevel::Everything => true,
@@ -96,7 +96,7 @@ impl Pool {
     }
 
     /// Adds rows of the table to the pool.
-    pub fn enter(&mut self, table: &SampleTable, rows: std::ops::Range<usize>) {
+    pub(super) fn enter(&mut self, table: &SampleTable, rows: std::ops::Range<usize>) {
         for row in rows {
             self.weight += table.weight(row as u32);
             self.waiting.push_back(row as u32);
@@ -104,7 +104,7 @@ impl Pool {
     }
 
     /// Draws the samples of one batch; returns none if the pool is empty.
-    pub fn draw(
+    pub(super) fn draw(
         &mut self,
         plan: &OrderPlan,
         table: &SampleTable,
@@ -142,12 +142,12 @@ impl Pool {
     }
 
     /// Samples in the pool.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.waiting.len() + usize::from(self.carried.is_some())
     }
 
     /// Replaces a table by one with only the waiting samples, if most of its samples have left the pool.
-    pub fn compact(&mut self, table: &mut SampleTable) {
+    pub(super) fn compact(&mut self, table: &mut SampleTable) {
         if table.len() < 4096 || table.len() < 2 * self.len() {
             return;
         }

@@ -77,7 +77,7 @@ struct Refusal {
 
 impl Provider {
     /// Starts the processes and waits until the provider is initialized.
-    pub fn open(
+    pub(super) fn open(
         config: &DataConfig,
         list: FileList,
         inputs: &[DataInput],
@@ -88,7 +88,7 @@ impl Provider {
     }
 
     /// Starts one process to learn the slots and dictionaries; no sample is read.
-    pub fn describe(
+    pub(super) fn describe(
         config: &DataConfig,
         list: FileList,
         inputs: &[DataInput],

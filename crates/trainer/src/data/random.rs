@@ -7,7 +7,7 @@ pub(crate) struct DataRandom(SplitMix64);
 
 impl DataRandom {
     /// The stream of one pass of one trainer.
-    pub fn new(seed: u64, pass: u64, trainer: u32) -> Self {
+    pub(super) fn new(seed: u64, pass: u64, trainer: u32) -> Self {
         let mut mixed = SplitMix64(seed ^ 0x6361_6e6f_6520_6461);
         for part in [pass, u64::from(trainer)] {
             mixed.0 = mixed.next_u64() ^ part;
@@ -16,7 +16,7 @@ impl DataRandom {
     }
 
     /// A number below `limit`, each equally likely (Lemire's method); 0 if `limit` is 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         let mut product = u128::from(self.0.next_u64()) * u128::from(limit);
         let unfair = limit.wrapping_neg().checked_rem(limit).unwrap_or(0);
         while (product as u64) < unfair {
@@ -26,7 +26,7 @@ impl DataRandom {
     }
 
     /// Shuffles a slice.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.below(i as u64 + 1) as usize;
             items.swap(i, j);

@@ -9,12 +9,12 @@ pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// Asks the thread to stop.
-    pub fn ask(&self) {
+    pub(crate) fn ask(&self) {
         self.0.store(true, Ordering::Release);
     }
 
     /// Whether the thread was asked to stop.
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }

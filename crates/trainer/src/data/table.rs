@@ -40,7 +40,7 @@ pub struct SlotType {
 
 /// Samples, column by column.
 #[derive(Debug, Default)]
-pub struct SampleTable {
+pub(crate) struct SampleTable {
     columns: Vec<Column>,
     /// Weight of each sample in a batch; empty if each weighs 1.
     weights: Vec<u32>,
@@ -49,7 +49,7 @@ pub struct SampleTable {
 
 /// One slot of all samples.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     pub(crate) slot: SlotType,
     /// Offset of each sample's first position (level 1) or sub-sequence (level 2), and the end: one more than samples.
     pub(crate) samples: Vec<u64>,
@@ -63,7 +63,7 @@ pub struct Column {
 
 impl SampleTable {
     /// An empty table.
-    pub fn new(slots: &[SlotType]) -> Self {
+    pub(crate) fn new(slots: &[SlotType]) -> Self {
         Self {
             columns: slots.iter().cloned().map(Column::new).collect(),
             weights: Vec::new(),
@@ -72,7 +72,7 @@ impl SampleTable {
     }
 
     /// Number of samples.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.samples
     }
 
@@ -98,21 +98,21 @@ impl SampleTable {
     }
 
     /// The weight of a sample in a batch.
-    pub fn weight(&self, sample: u32) -> u64 {
+    pub(crate) fn weight(&self, sample: u32) -> u64 {
         self.weights
             .get(sample as usize)
             .map_or(1, |weight| u64::from(*weight))
     }
 
     /// Removes all samples but keeps the memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.weights.clear();
         self.samples = 0;
     }
 
     /// Frees the unused capacity of the columns.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         for column in &mut self.columns {
             column.samples.shrink_to_fit();
             column.subsequences.shrink_to_fit();
@@ -124,7 +124,7 @@ impl SampleTable {
     }
 
     /// A table of the given samples, in that order.
-    pub fn gather(&self, samples: &[u32]) -> Self {
+    pub(crate) fn gather(&self, samples: &[u32]) -> Self {
         Self {
             columns: self.columns.iter().map(|c| c.gather(samples)).collect(),
             weights: if self.weights.is_empty() {
@@ -137,7 +137,7 @@ impl SampleTable {
     }
 
     /// A batch of the given samples, in that order.
-    pub fn batch(&self, samples: &[u32]) -> Result<Batch, DataError> {
+    pub(crate) fn batch(&self, samples: &[u32]) -> Result<Batch, DataError> {
         let slots = self.columns.iter().map(|column| column.slot(samples));
         Ok(Batch {
             samples: samples.len(),

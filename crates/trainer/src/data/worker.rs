@@ -21,7 +21,7 @@ const WAITING: usize = 8;
 
 /// How Python is started.
 #[derive(Clone, Debug)]
-pub struct Python {
+pub(super) struct Python {
     /// Path or name of the interpreter.
     pub program: PathBuf,
     /// The directory that holds our `paddle` package.
@@ -54,7 +54,7 @@ pub(crate) enum Heard {
 
 impl Worker {
     /// Starts a process and sends it its first line.
-    pub fn start(python: &Python, setup: &str) -> Result<Self, DataError> {
+    pub(super) fn start(python: &Python, setup: &str) -> Result<Self, DataError> {
         let failed = |source| DataError::Start {
             program: python.program.clone(),
             source,
@@ -81,7 +81,7 @@ impl Worker {
     }
 
     /// Sends a line; a process that has ended is noticed by the next [`Worker::hear`].
-    pub fn ask(&mut self, line: &str) {
+    pub(super) fn ask(&mut self, line: &str) {
         let sent = self.commands.as_mut().map(|commands| {
             commands.write_all(format!("{line}\n").as_bytes())?;
             commands.flush()
@@ -92,7 +92,7 @@ impl Worker {
     }
 
     /// Waits for the next frame.
-    pub fn hear(&mut self, stop: &Stop) -> Heard {
+    pub(super) fn hear(&mut self, stop: &Stop) -> Heard {
         loop {
             let Some(frames) = &self.frames else {
                 return Heard::Ended("stopped".to_owned());

@@ -16,7 +16,7 @@ use pserver::bench::keys::BenchKeys;
 
 /// Which network of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BenchModel {
+pub(super) enum BenchModel {
     /// Logistic regression over words.
     Lr,
     /// A convolution over embedded words.
@@ -55,7 +55,7 @@ struct Rate {
 }
 
 /// Measures a model on two nodes and in one process, each with one thread.
-pub fn run(
+pub(super) fn run(
     model: BenchModel,
     repeats: u32,
     transport: Transport,

@@ -13,7 +13,7 @@ use crate::table::{Align, TextTable};
 
 /// Arguments of `canoe bench`.
 #[derive(Debug, Args)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: BenchCommand,
     /// Print JSON, for programs.
@@ -35,7 +35,7 @@ enum BenchCommand {
 }
 
 /// Runs the command.
-pub fn run(args: BenchArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: BenchArgs) -> anyhow::Result<Exit> {
     let result = match args.command {
         BenchCommand::Train(bench) => train::run(&bench)?,
         BenchCommand::Predict(bench) => predict::run(&bench)?,

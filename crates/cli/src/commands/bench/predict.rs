@@ -18,7 +18,7 @@ use super::{cpu_seconds, peak_memory};
 
 /// Arguments of `canoe bench predict`.
 #[derive(Debug, Args)]
-pub struct PredictBench {
+pub(super) struct PredictBench {
     /// A pass directory, or a folder that has some.
     model: PathBuf,
     /// Values for get_config_arg: name=value,name=value.
@@ -35,7 +35,7 @@ pub struct PredictBench {
 }
 
 /// Runs the measurement.
-pub fn run(bench: &PredictBench) -> anyhow::Result<serde_json::Value> {
+pub(super) fn run(bench: &PredictBench) -> anyhow::Result<serde_json::Value> {
     let opening = (Instant::now(), cpu_seconds());
     let options = OpenOptions {
         config_args: bench.config_args.clone(),

@@ -16,7 +16,7 @@ use super::{cpu_seconds, peak_memory};
 
 /// Arguments of `canoe bench train`.
 #[derive(Debug, Args)]
-pub struct TrainBench {
+pub(super) struct TrainBench {
     /// The configuration file; data are found relative to the working directory.
     config: PathBuf,
     /// key=value,… for get_config_arg.
@@ -31,7 +31,7 @@ pub struct TrainBench {
 }
 
 /// Runs the measurement.
-pub fn run(bench: &TrainBench) -> anyhow::Result<serde_json::Value> {
+pub(super) fn run(bench: &TrainBench) -> anyhow::Result<serde_json::Value> {
     let mut config = config::evaluate(&config::EvaluateOptions {
         args: bench.config_args.clone(),
         ..config::EvaluateOptions::new(&bench.config)

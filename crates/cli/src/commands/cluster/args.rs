@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// Arguments of `canoe cluster`.
 #[derive(Debug, Args)]
-pub struct ClusterArgs {
+pub(crate) struct ClusterArgs {
     /// Folder of the cluster's files.
     #[arg(long, global = true, default_value = ".")]
     pub(super) dir: PathBuf,

@@ -26,8 +26,8 @@ use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, SpecProblem
 use provision::{catalog, cost, credentials};
 use serde_json::Value;
 
-pub use args::ClusterArgs;
-pub use scale::grow;
+pub(crate) use args::ClusterArgs;
+pub(crate) use scale::grow;
 
 use crate::exit::Exit;
 use args::ClusterCommand;
@@ -42,7 +42,7 @@ use terminal::{Terminal, show, tell};
 use up::{finish, make};
 
 /// Runs the command.
-pub fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -84,7 +84,7 @@ fn workers(count: u32) -> String {
 
 /// Workers for this many nodes of jobs, if there are fewer, up to workers.max. Never fewer than there are: that is for
 /// `scale --auto`, when the jobs have ended.
-pub async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Result<()> {
+pub(crate) async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Result<()> {
     let folder = AssetFolder::new(folder);
     let spec = load(&folder)?;
     let (have, max) = (spec.workers.count, spec.workers.max);

@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 5;
 
 /// What is wanted, and where it goes.
 #[derive(Debug, Clone)]
-pub struct WantedModels {
+pub(super) struct WantedModels {
     /// What.
     pub pick: Pick,
     /// The folder, or s3://…; left out: `NAME-output` here.
@@ -35,7 +35,7 @@ pub struct WantedModels {
 }
 
 /// Where the files of a job are; an error names what could say so.
-pub async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::Result<FilesPod> {
+pub(super) async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::Result<FilesPod> {
     match cluster.files(target).await? {
         Some(files) => Ok(files),
         None => bail!(
@@ -49,7 +49,7 @@ pub async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::Result<F
 }
 
 /// Brings it here, or through here to an object store, and says where it is.
-pub async fn get(
+pub(super) async fn get(
     cluster: &Cluster,
     target: &TargetJob,
     wanted: &WantedModels,
@@ -110,7 +110,11 @@ fn make_folder(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Removes the job's folder on the volume, then what says where it is.
-pub async fn remove(cluster: &Cluster, target: &TargetJob, what: &str) -> anyhow::Result<()> {
+pub(super) async fn remove(
+    cluster: &Cluster,
+    target: &TargetJob,
+    what: &str,
+) -> anyhow::Result<()> {
     let files = files_of(cluster, target).await?;
     let place = format!("{JOB_PATH}/{}/{what}", files.job.name);
     let place = place.trim_end_matches('/').to_owned();

@@ -15,16 +15,16 @@ const START: Duration = Duration::from_secs(600);
 /// A new namespace must have its service account after this long.
 const ACCOUNT: Duration = Duration::from_secs(60);
 /// Between two looks at it.
-pub const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// Ctrl-C, or a request to end, and what becomes of what was begun.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; {0}")]
-pub struct Interrupted(pub String);
+pub(super) struct Interrupted(pub String);
 
 /// Runs `work` unless the program is asked to end. Needed by everything that comes after [`with_pod`]: once a program has listened for Ctrl-C,
 /// the system does not end it any more.
-pub async fn unless_interrupted<T>(
+pub(super) async fn unless_interrupted<T>(
     then: &str,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
@@ -35,7 +35,7 @@ pub async fn unless_interrupted<T>(
 }
 
 /// Returns when the program is asked to end.
-pub async fn interrupted() -> anyhow::Result<()> {
+pub(super) async fn interrupted() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut ended = signal(SignalKind::terminate()).context("listen for signals")?;
     tokio::select! {
@@ -46,7 +46,7 @@ pub async fn interrupted() -> anyhow::Result<()> {
 }
 
 /// Makes the pod, runs `work` in it, and removes it however that ends. `work` gets the name of the pod once it runs.
-pub async fn with_pod<T>(
+pub(super) async fn with_pod<T>(
     cluster: &Cluster,
     files: &FilesPod,
     purpose: &Purpose,
@@ -79,7 +79,7 @@ async fn prepare(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow::Result<
 }
 
 /// Applies objects and repeats the server's warnings.
-pub async fn apply(cluster: &Cluster, objects: &[Value]) -> anyhow::Result<()> {
+pub(super) async fn apply(cluster: &Cluster, objects: &[Value]) -> anyhow::Result<()> {
     let applied = cluster.apply(objects, ApplyMode::Real).await?;
     for warning in applied.warnings {
         eprintln!("{warning}");

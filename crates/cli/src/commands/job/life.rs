@@ -12,7 +12,7 @@ use crate::exit::Exit;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Suspends the Job. Its pods are asked to end, and a pod that is asked to end orders a snapshot of all servers first.
-pub async fn pause(access: &ClusterAccess, target: &TargetJob) -> anyhow::Result<Exit> {
+pub(super) async fn pause(access: &ClusterAccess, target: &TargetJob) -> anyhow::Result<Exit> {
     let cluster = access.connect().await?;
     check(&cluster, target, "pause").await?;
     if let Some(queue) = cluster.queue(target).await? {
@@ -56,7 +56,7 @@ fn has_not_ended(pod: &k8s_openapi::api::core::v1::Pod) -> bool {
 }
 
 /// Lets it run.
-pub async fn resume(access: &ClusterAccess, target: &TargetJob) -> anyhow::Result<Exit> {
+pub(super) async fn resume(access: &ClusterAccess, target: &TargetJob) -> anyhow::Result<Exit> {
     let cluster = access.connect().await?;
     check(&cluster, target, "resume").await?;
     if cluster.suspend(target, false).await? {

@@ -8,7 +8,11 @@ use serde_json::json;
 use crate::table::{Align, TextTable};
 
 /// Prints a row for each job of a namespace, or of the cluster.
-pub async fn list(cluster: &Cluster, namespace: Option<&str>, as_json: bool) -> anyhow::Result<()> {
+pub(super) async fn list(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    as_json: bool,
+) -> anyhow::Result<()> {
     let jobs = cluster.jobs(namespace).await?;
     if as_json {
         let rows: Vec<_> = jobs.iter().map(as_value).collect();

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// Prints them; with `follow`, until the job has ended.
-pub async fn logs(
+pub(super) async fn logs(
     cluster: &Cluster,
     target: &TargetJob,
     wish: LogOptions,

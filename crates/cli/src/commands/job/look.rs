@@ -34,7 +34,7 @@ const ASKED: usize = 64;
 const TELL: Duration = Duration::from_secs(4);
 
 /// What a look at a job showed.
-pub struct ObservedJob {
+pub(super) struct ObservedJob {
     target: TargetJob,
     diagnosis: Diagnosis,
     nodes: Vec<Node>,
@@ -62,7 +62,10 @@ enum Reported {
 }
 
 /// Looks at everything.
-pub async fn look(cluster: &Cluster, target: &TargetJob) -> Result<ObservedJob, ClusterError> {
+pub(super) async fn look(
+    cluster: &Cluster,
+    target: &TargetJob,
+) -> Result<ObservedJob, ClusterError> {
     let observed = cluster.observe(target).await?;
     let mut diagnosis = diagnose(&observed);
     if let (Some(job), Some(secret)) = (&observed.job, cluster.keys(target).await?)
@@ -183,12 +186,12 @@ async fn ask(
 
 impl ObservedJob {
     /// The state of the job.
-    pub fn state(&self) -> &JobState {
+    pub(super) fn state(&self) -> &JobState {
         &self.diagnosis.state
     }
 
     /// The exit code of a command that only looks.
-    pub fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         match self.diagnosis.state {
             JobState::Absent | JobState::Failed => Exit::JobFailed,
             _ => Exit::Success,
@@ -196,7 +199,7 @@ impl ObservedJob {
     }
 
     /// One line and what is the matter.
-    pub fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         if self.diagnosis.state == JobState::Absent && self.diagnosis.findings.is_empty() {
             return format!(
                 "there is no such job: {} in namespace {}; `canoe job ls -n {}` lists those that are there, `canoe job submit` makes one",
@@ -209,7 +212,7 @@ impl ObservedJob {
     }
 
     /// A row for each node.
-    pub fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         if self.nodes.is_empty() {
             return String::new();
         }
@@ -316,7 +319,7 @@ fn last_line(text: &str) -> &str {
 
 /// Looks again and again until the job has ended. On a terminal the picture is drawn anew, as `canoe run` draws a job
 /// on this machine; elsewhere only what is new is told.
-pub async fn watch(
+pub(super) async fn watch(
     cluster: &Cluster,
     target: &TargetJob,
     with_nodes: bool,

@@ -29,7 +29,7 @@ use dataset::pick::Pick;
 
 /// Arguments of `canoe job`.
 #[derive(Debug, Args)]
-pub struct JobArgs {
+pub(crate) struct JobArgs {
     /// The kubeconfig, if not that of KUBECONFIG or ~/.kube/config.
     #[arg(long, global = true)]
     kubeconfig: Option<PathBuf>,
@@ -236,7 +236,7 @@ fn namespace_of(access: &ClusterAccess) -> String {
 }
 
 /// Runs the command.
-pub fn run(args: JobArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
     let access = ClusterAccess {
         kubeconfigs: kubeconfigs(args.kubeconfig),
         context: args.context,

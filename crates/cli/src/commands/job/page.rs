@@ -17,7 +17,11 @@ use crate::web;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Leads the job's page to a port of this machine until the job has ended or the user has seen enough.
-pub async fn forward(cluster: &Cluster, target: &TargetJob, port: u16) -> anyhow::Result<Exit> {
+pub(super) async fn forward(
+    cluster: &Cluster,
+    target: &TargetJob,
+    port: u16,
+) -> anyhow::Result<Exit> {
     wait_for_node(cluster, target).await?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| {

@@ -46,7 +46,7 @@ fn target(job: &JobFile) -> TargetJob {
 }
 
 /// Prints the objects, with the keys that the job has already: applying them a second time changes nothing.
-pub async fn print_manifests(
+pub(super) async fn print_manifests(
     wishes: &JobOptions,
     access: &ClusterAccess,
     v1: bool,
@@ -157,7 +157,7 @@ fn is_too_large(error: &anyhow::Error) -> bool {
 }
 
 /// `canoe job upload`.
-pub async fn upload_only(access: &ClusterAccess, args: &UploadArgs) -> anyhow::Result<Exit> {
+pub(super) async fn upload_only(access: &ClusterAccess, args: &UploadArgs) -> anyhow::Result<Exit> {
     let job = args.wishes.job(access)?;
     let ready = prepare(&args.wishes, args.data.as_ref(), job, None)?;
     if ready.binary.is_none() && ready.loads.is_empty() {
@@ -172,7 +172,7 @@ pub async fn upload_only(access: &ClusterAccess, args: &UploadArgs) -> anyhow::R
 }
 
 /// `canoe job submit`.
-pub async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> anyhow::Result<Exit> {
+pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> anyhow::Result<Exit> {
     let mut access = access.clone();
     if let Some(folder) = &args.cluster {
         access.kubeconfigs = vec![folder.join("kubeconfig")];

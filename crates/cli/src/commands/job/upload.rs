@@ -18,7 +18,7 @@ use dataset::carry::{self, Carried};
 const ATTEMPTS: u32 = 5;
 
 /// A folder here and where it goes in the job's folder.
-pub struct Load {
+pub(super) struct Load {
     /// Here.
     pub from: PathBuf,
     /// Below the job's folder.
@@ -26,7 +26,7 @@ pub struct Load {
 }
 
 /// Makes what the pod needs, carries the program and the folders over, and removes the pod again.
-pub async fn upload(
+pub(super) async fn upload(
     cluster: &Cluster,
     files: &FilesPod,
     binary: Option<&Path>,

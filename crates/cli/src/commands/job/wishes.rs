@@ -13,7 +13,7 @@ use k8s::render;
 
 /// The job folder, and flags in place of keys of its job.yaml.
 #[derive(Debug, Args)]
-pub struct JobOptions {
+pub(super) struct JobOptions {
     /// The job folder; its job.yaml, if there is one, says where and how it runs.
     pub directory: PathBuf,
     /// Name of the job (the folder's name, if there is no job.yaml).
@@ -53,7 +53,7 @@ pub struct JobOptions {
 
 impl JobOptions {
     /// The job file with the flags put in, checked. `access` lends its namespace if neither names one.
-    pub fn job(&self, access: &ClusterAccess) -> anyhow::Result<JobFile> {
+    pub(super) fn job(&self, access: &ClusterAccess) -> anyhow::Result<JobFile> {
         let file = self.directory.join("job.yaml");
         let shown = file.display().to_string();
         let mut job = match std::fs::read_to_string(&file) {
@@ -123,7 +123,7 @@ impl JobOptions {
     }
 
     /// The program that goes along, with its file; `None` if the job has an image of its own.
-    pub fn program(&self, job: &JobFile) -> anyhow::Result<Option<(Program, PathBuf)>> {
+    pub(super) fn program(&self, job: &JobFile) -> anyhow::Result<Option<(Program, PathBuf)>> {
         if job.image.is_some() {
             let flags = [
                 ("--binary", self.binary.is_some()),
@@ -151,7 +151,7 @@ impl JobOptions {
     }
 
     /// Everything that the objects are made of; with the keys that the job has already, if it has.
-    pub fn inputs(
+    pub(super) fn inputs(
         &self,
         job: JobFile,
         keys: Option<Credentials>,
@@ -179,7 +179,7 @@ fn name_of(folder: &str) -> String {
 }
 
 /// The folder whose shards or files go to the volume, if it is one.
-pub fn data_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn data_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     if !folder.is_dir() {
         bail!("--data={}: is not a folder", folder.display());
     }

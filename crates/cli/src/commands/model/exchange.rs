@@ -13,7 +13,7 @@ use crate::exit::Exit;
 
 /// Arguments of `canoe model export`.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(super) struct ExportArgs {
     #[command(flatten)]
     open: OpenArgs,
     /// The file to write; its ending says the format: .safetensors and .npz for the parameters, .onnx for the network
@@ -23,7 +23,7 @@ pub struct ExportArgs {
 
 /// Arguments of `canoe model import`.
 #[derive(Debug, Args)]
-pub struct ImportArgs {
+pub(super) struct ImportArgs {
     /// A .safetensors or .npz file, with readable names or v1's.
     file: PathBuf,
     /// The pass directory to write, such as output/pass-00000; start from it with --init_model_path.
@@ -37,7 +37,7 @@ pub struct ImportArgs {
 }
 
 /// The model with its whole network.
-pub fn open_whole(open: &OpenArgs) -> anyhow::Result<Model> {
+pub(super) fn open_whole(open: &OpenArgs) -> anyhow::Result<Model> {
     let options = OpenOptions {
         whole: true,
         ..open.options()?
@@ -47,7 +47,7 @@ pub fn open_whole(open: &OpenArgs) -> anyhow::Result<Model> {
 }
 
 /// Runs `canoe model export`.
-pub fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
+pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     if args.file.extension().is_some_and(|ending| ending == "onnx") {
         return export_onnx(args);
     }
@@ -100,7 +100,7 @@ fn export_onnx(args: &ExportArgs) -> anyhow::Result<Exit> {
 }
 
 /// Runs `canoe model import`.
-pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
+pub(super) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     if args.directory.exists() {
         anyhow::bail!("{} exists; name a new directory", args.directory.display());
     }

@@ -16,7 +16,7 @@ use crate::table::{Align, TextTable};
 
 /// Arguments of `canoe model neighbours`.
 #[derive(Debug, Args)]
-pub struct NeighboursArgs {
+pub(super) struct NeighboursArgs {
     #[command(flatten)]
     open: OpenArgs,
     /// A parameter, by its readable name or v1's.
@@ -33,7 +33,7 @@ pub struct NeighboursArgs {
 
 /// Arguments of `canoe model embed`.
 #[derive(Debug, Args)]
-pub struct EmbedArgs {
+pub(super) struct EmbedArgs {
     #[command(flatten)]
     open: OpenArgs,
     /// A parameter, by its readable name or v1's.
@@ -56,7 +56,7 @@ enum EmbedFormat {
 }
 
 /// Runs `canoe model neighbours`.
-pub fn neighbours(args: &NeighboursArgs) -> anyhow::Result<Exit> {
+pub(super) fn neighbours(args: &NeighboursArgs) -> anyhow::Result<Exit> {
     let model = open_whole(&args.open)?;
     let listed = export::find(&export::list(&model), &args.parameter)?;
     let row = neighbours::row(&listed, &args.row)?;
@@ -90,7 +90,7 @@ pub fn neighbours(args: &NeighboursArgs) -> anyhow::Result<Exit> {
 }
 
 /// Runs `canoe model embed`.
-pub fn embed(args: &EmbedArgs) -> anyhow::Result<Exit> {
+pub(super) fn embed(args: &EmbedArgs) -> anyhow::Result<Exit> {
     let model = open_whole(&args.open)?;
     let listed = export::find(&export::list(&model), &args.parameter)?;
     let name = args

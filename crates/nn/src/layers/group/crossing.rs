@@ -21,7 +21,7 @@ pub(super) struct Crossing {
 impl Crossing {
     /// The rows of a value with this layout. `units` is the domain of all units, `sequences` the one with a unit per
     /// sequence, and `order` the sequences, the longest first.
-    pub fn new(
+    pub(super) fn new(
         layout: &Layout,
         units: &Arc<Domain>,
         sequences: &Arc<Domain>,
@@ -42,7 +42,7 @@ impl Crossing {
     }
 
     /// The rows of these units, in this order.
-    pub fn fixed(layout: &Layout, order: &[u32]) -> Self {
+    pub(super) fn fixed(layout: &Layout, order: &[u32]) -> Self {
         let stored = |position: u32| match &layout.rows {
             Some(rows) => rows[position as usize],
             None => position,
@@ -68,12 +68,12 @@ impl Crossing {
     }
 
     /// The stored rows of a range of units.
-    pub fn rows(&self, units: Range<usize>) -> &[u32] {
+    pub(super) fn rows(&self, units: Range<usize>) -> &[u32] {
         &self.index[self.range(units)]
     }
 
     /// Number of rows of a range of units.
-    pub fn count(&self, units: Range<usize>) -> usize {
+    pub(super) fn count(&self, units: Range<usize>) -> usize {
         self.range(units).len()
     }
 
@@ -85,7 +85,7 @@ impl Crossing {
     }
 
     /// The layout of a range of units as the units of `domain`.
-    pub fn layout(&self, units: Range<usize>, domain: &Arc<Domain>) -> Layout {
+    pub(super) fn layout(&self, units: Range<usize>, domain: &Arc<Domain>) -> Layout {
         Layout {
             sequences: self.offsets.as_ref().map(|offsets| {
                 let start = offsets[units.start];
@@ -99,7 +99,7 @@ impl Crossing {
     }
 
     /// All rows and the offsets of all units.
-    pub fn parts(&self) -> (&[u32], Option<&[u32]>) {
+    pub(super) fn parts(&self) -> (&[u32], Option<&[u32]>) {
         (&self.index, self.offsets.as_deref())
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     /// The choice of a group, if it generates.
-    pub fn of(model: &'a ModelConfig, group: &'a SubModelConfig) -> Option<Self> {
+    pub(super) fn of(model: &'a ModelConfig, group: &'a SubModelConfig) -> Option<Self> {
         let generator = group.generator.as_ref()?;
         let layer = |name: &str| model.layers.iter().find(|layer| layer.name == name);
         Some(Self {
@@ -60,7 +60,7 @@ impl<'a> Choice<'a> {
 
 impl Generator {
     /// Reads the description of a generating group; `node` finds a layer of its step.
-    pub fn new(
+    pub(super) fn new(
         build: &Build<'_>,
         group: &SubModelConfig,
         node: impl Fn(&str) -> Option<usize>,

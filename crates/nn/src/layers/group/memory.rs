@@ -48,7 +48,7 @@ pub(super) enum Boot {
 
 impl Memory {
     /// Fills the value of the first step for a boot that is not a layer.
-    pub fn boot(
+    pub(super) fn boot(
         &self,
         out: &mut Output,
         units: usize,
@@ -75,7 +75,12 @@ impl Memory {
     }
 
     /// Passes the gradient of the first step on to a parameter.
-    pub fn boot_backward(&self, out: &mut Output, context: Context<'_>, gradients: &mut Gradients) {
+    pub(super) fn boot_backward(
+        &self,
+        out: &mut Output,
+        context: Context<'_>,
+        gradients: &mut Gradients,
+    ) {
         let Boot::Bias {
             parameter,
             activation,
@@ -104,7 +109,7 @@ impl Memory {
     }
 
     /// Checks that what is remembered is a sequence if the memory is one.
-    pub fn check(&self, layout: &Layout) -> Result<(), LayerError> {
+    pub(super) fn check(&self, layout: &Layout) -> Result<(), LayerError> {
         if layout.sequences.is_some() == self.is_sequence {
             return Ok(());
         }
@@ -119,7 +124,7 @@ impl Memory {
     }
 
     /// Copies what the step before left for the units that still run.
-    pub fn carry(
+    pub(super) fn carry(
         &self,
         before: &Graph,
         node: usize,
@@ -135,7 +140,7 @@ impl Memory {
     }
 
     /// Adds the gradient of a step to what the step before left.
-    pub fn carry_back(&self, before: &mut Graph, node: usize, units: usize, grad: &Output) {
+    pub(super) fn carry_back(&self, before: &mut Graph, node: usize, units: usize, grad: &Output) {
         let target = &mut before.outputs[node];
         if !target.wants_grad || !matches!(target.data, OutputValues::Dense(_)) {
             return;

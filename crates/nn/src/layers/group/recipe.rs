@@ -82,7 +82,7 @@ struct Described<'a> {
 impl Recipe {
     /// Reads the description of a group. Also returns the wide graph, the graph of the first step, and the
     /// parameters that they use.
-    pub fn new(
+    pub(super) fn new(
         build: &mut Build<'_>,
         group: &SubModelConfig,
     ) -> Result<(Self, Graph, Graph, Vec<ParameterIndex>), BuildError> {
@@ -225,12 +225,12 @@ impl Recipe {
     }
 
     /// Number of inputs of the group.
-    pub fn inputs(&self) -> usize {
+    pub(super) fn inputs(&self) -> usize {
         self.links.len() + self.boots
     }
 
     /// The node of the wide graph that fills a node of the step.
-    pub fn origin(&self, node: usize) -> Option<usize> {
+    pub(super) fn origin(&self, node: usize) -> Option<usize> {
         match self.givens.get(node)?.origin {
             ValueOrigin::Wide(wide) => Some(wide),
             ValueOrigin::Memory(_) => None,
@@ -238,7 +238,7 @@ impl Recipe {
     }
 
     /// The graph of one more step.
-    pub fn frame(&self) -> Result<Graph, BuildError> {
+    pub(super) fn frame(&self) -> Result<Graph, BuildError> {
         step(&self.model, &self.specs, self).map(GraphBuilder::graph)
     }
 }

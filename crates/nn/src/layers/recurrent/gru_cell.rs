@@ -12,7 +12,7 @@ pub(super) struct Functions {
 
 impl Functions {
     /// Sums of the two gates become their values, and `reset` the previous output behind the reset gate.
-    pub fn gates(self, size: usize, sums: &mut [f32], previous: &[f32], reset: &mut [f32]) {
+    pub(super) fn gates(self, size: usize, sums: &mut [f32], previous: &[f32], reset: &mut [f32]) {
         let usual = self.gate == Activation::Sigmoid;
         simd::for_row_blocks2(
             (sums, 3 * size),
@@ -42,7 +42,7 @@ impl Functions {
     }
 
     /// The sum of the candidate becomes its value, and the output is computed.
-    pub fn output(self, size: usize, sums: &mut [f32], previous: &[f32], out: &mut [f32]) {
+    pub(super) fn output(self, size: usize, sums: &mut [f32], previous: &[f32], out: &mut [f32]) {
         let usual = self.candidate == Activation::Tanh;
         simd::for_row_blocks2(
             (sums, 3 * size),
@@ -75,7 +75,7 @@ impl Functions {
 
     /// Values of update gate and candidate become gradients of their sums, and the gradient of the output that part
     /// of the previous output's which does not pass the gates.
-    pub fn output_backward(
+    pub(super) fn output_backward(
         self,
         size: usize,
         sums: &mut [f32],
@@ -106,7 +106,7 @@ impl Functions {
     }
 
     /// The value of the reset gate becomes the gradient of its sum, and the previous output gets its part.
-    pub fn reset_backward(
+    pub(super) fn reset_backward(
         self,
         size: usize,
         sums: &mut [f32],

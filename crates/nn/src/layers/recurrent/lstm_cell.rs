@@ -23,7 +23,7 @@ impl Functions {
 
     /// One row: sums of the gates become their values, and the cell is filled.
     #[inline(always)]
-    pub fn forward(
+    pub(super) fn forward(
         self,
         size: usize,
         gates: &mut [f32],
@@ -50,7 +50,7 @@ impl Functions {
     /// One row: values of the gates become gradients of their sums, and the gradient of the state that of the one before.
     #[allow(clippy::too_many_arguments, reason = "all that a cell knows")]
     #[inline(always)]
-    pub fn backward(
+    pub(super) fn backward(
         self,
         size: usize,
         gates: &mut [f32],

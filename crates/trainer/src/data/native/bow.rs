@@ -31,7 +31,7 @@ enum Take {
 
 impl Bow {
     /// Reads the dictionary.
-    pub fn open(
+    pub(super) fn open(
         declaration: &Declaration,
         inputs: &[DataInput],
         directory: &Path,

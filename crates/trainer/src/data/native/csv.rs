@@ -27,7 +27,7 @@ struct Take {
 
 impl Csv {
     /// A reader for the declared columns.
-    pub fn open(
+    pub(super) fn open(
         declaration: &Declaration,
         inputs: &[DataInput],
     ) -> Result<Box<dyn LineFormat>, String> {

@@ -42,7 +42,7 @@ const FREE: WordCell = WordCell {
 
 impl WordIds {
     /// Reads a file with a word at the start of each line; what follows a tab is ignored.
-    pub fn read(path: &Path) -> Result<Self, DataError> {
+    pub(super) fn read(path: &Path) -> Result<Self, DataError> {
         let unreadable = |source| DataError::Dictionary {
             path: path.to_owned(),
             source,
@@ -104,13 +104,13 @@ impl WordIds {
     }
 
     /// Number of lines, which is the number of ids.
-    pub fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.lines
     }
 
     /// The id of a word with its hash.
     #[inline]
-    pub fn id(&self, hash: u64, word: &[u8]) -> Option<u32> {
+    pub(super) fn id(&self, hash: u64, word: &[u8]) -> Option<u32> {
         let at = self.find(hash, word).ok()?;
         Some(self.places[at].id - 1)
     }
@@ -152,7 +152,7 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub fn new(text: &'a [u8]) -> Self {
+    pub(super) fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
 }

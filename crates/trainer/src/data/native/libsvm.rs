@@ -21,7 +21,10 @@ enum Take {
 
 impl Libsvm {
     /// A parser for the given parts of a line.
-    pub fn open(parts: &[Part], inputs: &[DataInput]) -> Result<Box<dyn LineFormat>, String> {
+    pub(super) fn open(
+        parts: &[Part],
+        inputs: &[DataInput],
+    ) -> Result<Box<dyn LineFormat>, String> {
         let mut slots = Vec::new();
         let mut takes = Vec::new();
         for (part, input) in parts.iter().zip(inputs) {

@@ -19,7 +19,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub fn new(file: File) -> Self {
+    pub(super) fn new(file: File) -> Self {
         Self {
             file,
             buffer: Vec::new(),
@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// The next block: whole lines, the last perhaps without its line end; `None` at the end of the file.
-    pub fn block(&mut self) -> io::Result<Option<&[u8]>> {
+    pub(super) fn block(&mut self) -> io::Result<Option<&[u8]>> {
         self.buffer.drain(..self.end);
         self.end = 0;
         while !self.over {

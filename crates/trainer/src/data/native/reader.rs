@@ -34,7 +34,7 @@ struct Open {
 }
 
 impl Reader {
-    pub fn new(
+    pub(super) fn new(
         format: Box<dyn LineFormat>,
         list: FileList,
         plan: OrderPlan,

@@ -163,7 +163,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = BufReader::with_capacity(1 << 16, File::open(path)?);
         let compressed = path.extension().is_some_and(|ending| ending == "gz");
         let input: Box<dyn BufRead + Send> = if compressed {
@@ -178,7 +178,7 @@ impl Messages {
     }
 
     /// The bytes of the next message; `None` at the end of the file.
-    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let Some(length) = self.length()? else {
             return Ok(None);
         };
