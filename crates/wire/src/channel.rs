@@ -333,6 +333,10 @@ impl Channel {
             self.stream.read(out)?
         };
         self.due = self.due.saturating_sub(count as u64);
+        if self.due == 0 {
+            // Whoever waits for the next frame, with a poll perhaps, is woken by its first byte.
+            self.stream.await_bytes(0);
+        }
         Ok(count)
     }
 
@@ -541,6 +545,7 @@ fn read_all(
             Err(cause) => return Err(cause),
         }
     }
+    stream.await_bytes(0);
     Ok(())
 }
 
@@ -593,6 +598,8 @@ mod tests {
                         }
                     }
                     assert!(got == numbers[..len]);
+                    // A poll for the next frame is woken by its first byte.
+                    assert_eq!(other.stream().woken_at, 1);
                 }
             });
         }

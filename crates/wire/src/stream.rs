@@ -32,8 +32,8 @@ pub struct Stream {
     /// What identifies the connection to both ends.
     name: String,
     meter: Arc<ByteMeter>,
-    /// The socket wakes a reader when it has this many bytes.
-    woken_at: usize,
+    /// The socket wakes a reader, or a poll, when it has this many bytes.
+    pub(crate) woken_at: usize,
 }
 
 #[derive(Debug)]
