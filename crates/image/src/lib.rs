@@ -14,7 +14,7 @@ pub mod build;
 pub mod digest;
 pub mod layer;
 pub mod login;
-pub mod manifest;
+mod manifest;
 pub mod reference;
 pub mod registry;
 

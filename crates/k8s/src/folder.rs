@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A ConfigMap must stay under 1 MiB together with its names; this leaves room for base64 and keys.
-pub const LARGEST_FOLDER: u64 = 700 * 1024;
+pub(crate) const LARGEST_FOLDER: u64 = 700 * 1024;
 /// A folder with more files than this is not a configuration folder.
 const MOST_FILES: usize = 500;
 

@@ -213,7 +213,7 @@ impl Default for Volume {
 }
 
 /// The claim that a cluster made by `canoe cluster up` has.
-pub const CLUSTER_CLAIM: &str = "canoe-files";
+pub(crate) const CLUSTER_CLAIM: &str = "canoe-files";
 
 /// What pods run in if the job file names no image: a stock image that every registry mirror has.
 pub const PYTHON_IMAGE: &str = "docker.io/library/python:3.13-slim-trixie";

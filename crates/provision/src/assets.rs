@@ -139,7 +139,7 @@ impl AssetFolder {
     }
 
     /// Writes the ciphertext of a credential beside it.
-    pub fn write_encrypted(&self, file: &str, ciphertext: &[u8]) -> Result<(), AssetError> {
+    pub(crate) fn write_encrypted(&self, file: &str, ciphertext: &[u8]) -> Result<(), AssetError> {
         self.write_bytes(&format!("credentials/{file}.enc"), ciphertext, 0o600)
             .map(drop)
     }

@@ -100,7 +100,7 @@ impl CloudError {
     }
 
     /// Whether trying again later may help: no answer, a failing server, or too many requests.
-    pub fn is_temporary(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => {
@@ -111,7 +111,7 @@ impl CloudError {
     }
 
     /// Whether the service is not to be found there at all.
-    pub fn is_absent_service(&self) -> bool {
+    pub(crate) fn is_absent_service(&self) -> bool {
         matches!(
             self,
             Self::Unreachable {
@@ -122,7 +122,7 @@ impl CloudError {
     }
 
     /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
-    pub fn is_about_time(&self) -> bool {
+    pub(crate) fn is_about_time(&self) -> bool {
         self.has_code(&[
             "Skewed",
             "RequestExpired",
@@ -146,7 +146,7 @@ impl CloudError {
     }
 
     /// Whether the credentials are no longer good.
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         let words = [
             "ExpiredToken",
             "RequestExpired",
@@ -244,7 +244,7 @@ pub struct ChangeSetView {
 
 impl ChangeSetView {
     /// Whether it failed only because nothing has changed.
-    pub fn is_empty_change(&self) -> bool {
+    pub(crate) fn is_empty_change(&self) -> bool {
         self.status == ChangeSetStatus::Failed
             && (self.reason.contains("didn't contain changes")
                 || self.reason.contains("No updates are to be performed"))

@@ -25,9 +25,9 @@ use crate::node::controller_node;
 use crate::spec::ClusterSpec;
 
 /// Days that the authority is valid.
-pub const CA_DAYS: i64 = 3650;
+pub(crate) const CA_DAYS: i64 = 3650;
 /// Days that every other certificate is valid.
-pub const CERTIFICATE_DAYS: i64 = 365;
+pub(crate) const CERTIFICATE_DAYS: i64 = 365;
 
 /// The pairs besides the authority, in the order in which they are made.
 pub const PAIRS: [&str; 5] = ["apiserver", "worker", "admin", "etcd", "etcd-client"];

@@ -113,7 +113,7 @@ impl DensePiece {
     }
 
     /// Whether the values can be read now, without waiting for an update.
-    pub fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         !matches!(self.data.try_read(), Err(TryLockError::WouldBlock))
     }
 
@@ -154,7 +154,7 @@ impl DensePiece {
 
     /// Sums and applies block by block while the last gradient arrives; `before` of the others precede it in the sum.
     /// If it breaks off, the piece is half changed and must not be used any more.
-    pub fn apply_arriving<E>(
+    pub(crate) fn apply_arriving<E>(
         &self,
         table: &Table,
         samples: u64,
@@ -199,7 +199,7 @@ impl DensePiece {
     }
 
     /// The copy that was requested; `None` if none was.
-    pub fn capture(&self) -> Option<DenseData> {
+    pub(crate) fn capture(&self) -> Option<DenseData> {
         let data = self.read();
         if self.wanted.swap(false, Ordering::AcqRel) {
             return Some(data.clone());

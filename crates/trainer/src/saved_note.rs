@@ -15,7 +15,7 @@ use wire::client::SavedPass;
 use crate::pass_directory::{self, SERVERS};
 
 /// The file.
-pub const NOTE: &str = "canoe.saved.json";
+pub(crate) const NOTE: &str = "canoe.saved.json";
 
 /// Which passes a run has saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ fn read(save_dir: &Path, run: &str) -> Option<Note> {
 }
 
 /// Notes that a pass of this run is saved.
-pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
+pub(crate) fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
     let before = read(save_dir, run);
     let first = before.map_or(pass, |note| note.first.min(pass));
     let note = Note {
@@ -50,7 +50,7 @@ pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
 }
 
 /// The newest pass of this run whose servers' state is there.
-pub fn newest(save_dir: &Path, run: &str) -> Option<SavedPass> {
+pub(crate) fn newest(save_dir: &Path, run: &str) -> Option<SavedPass> {
     let note = read(save_dir, run)?;
     (note.first..=note.last).rev().find_map(|pass| {
         let directory = pass_directory::complete_now(save_dir, pass)?.join(SERVERS);

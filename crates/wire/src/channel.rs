@@ -411,7 +411,7 @@ impl Channel {
     }
 
     /// Reads payload values into blocks of `values`; the blocks are ascending and inside it.
-    pub fn read_blocks(
+    pub(crate) fn read_blocks(
         &mut self,
         encoding: Encoding,
         values: &mut [f32],
@@ -442,7 +442,7 @@ impl Channel {
     }
 
     /// Receives what the other end passes with [`Stream::send_descriptors`] after a reply that says so.
-    pub fn expect_descriptors(
+    pub(crate) fn expect_descriptors(
         &mut self,
     ) -> Result<(Head, Stamped<Reply>, Vec<OwnedFd>), ChannelError> {
         // Descriptors belong to a byte: it must not be received ahead as a part of the reply.

@@ -147,7 +147,7 @@ impl Stream {
     }
 
     /// Connects to an address, which has this long to reply at all.
-    pub fn connect_at(
+    pub(crate) fn connect_at(
         address: SocketAddr,
         limit: Duration,
         dial: &Dial,

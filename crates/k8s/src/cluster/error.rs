@@ -197,7 +197,7 @@ impl ClusterError {
     }
 
     /// What was asked for is not there.
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 

@@ -4,7 +4,7 @@ use prost::Message;
 
 /// A model.
 #[derive(Clone, PartialEq, Message)]
-pub struct ModelProto {
+pub(crate) struct ModelProto {
     /// Version of the format.
     #[prost(int64, tag = "1")]
     pub ir_version: i64,
@@ -27,7 +27,7 @@ pub struct ModelProto {
 
 /// A set of operators.
 #[derive(Clone, PartialEq, Message)]
-pub struct OperatorSetIdProto {
+pub(crate) struct OperatorSetIdProto {
     /// Empty for ONNX's own.
     #[prost(string, tag = "1")]
     pub domain: String,
@@ -38,7 +38,7 @@ pub struct OperatorSetIdProto {
 
 /// A pair of texts.
 #[derive(Clone, PartialEq, Message)]
-pub struct StringStringEntryProto {
+pub(crate) struct StringStringEntryProto {
     /// Name.
     #[prost(string, tag = "1")]
     pub key: String,
@@ -49,7 +49,7 @@ pub struct StringStringEntryProto {
 
 /// A computation.
 #[derive(Clone, PartialEq, Message)]
-pub struct GraphProto {
+pub(crate) struct GraphProto {
     /// Operations in order.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
@@ -69,7 +69,7 @@ pub struct GraphProto {
 
 /// An operation.
 #[derive(Clone, PartialEq, Message)]
-pub struct NodeProto {
+pub(crate) struct NodeProto {
     /// Names of what it reads.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
@@ -89,7 +89,7 @@ pub struct NodeProto {
 
 /// A setting of an operation.
 #[derive(Clone, PartialEq, Message)]
-pub struct AttributeProto {
+pub(crate) struct AttributeProto {
     /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
@@ -115,7 +115,7 @@ pub struct AttributeProto {
 
 /// A constant.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorProto {
+pub(crate) struct TensorProto {
     /// Shape.
     #[prost(int64, repeated, tag = "1")]
     pub dims: Vec<i64>,
@@ -132,7 +132,7 @@ pub struct TensorProto {
 
 /// The name and type of an input or output.
 #[derive(Clone, PartialEq, Message)]
-pub struct ValueInfoProto {
+pub(crate) struct ValueInfoProto {
     /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
@@ -143,7 +143,7 @@ pub struct ValueInfoProto {
 
 /// A type.
 #[derive(Clone, PartialEq, Message)]
-pub struct TypeProto {
+pub(crate) struct TypeProto {
     /// The only kind that is used here.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
@@ -151,7 +151,7 @@ pub struct TypeProto {
 
 /// The type of a tensor.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorTypeProto {
+pub(crate) struct TensorTypeProto {
     /// 1 float, 7 int64.
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
@@ -162,7 +162,7 @@ pub struct TensorTypeProto {
 
 /// A shape.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorShapeProto {
+pub(crate) struct TensorShapeProto {
     /// Its dimensions.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<Dimension>,
@@ -170,7 +170,7 @@ pub struct TensorShapeProto {
 
 /// A dimension: a number, or a name if it is not known.
 #[derive(Clone, PartialEq, Message)]
-pub struct Dimension {
+pub(crate) struct Dimension {
     /// Size.
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,

@@ -5,8 +5,8 @@
 
 mod boundary;
 pub mod down;
-pub mod encrypt;
-pub mod follow;
+pub(crate) mod encrypt;
+pub(crate) mod follow;
 pub mod nodes;
 pub(crate) mod own;
 pub mod roll;
@@ -14,8 +14,8 @@ pub mod stack;
 pub mod status;
 pub mod up;
 pub mod validate;
-pub mod volume;
-pub mod workload;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
 use std::time::Duration;
 

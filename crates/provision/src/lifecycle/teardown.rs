@@ -169,7 +169,7 @@ fn all_volumes(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Ids of everything that stays when the data stay.
-pub fn data_ids(inventory: &Inventory) -> Vec<String> {
+pub(crate) fn data_ids(inventory: &Inventory) -> Vec<String> {
     let mut ids = [
         &inventory.file_systems[..],
         &inventory.keys,
@@ -186,7 +186,7 @@ pub fn data_ids(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Whether there are data about which a word is needed.
-pub fn has_data(inventory: &Inventory) -> bool {
+pub(crate) fn has_data(inventory: &Inventory) -> bool {
     !data_ids(inventory).is_empty()
 }
 

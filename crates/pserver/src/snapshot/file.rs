@@ -71,10 +71,10 @@ impl StoreError {
 }
 
 /// A part that is being read.
-pub type OpenPart = SnapshotPartReader<BufReader<File>>;
+pub(crate) type OpenPart = SnapshotPartReader<BufReader<File>>;
 
 /// Takes a part's sections.
-pub type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
+pub(crate) type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
 
 /// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
 #[derive(Clone)]
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Flush {
 }
 
 /// Writes a part under a temporary name and renames it; on failure nothing is left. Returns its length and fingerprint.
-pub fn write_file(
+pub(crate) fn write_file(
     path: &Path,
     flush: &Flush,
     header: &SnapshotHeader,
@@ -126,14 +126,14 @@ pub fn write_file(
 }
 
 /// Opens a part and reads its header.
-pub fn open_file(path: &Path) -> Result<OpenPart, StoreError> {
+pub(crate) fn open_file(path: &Path) -> Result<OpenPart, StoreError> {
     let file = File::open(path).map_err(disk("open", path))?;
     let length = file.metadata().map_err(disk("look at", path))?.len();
     SnapshotPartReader::new(BufReader::with_capacity(1 << 20, file), length).map_err(format(path))
 }
 
 /// Reads a part to its end.
-pub fn read_file(
+pub(crate) fn read_file(
     path: &Path,
     take: &mut dyn FnMut(&mut OpenPart) -> Result<(), FormatError>,
 ) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use wire::recovery::Boundary;
 use wire::{Generation, Topology};
 
 /// The format of manifests, and of the parts that they name.
-pub const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 2;
 
 /// What a server's part of a snapshot consists of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ impl SnapshotManifest {
     }
 
     /// Whether another server's manifest is of the same snapshot.
-    pub fn same_snapshot(&self, other: &Self) -> bool {
+    pub(crate) fn same_snapshot(&self, other: &Self) -> bool {
         self.binding(0).same_save(&other.binding(0))
     }
 

@@ -7,13 +7,13 @@
 //! - [`verify`]: names what is wrong in a directory.
 //! - [`writer`]: the thread that writes while requests go on.
 
-pub mod file;
+pub(crate) mod file;
 pub mod format;
 pub mod manifest;
 pub mod plan;
-pub mod store;
+pub(crate) mod store;
 pub mod verify;
-pub mod writer;
+pub(crate) mod writer;
 
 pub use file::{Flush, StoreError};
 pub use store::{SnapshotOwner, SnapshotStore};

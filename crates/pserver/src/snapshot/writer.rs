@@ -42,7 +42,7 @@ enum Work {
 
 /// What happened to a snapshot.
 #[derive(Debug)]
-pub enum SnapshotOutcome {
+pub(crate) enum SnapshotOutcome {
     /// It is complete on this server.
     Written(Step),
     /// It could not be written.
@@ -50,7 +50,7 @@ pub enum SnapshotOutcome {
 }
 
 /// Tells what happened; called on the writer's thread.
-pub type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
+pub(crate) type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
 
 /// What the thread and the server share.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Shared {
 
 /// The snapshot thread of a server.
 #[derive(Debug)]
-pub struct Snapshotter {
+pub(crate) struct Snapshotter {
     store: SnapshotStore,
     shared: Arc<Shared>,
     queue: Mutex<Option<Sender<Work>>>,
@@ -85,7 +85,7 @@ pub struct Snapshotter {
 
 impl Snapshotter {
     /// Starts the thread.
-    pub fn start(store: SnapshotStore, tell: Tell) -> std::io::Result<Self> {
+    pub(crate) fn start(store: SnapshotStore, tell: Tell) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (queue, work) = channel();
         let thread = {
@@ -103,12 +103,12 @@ impl Snapshotter {
     }
 
     /// Where snapshots lie.
-    pub fn store(&self) -> &SnapshotStore {
+    pub(crate) fn store(&self) -> &SnapshotStore {
         &self.store
     }
 
     /// From now on this is the run whose steps may wait for a snapshot.
-    pub fn attend(&self, run: &Arc<GenerationRun>) {
+    pub(crate) fn attend(&self, run: &Arc<GenerationRun>) {
         let mut place = self
             .shared
             .run
@@ -118,22 +118,22 @@ impl Snapshotter {
     }
 
     /// Whether a step must wait because the snapshot before its own is not written yet.
-    pub fn must_wait(&self, step: Step) -> bool {
+    pub(crate) fn must_wait(&self, step: Step) -> bool {
         self.shared.plan().must_wait(step)
     }
 
     /// The snapshot that training waits for.
-    pub fn waited_for(&self) -> Option<Step> {
+    pub(crate) fn waited_for(&self) -> Option<Step> {
         self.shared.plan().waited_for()
     }
 
     /// A service has reached a step whose snapshot is due; returns what it takes as its part.
-    pub fn take(&self, step: Step, services: usize) -> Option<RowScope> {
+    pub(crate) fn take(&self, step: Step, services: usize) -> Option<RowScope> {
         self.shared.plan().take(step, services)
     }
 
     /// Hands a service's part over.
-    pub fn submit(
+    pub(crate) fn submit(
         &self,
         run: Arc<GenerationRun>,
         port: usize,
@@ -163,20 +163,25 @@ impl Snapshotter {
     }
 
     /// Snapshots that are complete on this server, ascending, and the newest one whose writing has ended.
-    pub fn have(&self) -> (Vec<Step>, Option<Step>) {
+    pub(crate) fn have(&self) -> (Vec<Step>, Option<Step>) {
         let plan = self.shared.plan();
         (plan.have().to_vec(), plan.settled())
     }
 
     /// Looks at the disk again: the job or the place of this server has become known.
-    pub fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
+    pub(crate) fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
         let listing = self.store.list(wanted)?;
         self.shared.plan().found(listing.usable.clone());
         Ok(listing)
     }
 
     /// Trainer 0 has told which snapshot all servers have and which never will be on all.
-    pub fn confirm(&self, stable: Option<Step>, dead: &[Step], wanted: super::SnapshotOwner) {
+    pub(crate) fn confirm(
+        &self,
+        stable: Option<Step>,
+        dead: &[Step],
+        wanted: super::SnapshotOwner,
+    ) {
         let mut plan = self.shared.plan();
         let newer = stable > plan.stable();
         let gone = plan.confirm(stable, dead);
@@ -187,25 +192,25 @@ impl Snapshotter {
     }
 
     /// The job goes back to `step`: later snapshots belong to a past that will not be.
-    pub fn rewind(&self, step: Step, server: u32) {
+    pub(crate) fn rewind(&self, step: Step, server: u32) {
         for step in self.shared.plan().rewind(Some(step)) {
             self.store.remove(step, server);
         }
     }
 
     /// The job begins again: what is there is put aside.
-    pub fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
+    pub(crate) fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
         self.shared.plan().rewind(None);
         self.store.put_aside(wanted)
     }
 
     /// The newest snapshot that all servers have, as far as is known.
-    pub fn stable(&self) -> Option<Step> {
+    pub(crate) fn stable(&self) -> Option<Step> {
         self.shared.plan().stable()
     }
 
     /// Writes what has been handed over and ends the thread.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.queue
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

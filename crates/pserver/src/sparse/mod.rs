@@ -11,9 +11,9 @@
 //! - [`region`]: the memory of both.
 //! - `merge`: several trainers' rows of one shard.
 
-pub mod index;
+pub(crate) mod index;
 mod merge;
-pub mod region;
+pub(crate) mod region;
 mod request;
 pub mod rows;
 pub mod shard;
@@ -101,7 +101,7 @@ impl SparsePiece {
     }
 
     /// Changes the scalars: a new pass, a restore.
-    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
+    pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         with(
             &mut self
                 .progress
@@ -358,7 +358,7 @@ impl SparsePiece {
     }
 
     /// Passes on the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
-    pub fn capture<E>(
+    pub(crate) fn capture<E>(
         &self,
         mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -406,7 +406,12 @@ impl SparsePiece {
     }
 
     /// Sets rows to these values, without state. Ids as in a request; see [`SparsePiece::group`].
-    pub fn set_values(&self, table: &Table, ids: &[u32], values: &[f32]) -> Result<(), String> {
+    pub(crate) fn set_values(
+        &self,
+        table: &Table,
+        ids: &[u32],
+        values: &[f32],
+    ) -> Result<(), String> {
         let mut found = FoundRows::default();
         found.ids.extend_from_slice(ids);
         self.group(&mut found)?;

@@ -24,7 +24,7 @@ const LONGEST_LINE: u64 = 16 * 1024;
 
 /// What the two threads of a child report.
 #[derive(Debug)]
-pub enum ChildReport {
+pub(crate) enum ChildReport {
     /// A line of output, without the line break.
     Line(String),
     /// The output ended: the child and all processes that shared its output have closed it.
@@ -37,14 +37,14 @@ pub enum ChildReport {
 
 /// A started process. Dropping it kills its group.
 #[derive(Debug)]
-pub struct Child {
+pub(crate) struct Child {
     child: process::Child,
     collected: bool,
 }
 
 /// Where the output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildOutput {
+pub(crate) enum ChildOutput {
     /// Begin a new file.
     New,
     /// Append to the file of the process that this one replaces.
@@ -53,7 +53,7 @@ pub enum ChildOutput {
 
 impl Child {
     /// Starts `command`, with output to `log`, and reports through `send`.
-    pub fn start<T, F>(
+    pub(crate) fn start<T, F>(
         command: &ProcessCommand,
         log: &Path,
         mode: ChildOutput,
@@ -102,19 +102,19 @@ impl Child {
     }
 
     /// The process id, which is also the id of its group.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a signal to the whole group.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         if !self.collected {
             signal_group(self.child.id(), signal);
         }
     }
 
     /// Kills what is left of the group and reaps a child that has ended.
-    pub fn collect(&mut self) -> io::Result<ProcessExit> {
+    pub(crate) fn collect(&mut self) -> io::Result<ProcessExit> {
         self.signal(libc::SIGKILL);
         let status = self.child.wait()?;
         self.collected = true;

@@ -25,13 +25,13 @@ exit 0
 
 /// The guard's process. Dropping it closes the pipe and waits for it.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// Starts the guard, in a group of its own so that Ctrl-C does not reach it.
-    pub fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
@@ -43,12 +43,12 @@ impl Guard {
     }
 
     /// A process group is alive.
-    pub fn watch(&mut self, group: u32) {
+    pub(crate) fn watch(&mut self, group: u32) {
         self.tell('+', group);
     }
 
     /// A process group is gone; its id may belong to another process from now on.
-    pub fn forget(&mut self, group: u32) {
+    pub(crate) fn forget(&mut self, group: u32) {
         self.tell('-', group);
     }
 

@@ -18,23 +18,23 @@
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
 pub mod capacity;
-pub mod child;
+pub(crate) mod child;
 pub mod claim;
-pub mod guard;
+pub(crate) mod guard;
 pub mod layout;
 pub mod lease;
 pub mod listed;
 pub mod machine;
-pub mod observe;
+pub(crate) mod observe;
 pub mod plan;
 pub mod ports;
 mod removal;
-pub mod restart;
+pub(crate) mod restart;
 pub mod shutdown;
-pub mod supervisor;
+pub(crate) mod supervisor;
 pub mod token;
 pub mod watchdog;
-pub mod work;
+pub(crate) mod work;
 pub mod workdir;
 
 use std::collections::VecDeque;

@@ -88,7 +88,7 @@ struct Supervisor<'a> {
 }
 
 /// Runs the processes until all have ended. Events come with the time since the start.
-pub fn supervise(
+pub(crate) fn supervise(
     work: &mut dyn RunProcesses,
     options: &SupervisorOptions,
     shutdown: &Shutdown,

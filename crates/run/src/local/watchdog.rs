@@ -38,7 +38,7 @@ impl Default for StallLimits {
 
 /// A process that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StalledProcess {
+pub(crate) struct StalledProcess {
     /// Which one.
     pub process: ProcessId,
     /// A sentence that names it.
@@ -75,7 +75,7 @@ struct StepWait {
 
 /// What is known about the processes of a run.
 #[derive(Debug)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     patience: StallLimits,
     processes: BTreeMap<ProcessId, Seen>,
     /// When it was last asked.
@@ -90,7 +90,7 @@ const WRITES: Duration = Duration::from_secs(3);
 
 impl Watchdog {
     /// No process runs yet.
-    pub fn new(patience: StallLimits) -> Self {
+    pub(crate) fn new(patience: StallLimits) -> Self {
         Self {
             patience,
             processes: BTreeMap::new(),
@@ -99,17 +99,17 @@ impl Watchdog {
     }
 
     /// A process was started.
-    pub fn started(&mut self, process: ProcessId) {
+    pub(crate) fn started(&mut self, process: ProcessId) {
         self.processes.insert(process, Seen::default());
     }
 
     /// A process has ended.
-    pub fn ended(&mut self, process: ProcessId) {
+    pub(crate) fn ended(&mut self, process: ProcessId) {
         self.processes.remove(&process);
     }
 
     /// A process wrote this state.
-    pub fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
+    pub(crate) fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
         let Some(seen) = self.processes.get_mut(&process) else {
             return;
         };
@@ -125,7 +125,7 @@ impl Watchdog {
     }
 
     /// Who does nothing; each is told once when it is named and once when it is to be replaced.
-    pub fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;
         let writes = |seen: &Seen| seen.state.is_some_and(|at| now.saturating_sub(at) < WRITES);

@@ -13,7 +13,7 @@ use super::workdir::{self, WorkdirError};
 use words::process::{ProcessId, Role};
 
 /// The processes of a run. The supervisor requests a command only when it starts one.
-pub trait RunProcesses {
+pub(crate) trait RunProcesses {
     /// All of them.
     fn processes(&self) -> Vec<ProcessId>;
 
@@ -83,7 +83,7 @@ pub enum PrepareError {
 
 /// The nodes of a local run: a plan and the ports that are reserved for it.
 #[derive(Debug)]
-pub struct LocalWork {
+pub(crate) struct LocalWork {
     plan: RunPlan,
     ports: Vec<NodePorts>,
     held: Vec<Held>,
@@ -97,7 +97,7 @@ struct Held {
 
 impl LocalWork {
     /// Creates folders and links, and reserves ports.
-    pub fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
+    pub(crate) fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
         let nodes = plan.wishes.nodes;
         for node in 0..nodes {
             let path = plan.node_dir(node);

@@ -35,7 +35,7 @@ pub struct NodeStatus {
 
 /// What the probes see. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Health(Arc<Mutex<State>>);
+pub(crate) struct Health(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -47,7 +47,7 @@ struct State {
 
 impl Health {
     /// A node that has just begun.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             moved: Instant::now(),
             shown: NodeStatus {
@@ -67,27 +67,27 @@ impl Health {
     }
 
     /// The node does something.
-    pub fn moves(&self) {
+    pub(crate) fn moves(&self) {
         self.with(|state| state.moved = Instant::now());
     }
 
     /// What it does, for people.
-    pub fn does(&self, what: &str) {
+    pub(crate) fn does(&self, what: &str) {
         self.with(|state| (state.moved, state.shown.does) = (Instant::now(), what.to_owned()));
     }
 
     /// Whether its server can be used.
-    pub fn ready(&self, ready: bool) {
+    pub(crate) fn ready(&self, ready: bool) {
         self.with(|state| state.shown.ready = ready);
     }
 
     /// The node knows its id.
-    pub fn is_node(&self, id: u32) {
+    pub(crate) fn is_node(&self, id: u32) {
         self.with(|state| state.shown.node = Some(id));
     }
 
     /// Where one of its processes is.
-    pub fn progress(&self, role: Role, status: Status) {
+    pub(crate) fn progress(&self, role: Role, status: Status) {
         self.with(|state| {
             let shown = &mut state.shown;
             match role {
@@ -102,7 +102,7 @@ impl Health {
     }
 
     /// Its trainer has finished, or begins.
-    pub fn finished(&self, finished: bool) {
+    pub(crate) fn finished(&self, finished: bool) {
         self.with(|state| {
             state.finished = finished;
             if finished {
@@ -112,7 +112,7 @@ impl Health {
     }
 
     /// A node that has finished keeps its server for others.
-    pub fn stays_for(&self, others: &str) {
+    pub(crate) fn stays_for(&self, others: &str) {
         self.with(|state| {
             if state.finished {
                 state.shown.does = format!("finished; {}", text::wait(others));
@@ -121,7 +121,7 @@ impl Health {
     }
 
     /// One of its processes has ended: what it said last is not true any more.
-    pub fn lost(&self, role: Role) {
+    pub(crate) fn lost(&self, role: Role) {
         self.with(|state| match role {
             Role::Trainer => state.shown.trainer = None,
             Role::Pserver => {
@@ -132,12 +132,12 @@ impl Health {
     }
 
     /// Its server restored a snapshot.
-    pub fn rolled_back(&self) {
+    pub(crate) fn rolled_back(&self) {
         self.with(|state| state.shown.roll_backs += 1);
     }
 
     /// Answers probes on all addresses in a thread of its own, until the process ends.
-    pub fn serve(&self, port: u16) -> io::Result<u16> {
+    pub(crate) fn serve(&self, port: u16) -> io::Result<u16> {
         let listener = listen(port)?;
         let port = listener.local_addr()?.port();
         let health = self.clone();

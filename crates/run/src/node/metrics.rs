@@ -21,16 +21,16 @@ const LARGEST: u64 = 16 << 20;
 
 /// What is scraped. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
+pub(crate) struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
 
 impl Scrape {
     /// From now on the node consists of these processes, with their loopback ports.
-    pub fn of(&self, processes: Vec<(ProcessId, u16)>) {
+    pub(crate) fn of(&self, processes: Vec<(ProcessId, u16)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = processes;
     }
 
     /// Serves `/metrics` on all addresses in a thread of its own, until the process ends.
-    pub fn serve(&self, job: &str, port: u16) -> io::Result<u16> {
+    pub(crate) fn serve(&self, job: &str, port: u16) -> io::Result<u16> {
         let listener = listen(port)?;
         let port = listener.local_addr()?.port();
         let (scrape, job) = (self.clone(), job.to_owned());
