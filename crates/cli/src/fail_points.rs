@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use words::lock::Mutex;
 
 /// The variable that names the folder.
 const VARIABLE: &str = "CANOE_FAIL_POINTS";
@@ -50,7 +50,7 @@ struct Points {
 impl Points {
     fn reach(&self, point: &'static str) {
         let count = {
-            let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reached = self.reached.lock();
             let count = reached.entry(point).or_default();
             *count += 1;
             *count

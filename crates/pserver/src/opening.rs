@@ -7,7 +7,7 @@ use crate::server::Level;
 use crate::service::{TablePiece, invalid};
 use crate::snapshot::StoreError;
 use crate::snapshot::writer::Snapshotter;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
@@ -52,7 +52,7 @@ impl Host {
         self.metrics.step.set(run.begun.0);
         self.metrics.confirmed_at.set(self.now());
         self.metrics.overdue.set(0);
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+        *self.run.lock() = Some(run);
         members.opened(epoch);
         self.steps();
         let restored = matches!(
@@ -182,8 +182,7 @@ impl Host {
             }
             (connections, _) = self
                 .fewer
-                .wait_timeout(connections, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(connections, Duration::from_millis(20));
         }
         Ok(())
     }

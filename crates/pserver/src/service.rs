@@ -12,13 +12,14 @@ use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
 use wire::{Step, TableId};
+use words::lock::{Condvar, Mutex, MutexGuard};
 
 /// One service's part of a table.
 #[derive(Debug, Clone)]
@@ -225,7 +226,7 @@ impl Service {
         Self {
             port,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             complete: AtomicU64::new(complete),
             waiting: Mutex::default(),
             pieces,
@@ -304,7 +305,7 @@ impl Service {
 
     /// The generation is over: wakes every waiting request with an error.
     pub(crate) fn end(&self, reason: &str) {
-        reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
+        reason.clone_into(&mut self.reason.lock());
         let _state = self.lock();
         self.ended.store(true, Ordering::Release);
         self.notify();
@@ -323,7 +324,7 @@ impl Service {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Thread>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// All tables of this many steps have been applied.
@@ -345,7 +346,7 @@ impl Service {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<T>(
@@ -365,11 +366,7 @@ impl Service {
         let mut state = self.lock();
         loop {
             if self.ended.load(Ordering::Acquire) {
-                let text = self
-                    .reason
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone();
+                let text = self.reason.lock().clone();
                 return Err(Refusal {
                     code: Code::Interrupted,
                     text,
@@ -391,10 +388,7 @@ impl Service {
                     text,
                 });
             };
-            (state, _) = self
-                .changed
-                .wait_timeout(state, rest)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.changed.wait_timeout(state, rest);
         }
     }
 
@@ -480,9 +474,7 @@ impl Service {
     }
 
     fn place(&self, trainer: usize, table: usize) -> MutexGuard<'_, Staged> {
-        self.staged[trainer * self.pieces.len() + table]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.staged[trainer * self.pieces.len() + table].lock()
     }
 
     /// The push has arrived; applies what is complete.

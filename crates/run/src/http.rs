@@ -5,6 +5,7 @@
 //! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and the kernel keeps clients
 //! that say nothing to itself for a while.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -110,6 +111,7 @@ pub fn serve(
 #[cfg(target_os = "linux")]
 fn await_words(listener: &TcpListener) {
     let seconds: libc::c_int = TIME.as_secs() as libc::c_int;
+    // rustix does not have this option.
     // SAFETY: the pointer and the length describe `seconds`, which lives until the call returns. A system that does not
     // do it hands clients over sooner, and they wait here.
     unsafe {
@@ -150,26 +152,17 @@ struct Server {
 impl Server {
     /// Waits until something can be done. Returns whether with the listener, and then with each client.
     fn wait(&self) -> Vec<bool> {
-        let listener = libc::pollfd {
-            fd: self.listener.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let clients = self.clients.iter().map(|client| libc::pollfd {
-            fd: client.stream.as_raw_fd(),
-            events: match client.output {
-                Some(_) => libc::POLLOUT,
-                None => libc::POLLIN,
-            },
-            revents: 0,
-        });
-        let mut all: Vec<libc::pollfd> = std::iter::once(listener).chain(clients).collect();
-        let tick = TICK.as_millis() as libc::c_int;
-        // SAFETY: the pointer and the count describe `all`, which lives until the call returns.
-        let count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, tick) };
-        all.iter()
-            .map(|one| count > 0 && one.revents != 0)
-            .collect()
+        let mut all = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        all.extend(self.clients.iter().map(|client| {
+            let awaited = match client.output {
+                Some(_) => PollFlags::OUT,
+                None => PollFlags::IN,
+            };
+            PollFd::new(&client.stream, awaited)
+        }));
+        // A signal ends the wait early; then nothing is ready.
+        let _ = poll(&mut all, Timespec::try_from(TICK).ok().as_ref());
+        all.iter().map(|one| !one.revents().is_empty()).collect()
     }
 
     fn turn(&mut self, ready: &[bool]) {

@@ -6,8 +6,8 @@
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use words::lock::Mutex;
 
 use crate::chunks::BodyChunks;
 use crate::head::{BodyLength, HttpMethod, Malformed, RequestHead, head};
@@ -217,7 +217,7 @@ impl ClientConnection {
                 Err(_) => return None,
             }
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.drained = false;
         state.closing |= closing;
         Some(self.drive(&mut state, handler))
@@ -235,7 +235,7 @@ impl ClientConnection {
         status: u16,
         body: &[u8],
     ) -> Driven<H::Samples> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Stage::Computing(incoming) = state.stage {
             state.reply(handler, incoming, (status, JSON), None, body);
         }

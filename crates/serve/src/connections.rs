@@ -1,8 +1,9 @@
 //! The clients of a server: a bounded number of connections, each with a deadline.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use words::lock::{Mutex, MutexGuard};
 
 use rustls::ServerConfig;
 
@@ -52,7 +53,7 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, ConnectionTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// The listening socket.

@@ -2,7 +2,7 @@
 //! free; so a lonely request changes threads nowhere, and under load what waits is taken together.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use words::lock::{Mutex, MutexGuard};
 
 /// Something that waits, with the number of samples in it.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<T, R> RequestQueue<T, R> {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState<T, R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds an item of so many samples, or returns it if there is no room.

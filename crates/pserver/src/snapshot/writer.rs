@@ -16,10 +16,11 @@ use crate::run::GenerationRun;
 use crate::service::TablePiece;
 use optim::ParameterProgress;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use wire::Step;
 use wire::recovery::Boundary;
+use words::lock::{Mutex, MutexGuard};
 
 /// A service's part of a snapshot, to be written.
 #[derive(Debug)]
@@ -62,12 +63,12 @@ struct Shared {
 
 impl Shared {
     fn plan(&self) -> MutexGuard<'_, SnapshotPlan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     /// Has steps that wait look again.
     fn wake(&self) {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = self.run.lock();
         if let Some(run) = run.upgrade() {
             run.services.iter().for_each(crate::service::Service::wake);
         }
@@ -109,11 +110,7 @@ impl Snapshotter {
 
     /// From now on this is the run whose steps may wait for a snapshot.
     pub(crate) fn attend(&self, run: &Arc<GenerationRun>) {
-        let mut place = self
-            .shared
-            .run
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.shared.run.lock();
         *place = Arc::downgrade(run);
     }
 
@@ -156,7 +153,7 @@ impl Snapshotter {
     }
 
     fn ask(&self, work: Work) {
-        if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(queue) = &*self.queue.lock() {
             // The thread takes work until the queue is dropped.
             let _ = queue.send(work);
         }
@@ -211,16 +208,8 @@ impl Snapshotter {
 
     /// Writes what has been handed over and ends the thread.
     pub(crate) fn stop(&self) {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+        self.queue.lock().take();
+        if let Some(thread) = self.thread.lock().take() {
             // The thread has no result to lose.
             let _ = thread.join();
         }

@@ -27,9 +27,9 @@ use request::IdRun;
 pub use request::{FoundRows, RowGradients, RowPush};
 use shard::{Shard, ShardMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
+use words::lock::{Mutex, MutexGuard, RwLock};
 
 /// One service's part of a sparse table.
 #[derive(Debug)]
@@ -94,20 +94,12 @@ impl SparsePiece {
 
     /// The scalars of the table.
     pub fn progress(&self) -> ParameterProgress {
-        self.progress
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.progress.read().clone()
     }
 
     /// Changes the scalars: a new pass, a restore.
     pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
-        with(
-            &mut self
-                .progress
-                .write()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        with(&mut self.progress.write());
     }
 
     /// Checks the ids of a request and cuts them into runs. They must belong to this service and be sorted by
@@ -214,7 +206,7 @@ impl SparsePiece {
         let cols = table.cols();
         out.clear();
         out.reserve(found.ids.len() * cols);
-        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress.read();
         let mut copy = vec![0.0; self.numbers];
         for run in &found.runs {
             let shard = self.enter(run);
@@ -284,10 +276,7 @@ impl SparsePiece {
     /// Applies the pushes of one step, in the order given; a row in several pushes gets one update with the sum.
     pub fn apply(&self, table: &Table, samples: u64, pushes: &[RowPush]) {
         let step = {
-            let mut progress = self
-                .progress
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut progress = self.progress.write();
             table.rule.begin(&mut progress, samples)
         };
         let mut next = vec![0_usize; pushes.len()];
@@ -501,5 +490,5 @@ fn append(out: &mut Vec<f32>, row: &[f32]) {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }

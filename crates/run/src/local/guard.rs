@@ -72,6 +72,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
+    use rustix::process::Signal;
 
     fn sleeper() -> Child {
         Command::new("/bin/sleep")
@@ -92,8 +93,14 @@ mod tests {
         guard.forget(999_999_999);
         guard.forget(children[3].id());
         drop(guard);
-        assert_eq!(children[0].wait().unwrap().signal(), Some(libc::SIGKILL));
-        assert_eq!(children[2].wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(
+            children[0].wait().unwrap().signal(),
+            Some(Signal::KILL.as_raw())
+        );
+        assert_eq!(
+            children[2].wait().unwrap().signal(),
+            Some(Signal::KILL.as_raw())
+        );
         for kept in [1, 3] {
             assert_eq!(children[kept].try_wait().unwrap(), None);
             children[kept].kill().unwrap();

@@ -195,7 +195,9 @@ fn meaning(read: io::Result<Vec<u8>>) -> io::Result<Found> {
         Ok(text) => Ok(serde_json::from_slice(&text).map_or(Found::Unclear, Found::Somebody)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nobody),
         // Another client of the volume has just replaced it.
-        Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(Found::Unclear),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error()) => {
+            Ok(Found::Unclear)
+        }
         Err(error) => Err(error),
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::lock::Mutex;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,10 +61,7 @@ impl Health {
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         // A panic elsewhere does not make the few plain values wrong.
-        act(&mut self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 
     /// The node does something.

@@ -6,8 +6,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use words::lock::Mutex;
 
 use super::health::listen;
 use crate::http::{self, HttpResponse};
@@ -26,7 +27,7 @@ pub(crate) struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
 impl Scrape {
     /// From now on the node consists of these processes, with their loopback ports.
     pub(crate) fn of(&self, processes: Vec<(ProcessId, u16)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+        *self.0.lock() = processes;
     }
 
     /// Serves `/metrics` on all addresses in a thread of its own, until the process ends.
@@ -44,11 +45,7 @@ impl Scrape {
     }
 
     fn page(&self, job: &str) -> String {
-        let processes = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let processes = self.0.lock().clone();
         let told: Vec<(ProcessId, Option<String>)> = processes
             .into_iter()
             .map(|(process, port)| {
