@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use words::budget::CpuBudget;
 const TIME: Duration = Duration::from_secs(2);
 /// Bytes of a request head.
 const LARGEST: usize = 8192;
+/// Bytes of a page of another process: a larger one is not one of ours.
+const LARGEST_PAGE: u64 = 16 << 20;
 /// Connections at a time.
 const ROOM: usize = 128;
 /// Connections that may wait to be accepted: a flood of strangers must not crowd out a probe.
@@ -295,6 +297,27 @@ fn render(page: &HttpResponse) -> Vec<u8> {
         "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
     .into_bytes()
+}
+
+/// The body of a page that a process of this machine serves. `limit`: for the connection, and for every wait after it.
+///
+/// Pages here are short, on loopback, and end with the connection, so this is not the client for the world outside.
+pub(crate) fn get_local(port: u16, path: &str, limit: Duration) -> io::Result<String> {
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
+    )?;
+    let mut response = String::new();
+    stream.take(LARGEST_PAGE).read_to_string(&mut response)?;
+    let is_ok = response.starts_with("HTTP/1.") && response.get(8..12) == Some(" 200");
+    match response.split_once("\r\n\r\n") {
+        Some((_, body)) if is_ok => Ok(body.to_owned()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Probes of a pod: `/healthz` (the node works), `/readyz` (its server can be used), `/status` (what it does, as JSON).
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::lock::Mutex;
@@ -194,16 +194,7 @@ fn occupation(trainer: Option<&Status>, pserver: Option<&Status>) -> Option<Stri
 
 /// Asks the node on this machine for its status: what `canoe node --show_status` prints.
 pub fn ask(port: u16) -> io::Result<String> {
-    let limit = Duration::from_secs(5);
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, limit)?;
-    stream.set_read_timeout(Some(limit))?;
-    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(1 << 20).read_to_string(&mut answer)?;
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
-    body.map(str::to_owned)
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    http::get_local(port, "/status", Duration::from_secs(5))
 }
 
 /// Listens on all addresses: of both kinds, if the machine has both.

@@ -4,8 +4,7 @@
 //! (`--metrics_port`) reads both and hands them on, with one line of its own for each process. It only reads, has no other
 //! page, and no number tells a secret. Who may come is the NetworkPolicy's matter.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use words::lock::Mutex;
@@ -17,8 +16,6 @@ use words::process::{ProcessId, Role};
 
 /// A process that does not tell its numbers in this time is left out.
 const ANSWER: Duration = Duration::from_secs(2);
-/// A page larger than this is not one of ours.
-const LARGEST: u64 = 16 << 20;
 
 /// What is scraped. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -48,32 +45,9 @@ impl Scrape {
         let processes = self.0.lock().clone();
         let told: Vec<(ProcessId, Option<String>)> = processes
             .into_iter()
-            .map(|(process, port)| {
-                let page = fetch(port).ok();
-                let text = page.and_then(|page| String::from_utf8(page).ok());
-                (process, text)
-            })
+            .map(|(process, port)| (process, http::get_local(port, "/metrics", ANSWER).ok()))
             .collect();
         join(job, &told)
-    }
-}
-
-/// `GET /metrics` from a loopback port; the body of a 200 response.
-fn fetch(port: u16) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), ANSWER)?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
-    write!(
-        stream,
-        "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
-    )?;
-    let mut response = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut response)?;
-    let is_ok = response.starts_with(b"HTTP/1.") && response.get(8..12) == Some(b" 200");
-    let head = response.windows(4).position(|window| window == b"\r\n\r\n");
-    match head {
-        Some(end) if is_ok => Ok(response.split_off(end + 4)),
-        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -109,6 +83,7 @@ fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use super::*;
