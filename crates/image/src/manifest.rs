@@ -18,7 +18,6 @@ pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+jso
 pub struct Blob {
     /// What it is.
     pub media_type: String,
-    /// Its digest.
     pub digest: String,
     /// Its length in bytes.
     pub size: u64,
@@ -47,7 +46,6 @@ fn oci() -> String {
 
 /// What a reference led to.
 pub(crate) enum ReferenceTarget {
-    /// An image.
     Image(ImageManifest),
     /// A list; the digest of the image for these processors.
     Listed(String),
@@ -87,7 +85,6 @@ pub(crate) fn read(
 /// An image: its manifest and its configuration, as bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Image {
-    /// The manifest.
     pub manifest: ImageManifest,
     /// The configuration.
     pub config: Vec<u8>,

@@ -35,7 +35,6 @@ impl Finish {
         self
     }
 
-    /// The activation.
     pub fn activation(&self) -> Activation {
         self.activation
     }

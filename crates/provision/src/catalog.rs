@@ -71,7 +71,6 @@ pub(crate) struct InstanceType {
     pub name: &'static str,
     /// Virtual CPUs.
     pub cpus: u32,
-    /// Memory in GiB.
     pub memory_gib: u32,
     /// USD per hour on demand in us-east-1.
     pub price: f64,

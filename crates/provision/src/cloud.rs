@@ -18,6 +18,7 @@ use crate::statuses::{
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CloudError {
     /// AWS said no.
     #[error("{action}: {code}{}", with_colon(.message))]
@@ -44,7 +45,6 @@ pub enum CloudError {
         action: String,
         /// Where the request went.
         endpoint: String,
-        /// Why.
         reason: String,
         /// No connection came about: no such host, refused, no route.
         connecting: bool,
@@ -54,7 +54,6 @@ pub enum CloudError {
     Unreadable {
         /// Such as `ec2:DescribeVolumes`.
         action: String,
-        /// Why.
         reason: String,
     },
 }

@@ -53,13 +53,13 @@ impl std::fmt::Debug for Pair {
 
 /// Why the assets could not be made.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum TlsPairError {
     /// A key or certificate could not be made.
     #[error("make the TLS pair {name}")]
     Make {
         /// Which pair.
         name: String,
-        /// Cause.
         #[source]
         source: rcgen::Error,
     },

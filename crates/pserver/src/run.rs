@@ -57,9 +57,7 @@ pub(crate) enum OpenError {
     /// The snapshot cannot be restored.
     #[error("restore the snapshot of step {step}")]
     Restore {
-        /// The step.
         step: Step,
-        /// The cause.
         #[source]
         source: StoreError,
     },

@@ -62,6 +62,7 @@ pub struct ServerConfig {
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ServerError {
     /// A setting that is not possible.
     #[error("{0}")]
@@ -72,11 +73,8 @@ pub enum ServerError {
     /// A port is in use or not allowed.
     #[error("listen on {address}:{port} (is another server running there? choose another --port)")]
     Listen {
-        /// The address.
         address: IpAddr,
-        /// The port.
         port: u16,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },

@@ -14,7 +14,6 @@ use crate::transport::ClientTransport;
 /// Connections at a time.
 pub(crate) const MOST_CONNECTIONS: usize = 4096;
 
-/// All connections.
 pub(crate) struct Connections {
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,

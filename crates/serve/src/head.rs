@@ -31,11 +31,9 @@ pub struct RequestHead<'a> {
 /// The methods that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// GET.
     Get,
     /// HEAD: a response without its body.
     Head,
-    /// POST.
     Post,
     /// Any other.
     Other,

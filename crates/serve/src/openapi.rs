@@ -6,7 +6,6 @@ use predict::sample::{InputField, expected};
 use serde_json::{Map, Value, json};
 use trainer::data::ElementKind;
 
-/// The document.
 pub(crate) fn document(model: &Model, version: &str) -> Value {
     let sample = sample(&model.inputs);
     let prediction = prediction(&model.outputs);

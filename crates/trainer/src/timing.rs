@@ -16,7 +16,6 @@ const WARM_UP: u64 = 10;
 
 /// The parts of a trainer whose time is measured.
 pub(crate) struct TrainerTiming<'a> {
-    /// The network.
     pub network: &'a mut Network,
     /// Current values of the parameters.
     pub parameters: &'a mut Parameters,

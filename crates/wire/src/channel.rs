@@ -25,13 +25,13 @@ const AHEAD: usize = 16 << 10;
 
 /// Why a connection can no longer be used, or a request was refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ChannelError {
     /// The stream broke or timed out.
     #[error("connection to {peer} broke")]
     Io {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -46,7 +46,6 @@ pub enum ChannelError {
     Frame {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: FrameError,
     },

@@ -41,7 +41,6 @@ impl Site {
         )))])
     }
 
-    /// All of them.
     pub(crate) fn jobs(&self) -> &[PageSource] {
         &self.jobs
     }

@@ -2,7 +2,6 @@
 
 use prost::Message;
 
-/// A model.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ModelProto {
     /// Version of the format.
@@ -11,7 +10,6 @@ pub(crate) struct ModelProto {
     /// The program that made it.
     #[prost(string, tag = "2")]
     pub producer_name: String,
-    /// Its version.
     #[prost(string, tag = "3")]
     pub producer_version: String,
     /// The computation.
@@ -31,7 +29,6 @@ pub(crate) struct OperatorSetIdProto {
     /// Empty for ONNX's own.
     #[prost(string, tag = "1")]
     pub domain: String,
-    /// Its version.
     #[prost(int64, tag = "2")]
     pub version: i64,
 }
@@ -39,10 +36,8 @@ pub(crate) struct OperatorSetIdProto {
 /// A pair of texts.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StringStringEntryProto {
-    /// Name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Value.
     #[prost(string, tag = "2")]
     pub value: String,
 }
@@ -53,16 +48,13 @@ pub(crate) struct GraphProto {
     /// Operations in order.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
-    /// Name.
     #[prost(string, tag = "2")]
     pub name: String,
     /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// Inputs.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
-    /// Outputs.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
 }
@@ -90,7 +82,6 @@ pub(crate) struct NodeProto {
 /// A setting of an operation.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AttributeProto {
-    /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// A number.
@@ -122,7 +113,6 @@ pub(crate) struct TensorProto {
     /// 1 float, 7 int64.
     #[prost(int32, tag = "2")]
     pub data_type: i32,
-    /// Name.
     #[prost(string, tag = "8")]
     pub name: String,
     /// Little-endian, row-major.
@@ -133,15 +123,12 @@ pub(crate) struct TensorProto {
 /// The name and type of an input or output.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ValueInfoProto {
-    /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Type.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
 }
 
-/// A type.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TypeProto {
     /// The only kind that is used here.
@@ -155,15 +142,12 @@ pub(crate) struct TensorTypeProto {
     /// 1 float, 7 int64.
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
-    /// Shape.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
 
-/// A shape.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TensorShapeProto {
-    /// Its dimensions.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<Dimension>,
 }
@@ -171,10 +155,8 @@ pub(crate) struct TensorShapeProto {
 /// A dimension: a number, or a name if it is not known.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Dimension {
-    /// Size.
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
-    /// Name.
     #[prost(string, optional, tag = "2")]
     pub dim_param: Option<String>,
 }

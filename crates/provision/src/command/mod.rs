@@ -82,6 +82,7 @@ impl Default for Pace {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CommandError {
     /// A call failed. AWS's words and the way out make one sentence, so there is no cause below it.
     #[error("{0}; {advice}", advice = .0.advice())]
@@ -89,7 +90,6 @@ pub enum CommandError {
     /// A stack failed.
     #[error("stack {stack} failed: {}; {leftover}", cause_words(.cause.as_ref()))]
     Stack {
-        /// Its name.
         stack: String,
         /// First cause, if the events name one.
         cause: Option<StackFailure>,
@@ -104,11 +104,8 @@ pub enum CommandError {
         "stack {stack} is still {status} after {minutes} minutes; AWS continues with it; run this again to keep waiting"
     )]
     Patience {
-        /// Its name.
         stack: String,
-        /// Its status.
         status: String,
-        /// How long.
         minutes: u64,
     },
     /// The user said no.

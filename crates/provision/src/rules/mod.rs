@@ -14,7 +14,6 @@ use serde::Serialize;
 use crate::template::Stack;
 use model::TemplateModel;
 
-/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct TemplateFault {
     /// Short name of the rule.

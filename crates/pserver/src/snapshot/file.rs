@@ -10,35 +10,27 @@ use wire::Step;
 
 /// Why a snapshot could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum StoreError {
     /// The disk said no.
     #[error("{action} {path}")]
     Disk {
-        /// What was tried.
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A file is damaged or of another format.
     #[error("snapshot file {path} cannot be used")]
     Format {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: FormatError,
     },
     /// A file is not the one that belongs there: of another step, server or run, or written at another time.
     #[error("snapshot file {path} is not the one that belongs there: {reason}")]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unfit { path: PathBuf, reason: String },
     /// The snapshot is of another run or model.
     #[error("the snapshot of {path} is of another job or model: {reason}")]
     Foreign {
@@ -49,12 +41,7 @@ pub enum StoreError {
     },
     /// There is no such snapshot.
     #[error("no complete snapshot of step {step} in {path}")]
-    Absent {
-        /// The step.
-        step: Step,
-        /// The directory.
-        path: PathBuf,
-    },
+    Absent { step: Step, path: PathBuf },
 }
 
 impl StoreError {

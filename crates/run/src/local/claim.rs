@@ -126,6 +126,7 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
 
 /// Why a folder could not be claimed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClaimError {
     /// A living process uses the folder.
     #[error(
@@ -152,9 +153,7 @@ pub enum ClaimError {
     /// A file of the claim could not be read or written.
     #[error("{action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         #[source]

@@ -80,6 +80,7 @@ impl RunOutcome {
 
 /// Why a run could not begin.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum RunError {
     /// A folder, link or port could not be created.
     #[error(transparent)]
@@ -87,16 +88,13 @@ pub enum RunError {
     /// The program that splits the data could not be run.
     #[error("run {program} to split the data")]
     Split {
-        /// The program.
         program: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The program that splits the data failed.
     #[error("splitting the data {exit}:\n{tail}")]
     SplitFailed {
-        /// How.
         exit: ProcessExit,
         /// The last lines of its output.
         tail: String,

@@ -39,7 +39,6 @@ impl Default for StallLimits {
 /// A process that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StalledProcess {
-    /// Which one.
     pub process: ProcessId,
     /// A sentence that names it.
     pub text: String,

@@ -14,7 +14,6 @@ use words::process::{ProcessId, Role};
 
 /// The processes of a run. The supervisor requests a command only when it starts one.
 pub(crate) trait RunProcesses {
-    /// All of them.
     fn processes(&self) -> Vec<ProcessId>;
 
     /// The command line of a process. Ports that were reserved for it are released.
@@ -64,9 +63,7 @@ pub enum PrepareError {
     /// The folder for a node's logs cannot be created.
     #[error("create the output folder {path}")]
     Output {
-        /// The folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

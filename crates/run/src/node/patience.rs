@@ -49,7 +49,6 @@ pub(crate) struct WaitLimits {
     pub limit: Duration,
     /// First pause between two tries; it doubles up to `longest_pause`.
     pub first_pause: Duration,
-    /// The longest pause.
     pub longest_pause: Duration,
 }
 

@@ -15,18 +15,14 @@ pub enum StageError {
     /// The source cannot be read.
     #[error("read {path} on the volume")]
     Read {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The copy cannot be written.
     #[error("write {path}{}", hint(.source))]
     Write {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

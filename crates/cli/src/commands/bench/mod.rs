@@ -34,7 +34,6 @@ enum BenchCommand {
     Ps(ps::PsBench),
 }
 
-/// Runs the command.
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<Exit> {
     let result = match args.command {
         BenchCommand::Train(bench) => train::run(&bench)?,

@@ -45,7 +45,6 @@ pub(crate) struct Rating {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of {file}: {reason}")]
 pub struct BadLine {
-    /// The file.
     pub file: PathBuf,
     /// From 1.
     pub line: usize,

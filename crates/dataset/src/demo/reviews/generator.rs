@@ -66,7 +66,6 @@ impl ReviewGenerator {
         }
     }
 
-    /// The next review.
     pub(crate) fn next_review(&mut self) -> Review {
         let positive = self.random.chance(0.5);
         let text = self.text(positive);
