@@ -1,7 +1,7 @@
 //! The job file: what a user says about a job on a cluster. `job.yaml` in the job folder, or flags.
 //!
 //! Everything has a default but the name. The volume's is the claim that `canoe cluster up` installs.
-//! Unknown keys are errors: a key that is silently ignored is a wish that is silently not fulfilled.
+//! Unknown keys are errors: a key that is silently ignored is a setting that silently has no effect.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ pub enum RenderError {
     /// The configuration folder cannot go along.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The objects would not work together; a bug of ours, or a wish that we did not foresee.
+    /// The objects would not work together; a bug of ours, or a job file that we did not foresee.
     #[error("the objects do not agree: {}", .problems.join("; "))]
     Disagree { problems: Vec<String> },
 }

@@ -1,4 +1,4 @@
-//! Opening an epoch on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
+//! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
 use crate::host::{Host, chain};
 use crate::run::{GenerationRun, OpenError, ServerIndex};
@@ -16,7 +16,7 @@ use wire::{Generation, JobSpec, TrainerId};
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
 impl Host {
-    /// Opens an epoch. `fill` receives what trainer 0 sends for a fresh start.
+    /// Opens a generation. `fill` receives what trainer 0 sends for a fresh start.
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
@@ -74,7 +74,7 @@ impl Host {
         let done = snapshots.begin(&run.wanted());
         self.look_for_snapshots(snapshots, &run.wanted());
         match done {
-            // A job whose snapshots cannot be written goes on without them, as ever.
+            // A job whose snapshots cannot be written continues without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
                 self.say(Level::Warning, &chain(&error));
                 Ok(())
@@ -161,7 +161,7 @@ impl Host {
         })
     }
 
-    /// Waits until the threads of the old epoch are gone.
+    /// Waits until the threads of the old generation are gone.
     fn await_data_connections(&self) -> Result<(), Refusal> {
         let begun = Instant::now();
         let limit = POLITE + self.config.silence;

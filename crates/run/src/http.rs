@@ -1,7 +1,7 @@
 //! A very small web server for probes and metrics: one thread, a few pages of text, nothing that a stranger can use up.
 //!
 //! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
-//! it is full the oldest goes. So idle, slow and broken clients keep no probe from being answered, and no page
+//! it is full the oldest goes. So idle, slow and broken clients keep no probe from getting its response, and no page
 //! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and the kernel keeps clients
 //! that say nothing to itself for a while.
 
@@ -324,7 +324,7 @@ pub(crate) fn get_local(port: u16, path: &str, limit: Duration) -> io::Result<St
 pub(crate) mod tests {
     use super::*;
 
-    /// What a page of this host answers.
+    /// The response of a page of this host.
     pub(crate) fn get(port: u16, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

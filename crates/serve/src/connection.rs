@@ -329,7 +329,7 @@ impl ConnectionState {
                         }
                     }
                 }
-                // Only its owner goes on.
+                // Only its owner continues.
                 Stage::Computing(_) => return Ok(Step::Wait),
                 Stage::Replying { keep: true } => {
                     self.enter(Stage::Idle, now);

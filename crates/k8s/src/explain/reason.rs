@@ -20,7 +20,7 @@ pub enum Subject {
 pub enum Weight {
     /// Nothing is to be done: it passes by itself, or it is only good to know.
     Note,
-    /// Somebody has to act, or the job does not go on.
+    /// Somebody has to act, or the job does not continue.
     Trouble,
 }
 

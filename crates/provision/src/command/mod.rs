@@ -47,7 +47,7 @@ pub enum Talk {
         /// How long this type usually takes.
         usual: Duration,
     },
-    /// Unexpected, but it goes on.
+    /// Unexpected, but it continues.
     Warning(String),
 }
 
@@ -96,7 +96,7 @@ pub enum CommandError {
         /// What is left.
         leftover: Leftover,
     },
-    /// Only a person can decide how to go on.
+    /// Only a person can decide how to continue.
     #[error("{0}")]
     Decision(String),
     /// AWS took too long.

@@ -17,7 +17,7 @@ pub enum StackState {
     Ready(StackStatus),
     /// Its creation failed or was never finished: nothing in it can be used, it has to go first.
     Broken(StackStatus),
-    /// An update failed and so did its undoing: only a person can say how to go on.
+    /// An update failed and so did its undoing: only a person can say how to continue.
     Stuck(StackStatus),
 }
 

@@ -5,7 +5,7 @@
 //! then storage, then the network, then the bucket and the logs. The stacks leave file system, key and
 //! disks of claims behind: these are the data, and they go only when the user says so, the file system
 //! when its mount targets have gone and the key last of all. Each step is decided from what is seen, so
-//! an interrupted run goes on where it was. Everything in an [`Inventory`] has been found to be the
+//! an interrupted run continues where it was. Everything in an [`Inventory`] has been found to be the
 //! cluster's own.
 
 use serde::Serialize;

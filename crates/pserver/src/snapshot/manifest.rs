@@ -26,7 +26,7 @@ pub struct SnapshotManifest {
     pub job: String,
     /// Hash of the tables' names and shapes.
     pub shapes: u64,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood.
     pub boundary: Boundary,
@@ -63,7 +63,7 @@ pub struct BaseFile {
     pub bytes: u64,
     /// The checksum over its checksums.
     pub fingerprint: u32,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood then.
     pub boundary: Boundary,

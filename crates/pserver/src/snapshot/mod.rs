@@ -5,7 +5,7 @@
 //! - [`store`]: the directories of a server.
 //! - [`plan`]: which snapshots are taken and which are deleted. Pure.
 //! - [`verify`]: names what is wrong in a directory.
-//! - [`writer`]: the thread that writes while requests go on.
+//! - [`writer`]: the thread that writes while requests continue.
 
 pub(crate) mod file;
 pub mod format;

@@ -2,7 +2,7 @@
 //!
 //! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
 //! [`crate::sparse::shard`]) and hand over; this thread copies and writes. [`super::plan`] decides what is taken and
-//! what is deleted. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
+//! what is deleted. A failure (a full disk) is reported and counted, and the job continues with the snapshots it has.
 //!
 //! After a snapshot of all rows, the next ones hold the rows that changed since, and its parts as their base, as long as
 //! that is worth it ([`super::plan::worth_a_base`]) and the disk can give a file a second name.

@@ -131,7 +131,7 @@ impl SimTrainer {
         if self.at != Generation(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
-        // An epoch that no server has let it into is tried again.
+        // A generation that no server has let it into is tried again.
         if self.state != State::Attaching {
             self.seen = self.seen.max(self.at);
         }
@@ -377,7 +377,7 @@ impl SimTrainer {
         }
     }
 
-    /// What trainer 0 has to save before it goes on.
+    /// What trainer 0 has to save before it continues.
     fn owed(&self) -> Option<Save> {
         let periods = &self.plan.periods;
         let owed = match self.over {

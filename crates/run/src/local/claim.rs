@@ -37,7 +37,7 @@ pub struct RunFile {
     pub settings: RunSettings,
     /// Whether all its passes are done.
     pub finished: bool,
-    /// Passes that an earlier run in this folder had done, and that this one goes on after.
+    /// Passes that an earlier run in this folder had done, and that this one continues after.
     #[serde(default)]
     pub start_pass: u64,
 }
@@ -51,7 +51,7 @@ pub enum Beginning {
     Archive,
     /// Continue this run.
     Resume(String),
-    /// So many passes are done, and more are asked for: a new run goes on after them.
+    /// So many passes are done, and more are asked for: a new run continues after them.
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),

@@ -1,7 +1,7 @@
 //! When a node that was asked to end goes: after a snapshot that all servers have, or when none is to be had. Pure.
 //!
 //! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
-//! trainers order it, and the server's page tells when every server has it. The successor then goes on where this
+//! trainers order it, and the server's page tells when every server has it. The successor then continues where this
 //! node stopped, and nothing is computed again.
 
 use std::time::Duration;

@@ -134,7 +134,7 @@ impl Health {
         self.with(|state| state.shown.roll_backs += 1);
     }
 
-    /// Answers probes on all addresses in a thread of its own, until the process ends.
+    /// Replies to probes on all addresses in a thread of its own, until the process ends.
     pub(crate) fn serve(&self, port: u16) -> io::Result<u16> {
         let listener = listen(port)?;
         let port = listener.local_addr()?.port();

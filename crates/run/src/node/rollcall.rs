@@ -32,7 +32,7 @@ pub(crate) struct RollCall {
 }
 
 impl RollCall {
-    /// Compares what `list` answers with `known`, until it differs. A list that is not complete says nothing.
+    /// Compares what `list` returns with `known`, until it differs. A list that is not complete says nothing.
     pub(crate) fn start(
         known: Peers,
         list: impl Fn() -> Result<Peers, NotYet> + Send + 'static,
