@@ -9,6 +9,7 @@
     reason = "this is the crate that talks to people"
 )]
 
+mod caches;
 mod commands;
 mod console;
 mod display;
@@ -158,6 +159,9 @@ fn guessed(mut error: clap::Error) -> clap::Error {
 fn main() -> ExitCode {
     pipe::end_quietly_when_nobody_reads();
     fail_points::install();
+    if let Some(caches) = caches::folder() {
+        config::python::keep_package_below(caches);
+    }
     let arguments = v1::translate(std::env::args().collect());
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,

@@ -18,7 +18,7 @@ use std::{fs, io, thread};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
-pub use crate::package::{PackageError, package_dir};
+pub use crate::package::{PackageError, keep_package_below, package_dir};
 use crate::training::TrainerConfig;
 
 /// The program text for the interpreter; it must parse under every Python, to report which one is needed.

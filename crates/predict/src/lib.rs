@@ -34,5 +34,6 @@ pub mod sample;
 mod values;
 pub mod write;
 
+pub use config::python::keep_package_below;
 pub use error::PredictError;
 pub use model::{Model, OpenOptions, Runner};

@@ -19,6 +19,7 @@ use wire::message::{Code, Hello, Refusal};
 use wire::recovery::{Boundary, Disk, ServerReport};
 use wire::stream::{ByteMeter, Stopper};
 use wire::{Generation, PeerStatus, Step, TrainerId};
+use words::causes::chain;
 use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::Phase;
 
@@ -636,16 +637,4 @@ fn teller(metrics: Arc<ServerMetrics>, log: ServerLog, started: Instant) -> Tell
             );
         }
     })
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

@@ -1,17 +1,19 @@
 //! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
-use crate::host::{Host, chain};
+use crate::host::Host;
 use crate::run::{GenerationRun, OpenError, ServerIndex};
 use crate::saving;
 use crate::server::Level;
 use crate::service::{TablePiece, invalid};
 use crate::snapshot::StoreError;
+use crate::snapshot::plan::{SnapshotFate, fate};
 use crate::snapshot::writer::Snapshotter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
 use wire::{Generation, JobSpec, TrainerId};
+use words::causes::chain;
 
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
@@ -29,16 +31,10 @@ impl Host {
         let run = self.make_run(epoch, (start, saved), spec)?;
         fill(&run)?;
         if let Some(snapshots) = &self.snapshots {
-            match start {
-                GenerationStart::Fresh => self.put_aside(snapshots, &run)?,
-                GenerationStart::Restore(step) => snapshots.rewind(step, run.place.server),
-                // Newer snapshots than the state are of a past in which one of them was lost: they are kept, out of the
-                // way.
-                GenerationStart::Saved { step, .. } if snapshots.have().0.last() > Some(&step) => {
-                    self.put_aside(snapshots, &run)?;
-                }
-                GenerationStart::Saved { step, .. } => snapshots.rewind(step, run.place.server),
-                GenerationStart::Continue { .. } => {}
+            match fate(start, snapshots.have().0.last().copied()) {
+                SnapshotFate::Keep => {}
+                SnapshotFate::Rewind(step) => snapshots.rewind(step, run.place.server),
+                SnapshotFate::PutAside => self.put_aside(snapshots, &run)?,
             }
         }
         self.forget_wish();

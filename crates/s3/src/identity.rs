@@ -88,11 +88,6 @@ impl S3Identity {
 }
 
 fn no_credentials(error: &(dyn std::error::Error + 'static)) -> S3Error {
-    let mut reason = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        reason = format!("{reason}: {cause}");
-        next = cause.source();
-    }
+    let reason = words::causes::chain(error);
     S3Error::NoCredentials { reason }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use nn::Batch;
 use predict::write::Outputs;
 use predict::{Model, PredictError, Runner};
+use words::causes::chain;
 
 use crate::connection::{ClientConnection, Driven};
 use crate::merge::merge;
@@ -197,7 +198,7 @@ fn alone(own: &mut ModelRunner, samples: &ParsedSamples, text: &mut Vec<u8>) -> 
             200
         }
         Err(ComputeFailure::Samples(error)) => {
-            *text = error_body(&causes(&error));
+            *text = error_body(&chain(&error));
             422
         }
         Err(ComputeFailure::Panic) => {
@@ -261,14 +262,4 @@ fn send(
         }),
         Driven::Closed => worker.shared().connections.remove(connection.key),
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

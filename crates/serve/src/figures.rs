@@ -128,26 +128,18 @@ impl RequestFigures {
             "Samples in the queue.",
         )
         .value(&[], waiting as f64);
-        let mut whole = text.into_text();
-        whole.push_str(&self.histogram());
-        whole
-    }
-
-    fn histogram(&self) -> String {
-        let name = "canoe_serve_request_seconds";
-        let mut text = format!(
-            "# HELP {name} Time from the acceptance of a request to its result.\n# TYPE {name} histogram\n"
+        let below = BUCKETS.iter().zip(&self.buckets);
+        let below = below.scan(0.0, |sum, (end, count)| {
+            *sum += get(count);
+            Some((*end, *sum))
+        });
+        text.histogram(
+            "canoe_serve_request_seconds",
+            "Time from the acceptance of a request to its result.",
+            below,
+            (get(&self.finished), get(&self.waited) / 1e6),
         );
-        let mut below = 0.0;
-        for (end, count) in BUCKETS.iter().zip(&self.buckets) {
-            below += get(count);
-            text.push_str(&format!("{name}_bucket{{le=\"{end}\"}} {below}\n"));
-        }
-        let all = get(&self.finished);
-        text.push_str(&format!("{name}_bucket{{le=\"+Inf\"}} {all}\n"));
-        text.push_str(&format!("{name}_sum {}\n", get(&self.waited) / 1e6));
-        text.push_str(&format!("{name}_count {all}\n"));
-        text
+        text.into_text()
     }
 }
 

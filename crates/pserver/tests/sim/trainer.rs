@@ -8,7 +8,6 @@ use wire::recovery::{
     AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, judge, stable,
 };
 use wire::{Generation, Mode, Step, TrainerId};
-use words::status::Phase;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -233,10 +232,8 @@ impl SimTrainer {
     /// Decides by the reports.
     fn look(&mut self, now: Time, out: &mut Outbox) {
         if self.at != Generation(0) {
-            let fine = |r: &ServerReport| {
-                r.phase == Phase::Finished || (r.phase == Phase::Running && r.epoch == self.at)
-            };
-            if self.reports.iter().flatten().any(|report| !fine(report)) {
+            let ended = |report: &ServerReport| report.ends(self.at);
+            if self.reports.iter().flatten().any(ended) {
                 self.rejoin(now, out);
             }
             return;
@@ -253,21 +250,21 @@ impl SimTrainer {
             fresh: false,
             saved: self.saved.filter(|_| self.index == 0),
         };
-        match judge(&known, (self.seen, also), trainers, |server| {
+        let me = TrainerId(self.index as u32);
+        let verdict = judge(&known, (self.seen, also), trainers, |server| {
             server.to_string()
-        }) {
+        });
+        match verdict.of_trainer(me, self.opened, &known) {
             AdmissionVerdict::Lost(text) => panic!("no disk is lost in these schedules: {text}"),
             AdmissionVerdict::Enter(epoch, boundary) => self.enter(epoch, &boundary, now, out),
-            AdmissionVerdict::Open(..) if known.iter().any(|report| report.epoch < self.opened) => {
-            }
-            AdmissionVerdict::Open(epoch, start) if self.index == 0 => {
+            AdmissionVerdict::Open(epoch, start) => {
                 self.opening = Some(epoch);
                 self.since = now;
                 self.answers.fill(false);
                 self.all(out, &Message::Open { epoch, start });
             }
             AdmissionVerdict::Over => self.state = State::Done,
-            AdmissionVerdict::Open(..) | AdmissionVerdict::Wait(_) => {}
+            AdmissionVerdict::Wait(_) => {}
         }
     }
 

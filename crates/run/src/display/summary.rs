@@ -235,10 +235,8 @@ impl RunTally {
                 evals(test)
             );
         }
-        match self.roll_backs.len() {
-            0 => {}
-            1 => table += "rolled back to a snapshot once\n",
-            times => table += &format!("rolled back to a snapshot {times} times\n"),
+        if let Some(times) = text::roll_backs(self.roll_backs.len()) {
+            table += &format!("{times}\n");
         }
         table += &self.result(base);
         table

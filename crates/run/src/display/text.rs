@@ -138,6 +138,15 @@ fn is_name(reason: &str) -> bool {
     }
 }
 
+/// How often a job, or a node, repeated batches after a loss; `None` if never.
+pub fn roll_backs(times: usize) -> Option<String> {
+    match times {
+        0 => None,
+        1 => Some("rolled back to a snapshot once".to_owned()),
+        times => Some(format!("rolled back to a snapshot {times} times")),
+    }
+}
+
 /// At most `width` characters, with `…` at the end if something was cut; control characters become blanks.
 pub fn fit(text: &str, width: usize) -> String {
     let clean = text.chars().map(|character| {

@@ -114,24 +114,19 @@ impl Session {
                 fresh: config.fresh,
                 saved: saved.as_ref().map(|saved| (saved.step, saved.pass)),
             };
-            match judge(&reports, (self.epoch, known), config.trainers, names) {
+            let verdict = judge(&reports, (self.epoch, known), config.trainers, names);
+            match verdict.of_trainer(config.trainer, opened, &reports) {
                 AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
-                // Reports from before the opening are no reason to open it again.
-                AdmissionVerdict::Open(..)
-                    if reports.iter().any(|report| report.epoch < opened) => {}
-                AdmissionVerdict::Open(epoch, start) if coordinator => {
+                AdmissionVerdict::Open(epoch, start) => {
                     let directory = saved.map(|saved| saved.directory);
                     self.open(epoch, start, directory.as_deref())?;
                     opened = epoch;
                 }
-                AdmissionVerdict::Open(..) => {
-                    *last = "waiting for trainer 0 to open the job".to_owned()
-                }
-                AdmissionVerdict::Lost(text) if coordinator => {
+                AdmissionVerdict::Lost(text) => {
                     self.fail(&text);
                     return Err(Fault::Final(Error::JobFailed(text)));
                 }
-                AdmissionVerdict::Lost(text) | AdmissionVerdict::Wait(text) => *last = text,
+                AdmissionVerdict::Wait(text) => *last = text,
                 AdmissionVerdict::Over => return Err(Fault::Final(Error::Finished)),
             }
             if Instant::now() >= deadline {

@@ -304,7 +304,7 @@ impl Pulse {
             return Err("it is silent".to_owned());
         }
         let sent = self.channel.send(FrameKind::Heartbeat, message);
-        sent.map_err(|cause| super::error_chain(&cause))?;
+        sent.map_err(|cause| words::causes::chain(&cause))?;
         (self.asked, self.at, self.since) = (true, Some(message.at), Instant::now());
         self.told = message.stable;
         Ok(())
@@ -314,7 +314,7 @@ impl Pulse {
     fn hear(&mut self) -> Result<ServerReport, String> {
         let report = self.channel.expect(FrameKind::Report);
         (self.asked, self.since) = (false, Instant::now());
-        report.map_err(|cause| super::error_chain(&cause))
+        report.map_err(|cause| words::causes::chain(&cause))
     }
 }
 
@@ -389,10 +389,7 @@ fn note(shared: &Shared, server: usize, report: ServerReport) {
     if report.phase == Phase::Failed {
         state.failed = Some(report.reason.clone());
         fault(&mut state, shared, report.reason.clone());
-    } else if state.at != Generation(0)
-        && !running(&report, state.at)
-        && report.phase != Phase::Finished
-    {
+    } else if state.at != Generation(0) && report.ends(state.at) {
         let reason = if report.reason.is_empty() {
             "the generation has ended".to_owned()
         } else {
@@ -436,10 +433,6 @@ fn swallowed(
         }
     }
     None
-}
-
-fn running(report: &ServerReport, epoch: Generation) -> bool {
-    report.phase == Phase::Running && report.epoch == epoch
 }
 
 fn fault(state: &mut State, shared: &Shared, reason: String) {

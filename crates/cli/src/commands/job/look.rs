@@ -271,7 +271,10 @@ impl Node {
             let plural = if names.len() > 1 { "s" } else { "" };
             return format!("waits for node{plural} {}", names.join(", "));
         }
-        status.does.clone()
+        match text::roll_backs(status.roll_backs as usize) {
+            Some(times) => format!("{}; {times}", status.does),
+            None => status.does.clone(),
+        }
     }
 }
 
@@ -444,6 +447,11 @@ mod tests {
             "{events:?}"
         );
         assert_eq!(node.cells()[7], "training: pass 0, batch 20");
+        if let Reported::Status(status) = &mut node.told {
+            status.roll_backs = 2;
+        }
+        let does = "training: pass 0, batch 20; rolled back to a snapshot 2 times";
+        assert_eq!(node.cells()[7], does);
         node.away = vec![0];
         assert_eq!(node.cells()[7], "waits for node 0");
         let silent = running(Reported::Nothing);
