@@ -16,7 +16,7 @@ use wire::client::{SavedPass, SavedPasses};
 use crate::pass_directory::{self, SERVERS};
 
 /// The file.
-pub const NOTE: &str = "canoe.saved.json";
+pub(crate) const NOTE: &str = "canoe.saved.json";
 
 /// Which passes a run has saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ fn read(save_dir: &Path, run: &str) -> Option<Note> {
 }
 
 /// Notes that a pass of this run is saved.
-pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
+pub(crate) fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
     let before = read(save_dir, run);
     let first = before.map_or(pass, |note| note.first.min(pass));
     let note = Note {
