@@ -85,7 +85,7 @@ impl<'a, E> GradientSource<'a, E> {
 
     /// Writes the sum of the next blocks of two gradients to `sum`. Where the values are at hand it does not copy the first
     /// before it adds the second.
-    pub fn begin_pair(
+    pub(crate) fn begin_pair(
         &mut self,
         other: &mut Self,
         sum: &mut [f32],

@@ -84,7 +84,7 @@ impl GenerationRun {
     }
 
     /// A run of a server that holds nothing, while the others are at `step`.
-    pub fn without_tables(
+    pub(crate) fn without_tables(
         epoch: Generation,
         spec: JobSpec,
         place: ServerIndex,
@@ -187,7 +187,7 @@ impl GenerationRun {
     }
 
     /// Whether this server holds something, and so takes part in steps.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.map.holds(self.place.server)
     }
 

@@ -139,14 +139,14 @@ pub(crate) trait Listener: Sync {
 }
 
 /// Who waits for something that happens in a service, and holds no thread meanwhile.
-pub trait Waiter: Send {
+pub(crate) trait Waiter: Send {
     /// What it waits for may have happened.
     fn wake(self: Box<Self>);
 }
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Awaited {
+pub(crate) enum Awaited {
     /// So many steps have been applied to all tables.
     Steps(Step),
     /// Anything has changed since there were so many [changes](Service::changes).
@@ -215,8 +215,8 @@ pub(crate) struct Service {
     pieces: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
     values: Option<Arc<OwnedFd>>,
-    /// Trainers take every step together.
     trainers: usize,
+    /// Trainers take every step together.
     sync: bool,
     staged: Vec<Mutex<Staged>>,
     ended: AtomicBool,
@@ -374,12 +374,12 @@ impl Service {
     }
 
     /// How often something has changed. Who does not find what it waits for may wait for a change after this.
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Keeps a waiter until what it waits for may have happened.
-    pub fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
+    pub(crate) fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
         let mut waiting = self.waiting();
         // It may have happened since the waiter looked; nobody would wake it then.
         let missed = self.ended.load(Ordering::Acquire)
@@ -399,7 +399,7 @@ impl Service {
     }
 
     /// Wakes those who have waited for so long, who then find that it was too long.
-    pub fn wake_overdue(&self, limit: Duration) {
+    pub(crate) fn wake_overdue(&self, limit: Duration) {
         let mut waiting = self.waiting();
         let overdue = |(since, _): &mut (Instant, Box<dyn Waiter>)| since.elapsed() >= limit;
         let mut late: Vec<_> = waiting.steps.extract_if(.., overdue).collect();
@@ -429,7 +429,7 @@ impl Service {
     }
 
     /// An error once the generation has ended.
-    pub fn check_running(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_running(&self) -> Result<(), Refusal> {
         if !self.ended.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -441,7 +441,7 @@ impl Service {
     }
 
     /// What a request is told that has waited for `limit`.
-    pub fn overdue(&self, limit: Duration) -> Refusal {
+    pub(crate) fn overdue(&self, limit: Duration) -> Refusal {
         let trainers = self.lock().barrier.waits_for();
         let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
         let (seconds, list) = (limit.as_secs(), list.join(", "));
@@ -452,13 +452,13 @@ impl Service {
     }
 
     /// Whether a message of a trainer for this step is taken now, or refused: it does not have to wait.
-    pub fn may_begin(&self, trainer: usize, step: Step) -> bool {
+    pub(crate) fn may_begin(&self, trainer: usize, step: Step) -> bool {
         let state = self.lock();
         state.barrier.admission(trainer, step.0) != Admission::Later
     }
 
     /// Whether the end of a batch can be taken now: it may have to wait for others, or for a snapshot. The order is noted.
-    pub fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
+    pub(crate) fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
         let mut state = self.lock();
         let order = batch.order.unwrap_or_default();
         state.ordered = state.ordered.max(order.0);
@@ -631,7 +631,7 @@ impl Service {
     }
 
     /// The trainer has no more data in the pass. [`Service::pass_over`] says when no trainer has.
-    pub fn finish_pass(
+    pub(crate) fn finish_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -655,7 +655,7 @@ impl Service {
     }
 
     /// Step and pass, once no trainer has more data in the pass.
-    pub fn pass_over(&self, pass: u64) -> Option<PassEnd> {
+    pub(crate) fn pass_over(&self, pass: u64) -> Option<PassEnd> {
         let barrier = &self.lock().barrier;
         let over = barrier.over() || barrier.pass() > pass;
         let step = Step(barrier.step());
@@ -663,7 +663,7 @@ impl Service {
     }
 
     /// The trainer has finished its work at the end of the pass. [`Service::pass_ended`] says when trainer 0 has.
-    pub fn end_pass(
+    pub(crate) fn end_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -686,7 +686,7 @@ impl Service {
     }
 
     /// Step and the next pass, once trainer 0 has ended the pass.
-    pub fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
+    pub(crate) fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
         let barrier = &self.lock().barrier;
         let ended = PassEnd {
             step: Step(barrier.step()),
@@ -729,7 +729,12 @@ impl Service {
 
     /// Takes a trainer's values of a sum over all trainers, in the order of their ids. [`Service::reduced`] has the sum,
     /// once all have sent theirs.
-    pub fn reduce(&self, trainer: usize, round: u64, numbers: Vec<f64>) -> Result<(), Refusal> {
+    pub(crate) fn reduce(
+        &self,
+        trainer: usize,
+        round: u64,
+        numbers: Vec<f64>,
+    ) -> Result<(), Refusal> {
         let mut state = self.lock();
         let first = state.reductions.iter().flatten().next();
         if first.is_some_and(|first| first.len() != numbers.len()) {
@@ -752,7 +757,7 @@ impl Service {
     }
 
     /// The sum of a round, once there is one.
-    pub fn reduced(&self, round: u64) -> Option<Vec<f64>> {
+    pub(crate) fn reduced(&self, round: u64) -> Option<Vec<f64>> {
         let state = self.lock();
         (state.reduced.0 >= round).then(|| state.reduced.1.clone())
     }

@@ -28,7 +28,7 @@ struct Note {
 }
 
 /// The passes that this run noted, all but the last: its test result may not be known yet.
-pub fn tested_passes(save_dir: &Path, run: &str) -> Range<u32> {
+pub(crate) fn tested_passes(save_dir: &Path, run: &str) -> Range<u32> {
     read(save_dir, run).map_or(0..0, |note| note.first..note.last)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
 }
 
 /// How many passes this run has saved, and the newest whose servers' state is there and usable.
-pub fn find(save_dir: &Path, run: &str, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
+pub(crate) fn find(save_dir: &Path, run: &str, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
     let Some(note) = read(save_dir, run) else {
         return SavedPasses::default();
     };

@@ -123,7 +123,7 @@ impl Snapshotter {
     }
 
     /// How much was written so far: grows while a snapshot is written.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
     }
 
