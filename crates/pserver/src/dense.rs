@@ -286,11 +286,15 @@ impl Stretch<'_> {
         let mut at = 0;
         for block in self.blocks {
             let sum = &mut sum[..block.len];
-            if let Some((first, others)) = gradients.split_first_mut() {
-                let mut filled = first.begin(sum, &mut scratch)?;
-                for gradient in others {
-                    filled = gradient.add(sum, filled, &mut scratch)?;
+            let (mut filled, others) = match gradients {
+                [] => (0, &mut [][..]),
+                [only] => (only.begin(sum, &mut scratch)?, &mut [][..]),
+                [first, second, others @ ..] => {
+                    (first.begin_pair(second, sum, &mut scratch)?, others)
                 }
+            };
+            for gradient in others {
+                filled = gradient.add(sum, filled, &mut scratch)?;
             }
             let state = &mut self.state[at * table.slots..(at + block.len) * table.slots];
             let values = &mut self.values[at..at + block.len];
@@ -348,8 +352,7 @@ impl RowCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::TableSpec;
-    use wire::shard::blocks_of;
+    use wire::{ShardMap, TableSpec, Topology};
 
     /// A piece of a table that is long enough to be shared among threads, and two gradients for it.
     fn piece() -> (Table, DensePiece, [Vec<f32>; 2]) {
@@ -379,7 +382,13 @@ mod tests {
             values: None,
         };
         let table = Table::new(&spec).unwrap();
-        let blocks: Vec<Block> = blocks_of(spec.hash(), spec.len(), 1, 2).collect();
+        let topology = Topology {
+            servers: 2,
+            ports: 1,
+            sparse_ports: 0,
+        };
+        let map = ShardMap::new(std::slice::from_ref(&spec), &topology, 2);
+        let blocks: Vec<Block> = map.blocks(0, &spec, 1).collect();
         let len = blocks.iter().map(|block| block.len).sum::<usize>();
         assert!(len > 3 * LONG);
         let gradient = |by: usize| (0..len).map(|i| (i % by) as f32 - 3.0).collect();

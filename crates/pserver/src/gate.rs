@@ -94,7 +94,7 @@ fn room(descriptors: u64) -> usize {
 }
 
 /// The descriptors that this process may have.
-fn descriptors() -> u64 {
+pub(crate) fn descriptors() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.unwrap_or(u64::MAX)
 }

@@ -1,11 +1,12 @@
 //! What all connections of a server share: members, the present run, snapshots, metrics, the log.
 
+use crate::line_pool::LinePool;
 use crate::members::{Effect, Members, Millis};
 use crate::metrics::{Gauges, Heat, ServerMetrics, TableMetrics};
 use crate::pulses::PulseQueue;
 use crate::run::GenerationRun;
 use crate::server::{Level, ServerConfig, ServerLog};
-use crate::service::{Listener, Service, TablePiece};
+use crate::service::{Listener, TablePiece};
 use crate::snapshot::plan::{RowScope, due, overdue};
 use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
 use crate::snapshot::{SnapshotOwner, SnapshotStore};
@@ -21,7 +22,7 @@ use wire::stream::{ByteMeter, Stopper};
 use wire::{Generation, PeerStatus, Step, TrainerId};
 use words::causes::chain;
 use words::lock::{Condvar, Mutex, MutexGuard};
-use words::status::Phase;
+use words::status::{Phase, Task};
 
 /// The shared state of a server.
 pub(crate) struct Host {
@@ -45,6 +46,8 @@ pub(crate) struct Host {
     told_slow: AtomicBool,
     /// The connections of heartbeats.
     pub(crate) pulses: PulseQueue,
+    /// The data connections.
+    pub(crate) lines: LinePool,
     /// When the thread that accepts connections last looked around, in milliseconds of the server's clock.
     pub(crate) gate: AtomicU64,
     /// When a step was last applied or a generation began, in milliseconds of the server's clock.
@@ -115,6 +118,7 @@ impl Host {
             wish: AtomicU64::new(0),
             told_slow: AtomicBool::new(false),
             pulses: PulseQueue::new()?,
+            lines: LinePool::new()?,
             gate: AtomicU64::new(0),
             stepped: AtomicU64::new(0),
         }))
@@ -211,8 +215,16 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// Detects silent trainers.
-    pub(crate) fn tick(&self) {
+    /// Bytes that have passed over the data connections.
+    pub(crate) fn moved(&self) -> u64 {
+        let connections = self.connections();
+        let lines = connections.values().filter_map(|c| c.line.as_ref());
+        let traffic = lines.map(|line| line.meter.traffic());
+        traffic.map(|t| t.sent.wrapping_add(t.received)).sum()
+    }
+
+    /// Detects silent trainers, requests that have waited for too long, and threads that are stuck.
+    pub(crate) fn tick(self: &Arc<Self>) {
         let (effect, cut) = self.members().tick(self.now());
         for number in cut {
             if let Some(connection) = self.connections().get(&number) {
@@ -220,6 +232,11 @@ impl Host {
             }
         }
         self.after(effect);
+        self.lines.tick(self);
+        if let Some(run) = self.run() {
+            let limit = self.config.stall;
+            run.services.iter().for_each(|s| s.wake_overdue(limit));
+        }
         self.warn_of_age();
     }
 
@@ -246,8 +263,12 @@ impl Host {
         match members.phase() {
             Phase::Failed => Err(format!("the job has failed: {}", members.reason())),
             Phase::Running if still > NO_STEP => {
-                let run = self.run().map(|run| run.waits_for()).unwrap_or_default();
-                Err(format!("no step for {} s: {run}", still.as_secs()))
+                // A server that holds nothing takes no steps.
+                let run = self.run().filter(|run| run.holds());
+                run.map_or(Ok(()), |run| {
+                    let waits = run.waits_for();
+                    Err(format!("no step for {} s: {waits}", still.as_secs()))
+                })
             }
             _ => Ok(()),
         }
@@ -297,10 +318,15 @@ impl Host {
         }
     }
 
-    /// The trainers that the present step waits for; none while trainer 0 works at the end of a pass.
+    /// The trainers that the present step, or the end of the job, waits for; none while trainer 0 works at the end of a
+    /// pass.
     pub(crate) fn waits_on(&self) -> Vec<u32> {
         if self.members().phase() != Phase::Running || self.slow_snapshot().is_some() {
             return Vec::new();
+        }
+        let staying = self.members().staying();
+        if !staying.is_empty() {
+            return staying;
         }
         let run = self.run();
         let services = run.iter().flat_map(|run| &run.services);
@@ -314,7 +340,17 @@ impl Host {
     /// Whether a service of the present run has work of its own in progress.
     pub(crate) fn is_busy(&self) -> bool {
         let run = self.run();
-        run.is_some_and(|run| run.services.iter().any(Service::is_busy))
+        run.is_some_and(|run| run.services.iter().any(|service| service.is_busy()))
+    }
+
+    /// If training waits for a snapshot: which, and how much of it is written.
+    pub(crate) fn slow_task(&self) -> Option<Task> {
+        let snapshots = self.snapshots.as_ref()?;
+        let step = snapshots.waited_for()?;
+        Some(Task {
+            name: format!("the snapshot of step {step}"),
+            done: snapshots.written(),
+        })
     }
 
     /// If training waits for a snapshot: which, as a sentence.
@@ -346,7 +382,7 @@ impl Host {
                         "snapshot of step {step} is damaged or of another job or model; it is not used: {}",
                         chain(error)
                     );
-                    self.say(Level::Warning, &text);
+                    self.say(Level::Error, &text);
                 }
             }
             Err(error) => {
@@ -413,7 +449,7 @@ impl Host {
             "the newest snapshot that all servers have is {age} batches old, more than three periods of {every}: a loss \
              would cost that much work; look for servers whose snapshots fail or whose disk is slow"
         );
-        self.say(Level::Warning, &text);
+        self.say(Level::Error, &text);
     }
 
     /// Requests a snapshot of what is applied from now on.

@@ -31,6 +31,7 @@ pub mod dense;
 mod gate;
 mod gradient;
 mod host;
+mod line_pool;
 pub mod members;
 pub mod metrics;
 pub mod nics;

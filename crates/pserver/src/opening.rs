@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
-use wire::{Generation, JobSpec, TrainerId};
+use wire::{Generation, JobSpec, ShardMap, TrainerId};
 use words::causes::chain;
 
 /// How long data connections may take to end by themselves before they are cut.
@@ -72,7 +72,7 @@ impl Host {
         match done {
             // A job whose snapshots cannot be written continues without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
-                self.say(Level::Warning, &chain(&error));
+                self.say(Level::Error, &chain(&error));
                 Ok(())
             }
             done => done.map_err(|error| Refusal {
@@ -101,6 +101,20 @@ impl Host {
             topology: wanted.topology,
             trainers: self.config.trainers,
         };
+        spec.check().map_err(invalid)?;
+        let map = ShardMap::new(&spec.tables, &place.topology, place.trainers);
+        let failed = |error: OpenError| match error {
+            OpenError::Restore { .. } => unable(chain(&error)),
+            OpenError::Table(_) | OpenError::Spec(_) => Refusal {
+                code: Code::Invalid,
+                text: chain(&error),
+            },
+        };
+        if !map.holds(place.server) {
+            // Wherever the others continue, there is nothing here that could differ.
+            let run = GenerationRun::without_tables(epoch, spec, place, start.step());
+            return run.map_err(failed);
+        }
         if let (GenerationStart::Fresh, Some(origin)) = (start, spec.origin.clone()) {
             return saving::open(epoch, spec, place, &origin);
         }
@@ -148,13 +162,7 @@ impl Host {
                 made
             }
         };
-        made.map_err(|error| match error {
-            OpenError::Restore { .. } => unable(chain(&error)),
-            OpenError::Table(_) | OpenError::Spec(_) => Refusal {
-                code: Code::Invalid,
-                text: chain(&error),
-            },
-        })
+        made.map_err(failed)
     }
 
     /// Waits until the threads of the old generation are gone.
@@ -193,7 +201,13 @@ impl Host {
                     TablePiece::Absent => 0,
                 };
             }
-            if size == 0 {
+            if !run.holds() {
+                let (holders, servers) = (run.map.holders(), run.place.topology.servers);
+                let text = format!(
+                    "this server holds no table: the model is small, and {holders} of {servers} servers hold it"
+                );
+                self.say(Level::Info, &text);
+            } else if size == 0 {
                 self.say(Level::Warning, " --ports_num or --ports_num_for_sparse might be too large, or total dense parameter size or sparse parameters size might be too small, this psever doesn't store any parameter.");
             }
             self.say(Level::Info, "pserver: setParameter");

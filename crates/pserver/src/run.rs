@@ -16,9 +16,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::binding::Binding;
 use wire::recovery::Boundary;
-use wire::shard::{Block, blocks_of};
+use wire::shard::Block;
 use wire::shared::{SharedRegion, layout};
-use wire::{Generation, JobSpec, Mode, Step, TableId, Topology};
+use wire::{Generation, JobSpec, Mode, ShardMap, Step, TableId, Topology};
 
 /// Which server of which topology this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +42,12 @@ pub(crate) struct GenerationRun {
     pub tables: Vec<Table>,
     /// Which of the servers this is.
     pub place: ServerIndex,
+    /// Which servers hold what.
+    pub map: ShardMap,
     /// The step at which this generation began.
     pub begun: Step,
     /// One per port.
-    pub services: Vec<Service>,
+    pub services: Vec<Arc<Service>>,
 }
 
 /// Why a generation cannot begin.
@@ -78,9 +80,34 @@ impl GenerationRun {
             pass: spec.first_pass,
             batches: vec![0; place.trainers as usize],
         };
+        Self::at(epoch, spec, place, &boundary)
+    }
+
+    /// A run of a server that holds nothing, while the others are at `step`.
+    pub(crate) fn without_tables(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+        step: Step,
+    ) -> Result<Self, OpenError> {
+        let boundary = Boundary {
+            step,
+            pass: spec.first_pass,
+            batches: vec![0; place.trainers as usize],
+        };
+        Self::at(epoch, spec, place, &boundary)
+    }
+
+    /// A run from the initial values, wherever that is.
+    fn at(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+        boundary: &Boundary,
+    ) -> Result<Self, OpenError> {
         let shared = spec.mode == Mode::Sync;
-        let run = Self::build(epoch, spec, place, &boundary, |tables, port| {
-            new_pieces(tables, &place, port, shared)
+        let run = Self::build(epoch, spec, place, boundary, |tables, map, port| {
+            new_pieces(tables, (&place, map), port, shared)
         })?;
         for service in &run.services {
             for (table, piece) in run.tables.iter().zip(service.pieces()) {
@@ -97,7 +124,7 @@ impl GenerationRun {
         spec: JobSpec,
         boundary: &Boundary,
     ) -> Result<Self, OpenError> {
-        Self::build(epoch, spec, old.place, boundary, |_, port| {
+        Self::build(epoch, spec, old.place, boundary, |_, _, port| {
             old.services[port as usize].same_pieces()
         })
     }
@@ -132,7 +159,7 @@ impl GenerationRun {
         spec: JobSpec,
         place: ServerIndex,
         boundary: &Boundary,
-        pieces: impl Fn(&[Table], u32) -> TablePieces,
+        pieces: impl Fn(&[Table], &ShardMap, u32) -> TablePieces,
     ) -> Result<Self, OpenError> {
         spec.check().map_err(OpenError::Spec)?;
         let tables: Vec<Table> = spec
@@ -141,10 +168,12 @@ impl GenerationRun {
             .map(Table::new)
             .collect::<Result<_, _>>()
             .map_err(OpenError::Table)?;
+        let map = ShardMap::new(&spec.tables, &place.topology, place.trainers);
         let services = (0..place.topology.ports_of_server()).map(|port| {
             let barrier = Barrier::new(spec.mode, tables.len(), boundary);
-            let pieces = pieces(&tables, port);
-            Service::new(port as usize, pieces, barrier, place.trainers as usize)
+            let pieces = pieces(&tables, &map, port);
+            let trainers = place.trainers as usize;
+            Arc::new(Service::new(port as usize, pieces, barrier, trainers))
         });
         Ok(Self {
             epoch,
@@ -153,7 +182,13 @@ impl GenerationRun {
             spec,
             tables,
             place,
+            map,
         })
+    }
+
+    /// Whether this server holds something, and so takes part in steps.
+    pub(crate) fn holds(&self) -> bool {
+        self.map.holds(self.place.server)
     }
 
     /// The boundary of the server: only if all its services are at the same one.
@@ -173,6 +208,8 @@ impl GenerationRun {
             shapes: self.spec.shapes() >> 11,
             topology: self.place.topology,
             server: self.place.server,
+            holders: self.map.holders(),
+            map: self.map.fingerprint(),
         }
     }
 
@@ -365,11 +402,19 @@ impl GenerationRun {
 
 /// The pieces of a port, with initial values. Values of dense tables are in memory that trainers on this host can
 /// read, if `shared` and the system allow it.
-fn new_pieces(tables: &[Table], place: &ServerIndex, port: u32, shared: bool) -> TablePieces {
-    let blocks: Vec<Option<Vec<Block>>> = tables
-        .iter()
-        .map(|table| dense_blocks(table, place, port))
-        .collect();
+fn new_pieces(
+    tables: &[Table],
+    (place, map): (&ServerIndex, &ShardMap),
+    port: u32,
+    shared: bool,
+) -> TablePieces {
+    let service = place.topology.dense_service_at(place.server, port);
+    // None for a sparse table and on a port for sparse tables.
+    let dense = |(at, table): (usize, &Table)| {
+        let service = service.filter(|_| !table.spec.sparse)?;
+        Some(map.blocks(at, &table.spec, service).collect())
+    };
+    let blocks: Vec<Option<Vec<Block>>> = tables.iter().enumerate().map(dense).collect();
     let len = |blocks: &Option<Vec<Block>>| blocks.iter().flatten().map(|block| block.len).sum();
     let lens: Vec<usize> = blocks.iter().map(len).collect();
     let memory = if shared { shared_numbers(&lens) } else { None };
@@ -402,15 +447,6 @@ fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<BlockValues>)> {
         descriptor,
         parts.into_iter().map(BlockValues::Shared).collect(),
     ))
-}
-
-/// The blocks of a dense table that a port holds; `None` for a sparse table and on a port for sparse tables.
-fn dense_blocks(table: &Table, place: &ServerIndex, port: u32) -> Option<Vec<Block>> {
-    let topology = &place.topology;
-    let service = topology.dense_service_at(place.server, port);
-    let service = service.filter(|_| !table.spec.sparse)?;
-    let (hash, len) = (table.spec.hash(), table.spec.len());
-    Some(blocks_of(hash, len, service, topology.dense_services()).collect())
 }
 
 fn sparse_piece(table: &Table, place: &ServerIndex, port: u32) -> TablePiece {

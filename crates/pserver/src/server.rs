@@ -18,7 +18,7 @@ use wire::tls::ServerTls;
 use wire::{Step, Token};
 use words::lock::{Mutex, MutexGuard};
 pub use words::log::Level;
-use words::status::Phase;
+use words::status::{Phase, Task};
 
 /// How long to wait for a port that is in use.
 const PORT_WAIT: Duration = Duration::from_secs(1);
@@ -243,6 +243,11 @@ impl Server {
         self.host.is_busy()
     }
 
+    /// The snapshot that training waits for, and how much of it is written.
+    pub fn task(&self) -> Option<Task> {
+        self.host.slow_task()
+    }
+
     /// Requests a snapshot on all servers soon, because this process is about to end. Does nothing while no generation
     /// runs, or without a directory for snapshots.
     pub fn want_snapshot(&self) {
@@ -270,6 +275,10 @@ impl Server {
         self.host.stopping.store(true, Ordering::Release);
         self.host.stop_snapshots();
         self.host.cut_all();
+        if let Some(run) = self.host.run() {
+            // Who waits for other trainers would not notice.
+            run.end("the server ends");
+        }
         let threads = std::mem::take(&mut *self.threads());
         for thread in threads {
             // They have no result to lose, and look at `stopping` several times per second.
@@ -325,7 +334,7 @@ fn check(config: &ServerConfig) -> Result<(), ServerError> {
     Ok(())
 }
 
-fn watch(host: &Host) {
+fn watch(host: &Arc<Host>) {
     while !host.stopping.load(Ordering::Acquire) {
         host.tick();
         std::thread::sleep(TICK);

@@ -1,7 +1,7 @@
 //! One port's part of the job: pieces of all tables, the barrier, and the pushes that wait for it.
 //!
-//! Connection threads meet here. The barrier decides under one short lock; payloads are read, summed and
-//! applied outside of it.
+//! The threads of connections meet here. The barrier decides under one short lock; payloads are read, summed and
+//! applied outside of it. Who has to wait for others is kept here, without a thread ([`Waiter`]).
 
 use crate::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use crate::dense::DensePiece;
@@ -14,7 +14,6 @@ use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
@@ -139,6 +138,39 @@ pub(crate) trait Listener: Sync {
     fn pass(&self, port: usize, step: u64, pass: u64);
 }
 
+/// Who waits for something that happens in a service, and holds no thread meanwhile.
+pub(crate) trait Waiter: Send {
+    /// What it waits for may have happened.
+    fn wake(self: Box<Self>);
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// So many steps have been applied to all tables.
+    Steps(Step),
+    /// Anything has changed since there were so many [changes](Service::changes).
+    Change(u64),
+}
+
+/// Those who wait, and since when.
+#[derive(Default)]
+struct Waiters {
+    steps: Vec<(Instant, Box<dyn Waiter>)>,
+    changes: Vec<(Instant, Box<dyn Waiter>)>,
+}
+
+impl std::fmt::Debug for Waiters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let counts = (self.steps.len(), self.changes.len());
+        f.debug_tuple("Waiters").field(&counts).finish()
+    }
+}
+
+fn wake_all(waiters: impl IntoIterator<Item = (Instant, Box<dyn Waiter>)>) {
+    waiters.into_iter().for_each(|(_, waiter)| waiter.wake());
+}
+
 /// What a call of a service needs besides the request.
 pub(crate) struct ServiceContext<'a> {
     /// All tables of the job.
@@ -176,11 +208,14 @@ pub(crate) struct Service {
     changed: Condvar,
     /// Steps of which all tables have been applied, in synchronous training.
     complete: AtomicU64,
-    /// Who waits for it. They are woken without the lock of the state, which hundreds would queue for.
-    waiting: Mutex<Vec<Thread>>,
+    /// Who waits without a thread. They are woken without the lock of the state, which hundreds would queue for.
+    waiting: Mutex<Waiters>,
+    /// Counts what happened that somebody may wait for.
+    changes: AtomicU64,
     pieces: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
     values: Option<Arc<OwnedFd>>,
+    trainers: usize,
     /// Trainers take every step together.
     sync: bool,
     staged: Vec<Mutex<Staged>>,
@@ -229,8 +264,10 @@ impl Service {
             changed: Condvar::default(),
             complete: AtomicU64::new(complete),
             waiting: Mutex::default(),
+            changes: AtomicU64::new(0),
             pieces,
             values,
+            trainers,
             sync,
             staged,
             ended: AtomicBool::new(false),
@@ -319,30 +356,120 @@ impl Service {
 
     /// Something has changed that any request may wait for.
     fn notify(&self) {
-        self.changed.notify_all();
-        self.waiting().drain(..).for_each(|thread| thread.unpark());
+        self.notify_changes();
+        let steps = std::mem::take(&mut self.waiting().steps);
+        wake_all(steps);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Thread>> {
+    /// Something has changed that does not complete a step.
+    fn notify_changes(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        let changes = std::mem::take(&mut self.waiting().changes);
+        wake_all(changes);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock()
+    }
+
+    /// How often something has changed. Who does not find what it waits for may wait for a change after this.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Keeps a waiter until what it waits for may have happened.
+    pub(crate) fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
+        let mut waiting = self.waiting();
+        // It may have happened since the waiter looked; nobody would wake it then.
+        let missed = self.ended.load(Ordering::Acquire)
+            || match awaited {
+                Awaited::Steps(step) => self.complete.load(Ordering::Acquire) >= step.0,
+                Awaited::Change(seen) => self.changes() != seen,
+            };
+        if missed {
+            drop(waiting);
+            return waiter.wake();
+        }
+        let list = match awaited {
+            Awaited::Steps(_) => &mut waiting.steps,
+            Awaited::Change(_) => &mut waiting.changes,
+        };
+        list.push((Instant::now(), waiter));
+    }
+
+    /// Wakes those who have waited for so long, who then find that it was too long.
+    pub(crate) fn wake_overdue(&self, limit: Duration) {
+        let mut waiting = self.waiting();
+        let overdue = |(since, _): &mut (Instant, Box<dyn Waiter>)| since.elapsed() >= limit;
+        let mut late: Vec<_> = waiting.steps.extract_if(.., overdue).collect();
+        late.extend(waiting.changes.extract_if(.., overdue));
+        drop(waiting);
+        wake_all(late);
     }
 
     /// All tables of this many steps have been applied.
     fn completed(&self, steps: u64) {
         self.complete.fetch_max(steps, Ordering::AcqRel);
-        self.waiting().drain(..).for_each(|thread| thread.unpark());
+        let steps = std::mem::take(&mut self.waiting().steps);
+        wake_all(steps);
     }
 
     /// A table has been applied.
     fn applied(&self, table: usize) {
         let mut state = self.lock();
         state.barrier.applied(table);
-        self.changed.notify_all();
-        if state.barrier.all_applied() {
-            let steps = state.barrier.step() + 1;
-            drop(state);
+        let steps = state.barrier.step() + 1;
+        let all = state.barrier.all_applied();
+        drop(state);
+        self.notify_changes();
+        if all {
             self.completed(steps);
         }
+    }
+
+    /// An error once the generation has ended.
+    pub(crate) fn check_running(&self) -> Result<(), Refusal> {
+        if !self.ended.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let text = self.reason.lock();
+        Err(Refusal {
+            code: Code::Interrupted,
+            text: text.clone(),
+        })
+    }
+
+    /// What a request is told that has waited for `limit`.
+    pub(crate) fn overdue(&self, limit: Duration) -> Refusal {
+        let trainers = self.lock().barrier.waits_for();
+        let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
+        let (seconds, list) = (limit.as_secs(), list.join(", "));
+        Refusal {
+            code: Code::Interrupted,
+            text: format!("waited {seconds} s for trainer {list}"),
+        }
+    }
+
+    /// Whether a message of a trainer for this step is taken now, or refused: it does not have to wait.
+    pub(crate) fn may_begin(&self, trainer: usize, step: Step) -> bool {
+        let state = self.lock();
+        state.barrier.admission(trainer, step.0) != Admission::Later
+    }
+
+    /// Whether the end of a batch can be taken now: it may have to wait for others, or for a snapshot. The order is noted.
+    pub(crate) fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
+        let mut state = self.lock();
+        let order = batch.order.unwrap_or_default();
+        state.ordered = state.ordered.max(order.0);
+        let next = state.barrier.step_after(batch.step.0);
+        !listener.must_wait(next, state.ordered == next)
+            && state.barrier.admission(batch.trainer, batch.step.0) != Admission::Later
+    }
+
+    /// Number of trainers.
+    pub(crate) fn trainers(&self) -> usize {
+        self.trainers
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -352,26 +479,12 @@ impl Service {
     fn wait<T>(
         &self,
         limit: Duration,
-        attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
-    ) -> Result<T, Refusal> {
-        self.wait_since(Instant::now(), limit, attempt)
-    }
-
-    fn wait_since<T>(
-        &self,
-        begun: Instant,
-        limit: Duration,
         mut attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
+        let begun = Instant::now();
         let mut state = self.lock();
         loop {
-            if self.ended.load(Ordering::Acquire) {
-                let text = self.reason.lock().clone();
-                return Err(Refusal {
-                    code: Code::Interrupted,
-                    text,
-                });
-            }
+            self.check_running()?;
             if let Some(answer) = attempt(&mut state) {
                 return answer;
             }
@@ -379,14 +492,8 @@ impl Service {
                 .checked_sub(begun.elapsed())
                 .filter(|rest| !rest.is_zero())
             else {
-                let trainers = state.barrier.waits_for();
-                let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
-                let (seconds, list) = (limit.as_secs(), list.join(", "));
-                let text = format!("waited {seconds} s for trainer {list}");
-                return Err(Refusal {
-                    code: Code::Interrupted,
-                    text,
-                });
+                drop(state);
+                return Err(self.overdue(limit));
             };
             (state, _) = self.changed.wait_timeout(state, rest);
         }
@@ -523,14 +630,14 @@ impl Service {
         Ok(())
     }
 
-    /// The trainer has no more data in the pass; returns step and pass when no trainer has.
+    /// The trainer has no more data in the pass. [`Service::pass_over`] says when no trainer has.
     pub(crate) fn finish_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
         step: Step,
         pass: u64,
-    ) -> Result<PassEnd, Refusal> {
+    ) -> Result<(), Refusal> {
         let applies = self.wait(context.limit, |state| {
             if state.barrier.pass() != pass {
                 let text = format!(
@@ -544,43 +651,48 @@ impl Service {
         self.perform(context, applies);
         // The pass may be over without another step.
         self.wake();
-        self.wait(context.limit, |state| {
-            let barrier = &state.barrier;
-            let over = barrier.over() || barrier.pass() > pass;
-            let step = Step(barrier.step());
-            over.then_some(Ok(PassEnd { step, pass }))
-        })
+        Ok(())
     }
 
-    /// The trainer has finished its work at the end of the pass; returns step and the next pass when trainer 0 has.
+    /// Step and pass, once no trainer has more data in the pass.
+    pub(crate) fn pass_over(&self, pass: u64) -> Option<PassEnd> {
+        let barrier = &self.lock().barrier;
+        let over = barrier.over() || barrier.pass() > pass;
+        let step = Step(barrier.step());
+        over.then_some(PassEnd { step, pass })
+    }
+
+    /// The trainer has finished its work at the end of the pass. [`Service::pass_ended`] says when trainer 0 has.
     pub(crate) fn end_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
         pass: u64,
-    ) -> Result<PassEnd, Refusal> {
-        self.wait(context.limit, |state| {
-            // Trainer 0 may have been faster.
-            if state.barrier.pass() == pass + 1 {
-                return Some(Ok(()));
-            }
-            if state.barrier.pass() != pass {
-                let open = state.barrier.pass();
+    ) -> Result<(), Refusal> {
+        {
+            let mut state = self.lock();
+            let open = state.barrier.pass();
+            if open == pass {
+                let ended = state.barrier.end_pass(trainer);
+                ended.map_err(|error| invalid(error.to_string()))?;
+            } else if open != pass + 1 {
+                // Trainer 0 may have been faster, but not by more.
                 let text = format!("trainer {trainer} ends pass {pass}, the open one is {open}");
-                return Some(Err(invalid(text)));
+                return Err(invalid(text));
             }
-            let ended = state.barrier.end_pass(trainer);
-            Some(ended.map_err(|error| invalid(error.to_string())))
-        })?;
+        }
         self.perform(context, Vec::new());
-        self.wait(context.limit, |state| {
-            let barrier = &state.barrier;
-            let ended = PassEnd {
-                step: Step(barrier.step()),
-                pass: barrier.pass(),
-            };
-            (ended.pass > pass).then_some(Ok(ended))
-        })
+        Ok(())
+    }
+
+    /// Step and the next pass, once trainer 0 has ended the pass.
+    pub(crate) fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
+        let barrier = &self.lock().barrier;
+        let ended = PassEnd {
+            step: Step(barrier.step()),
+            pass: barrier.pass(),
+        };
+        (ended.pass > pass).then_some(ended)
     }
 
     /// Whether the trainer may read these tables with `step` steps applied, in a generation that goes on.
@@ -600,27 +712,10 @@ impl Service {
         tables: &[TableId],
         step: Step,
     ) -> Result<(), Refusal> {
-        let begun = Instant::now();
-        // Who waits for several tables is woken once, not by each of them.
-        while tables.len() > 1 && self.sync && self.complete.load(Ordering::Acquire) < step.0 {
-            let Some(rest) = limit.checked_sub(begun.elapsed()) else {
-                break;
-            };
-            let mut waiting = self.waiting();
-            if self.ended.load(Ordering::Acquire) {
-                break;
-            }
-            // Completed before the lock was taken: nobody would wake this thread.
-            if self.complete.load(Ordering::Acquire) < step.0 {
-                waiting.push(std::thread::current());
-                drop(waiting);
-                std::thread::park_timeout(rest);
-            }
-        }
         if self.is_complete(step) {
             return Ok(());
         }
-        self.wait_since(begun, limit, |state| {
+        self.wait(limit, |state| {
             state.readable(trainer, tables, step).then_some(Ok(()))
         })
     }
@@ -632,36 +727,39 @@ impl Service {
             && !self.ended.load(Ordering::Acquire)
     }
 
-    /// Sums values over all trainers, in the order of their ids.
+    /// Takes a trainer's values of a sum over all trainers, in the order of their ids. [`Service::reduced`] has the sum,
+    /// once all have sent theirs.
     pub(crate) fn reduce(
         &self,
-        limit: Duration,
         trainer: usize,
         round: u64,
         numbers: Vec<f64>,
-    ) -> Result<Vec<f64>, Refusal> {
-        let mut offered = Some(numbers);
-        self.wait(limit, |state| {
-            if let Some(numbers) = offered.take() {
-                let first = state.reductions.iter().flatten().next();
-                if first.is_some_and(|first| first.len() != numbers.len()) {
-                    return Some(Err(invalid(format!(
-                        "trainer {trainer} reduces a different number of values"
-                    ))));
-                }
-                state.reductions[trainer] = Some(numbers);
-                if state.reductions.iter().all(Option::is_some) {
-                    let parts: Vec<Vec<f64>> = state
-                        .reductions
-                        .iter_mut()
-                        .filter_map(Option::take)
-                        .collect();
-                    state.reduced = (round, sum(&parts));
-                    self.changed.notify_all();
-                }
-            }
-            (state.reduced.0 >= round).then(|| Ok(state.reduced.1.clone()))
-        })
+    ) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        let first = state.reductions.iter().flatten().next();
+        if first.is_some_and(|first| first.len() != numbers.len()) {
+            return Err(invalid(format!(
+                "trainer {trainer} reduces a different number of values"
+            )));
+        }
+        state.reductions[trainer] = Some(numbers);
+        if state.reductions.iter().all(Option::is_some) {
+            let parts: Vec<Vec<f64>> = state
+                .reductions
+                .iter_mut()
+                .filter_map(Option::take)
+                .collect();
+            state.reduced = (round, sum(&parts));
+            drop(state);
+            self.notify_changes();
+        }
+        Ok(())
+    }
+
+    /// The sum of a round, once there is one.
+    pub(crate) fn reduced(&self, round: u64) -> Option<Vec<f64>> {
+        let state = self.lock();
+        (state.reduced.0 >= round).then(|| state.reduced.1.clone())
     }
 
     fn perform(&self, context: &ServiceContext<'_>, applies: Vec<Apply>) {

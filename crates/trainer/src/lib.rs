@@ -27,7 +27,7 @@
 pub mod best;
 pub mod check;
 mod checkgrad;
-mod checksums;
+pub mod checksums;
 pub mod data;
 pub mod error;
 pub mod gather;

@@ -163,7 +163,7 @@ mod tests {
         let best = std::fs::read_link(dir.path().join("best")).unwrap();
         assert_eq!(best, std::path::Path::new("pass-00001"));
         // A process that was killed before it wrote the results repeats the end of the pass.
-        saver.scores = scores_file::read(dir.path());
+        saver.scores = scores_file::read(dir.path()).unwrap();
         assert_eq!(end(&mut saver, 5, 0.6), Some((1, 0.2)));
         assert_eq!(names(), kept);
         assert!(saver.check_last(&passes(0, 100, 1), Some(4)).is_ok());

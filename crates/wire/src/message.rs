@@ -56,6 +56,10 @@ pub struct Hello {
     pub job: String,
     /// See `job`.
     pub shapes: u64,
+    /// How many servers hold tables: the first ones. See [`crate::shard_map`].
+    pub holders: u32,
+    /// Hash of the map from blocks to services: what was written under another one lies elsewhere.
+    pub map: u64,
     /// Data: the generation that the connection belongs to. Pulse: the last generation that the trainer was in. Else 0.
     pub epoch: Generation,
 }
@@ -106,6 +110,16 @@ pub enum GenerationStart {
         /// The pass that comes next.
         pass: u64,
     },
+}
+
+impl GenerationStart {
+    /// Steps applied where it begins.
+    pub fn step(self) -> Step {
+        match self {
+            Self::Fresh => Step(0),
+            Self::Continue { step, .. } | Self::Restore(step) | Self::Saved { step, .. } => step,
+        }
+    }
 }
 
 /// A request on a command connection. The reply is a [`ServerReport`].

@@ -17,7 +17,8 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
@@ -32,6 +33,8 @@ pub struct Stream {
     /// What identifies the connection to both ends.
     name: String,
     meter: Arc<ByteMeter>,
+    /// The socket wakes a reader when it has this many bytes.
+    woken_at: usize,
 }
 
 #[derive(Debug)]
@@ -60,6 +63,11 @@ impl ByteMeter {
             sent: self.sent.load(Ordering::Acquire),
             received: self.received.load(Ordering::Acquire),
         }
+    }
+
+    /// Whether this end waits for bytes without a thread that reads.
+    pub fn set_reading(&self, reading: bool) {
+        self.reading.store(reading, Ordering::Release);
     }
 
     /// Begins to count again.
@@ -131,6 +139,7 @@ impl Stream {
             inner,
             name,
             meter: Arc::default(),
+            woken_at: 1,
         }
     }
 
@@ -249,6 +258,21 @@ impl Stream {
         }
     }
 
+    /// At least this many bytes are sent to this end, whatever it does: the next read may wait until many of them have
+    /// arrived, which saves waking the reader for every packet.
+    pub(crate) fn await_bytes(&mut self, due: u64) {
+        let (tcp, due) = match &self.inner {
+            Inner::Tcp(tcp) => (tcp, due),
+            Inner::Unix(_) => return,
+            Inner::TlsClient(stream) => (&stream.sock.tcp, stream.sock.outstanding(due)),
+            Inner::TlsServer(stream) => (&stream.sock.tcp, stream.sock.outstanding(due)),
+        };
+        let wake_at = wake_at(due);
+        if wake_at != self.woken_at && set_low_water(tcp, wake_at).is_ok() {
+            self.woken_at = wake_at;
+        }
+    }
+
     /// Whether both ends are on one host and can share memory.
     pub fn is_local(&self) -> bool {
         matches!(self.inner, Inner::Unix(_))
@@ -289,6 +313,17 @@ impl Stream {
             }
         }
         Ok(descriptors)
+    }
+
+    /// Whether bytes have been received that nobody has read yet: the kernel no longer tells of them.
+    pub fn has_bytes(&mut self) -> bool {
+        let (plain, ahead) = match &mut self.inner {
+            Inner::Tcp(_) | Inner::Unix(_) => return false,
+            Inner::TlsClient(stream) => (stream.conn.process_new_packets(), &stream.sock),
+            Inner::TlsServer(stream) => (stream.conn.process_new_packets(), &stream.sock),
+        };
+        // An error is told by the next read.
+        ahead.has_bytes() || plain.map_or(true, |state| state.plaintext_bytes_to_read() > 0)
     }
 
     /// The other side's address as text, for messages.
@@ -385,6 +420,40 @@ impl Write for Stream {
             Inner::TlsClient(stream) => stream.flush(),
             Inner::TlsServer(stream) => stream.flush(),
         }
+    }
+}
+
+/// Bytes for which a reader of a large payload is woken.
+const WOKEN_AT: usize = 512 << 10;
+
+/// When to wake a reader to which `due` bytes are sent. A read that finds a few bytes takes them and then waits for as many
+/// as it is woken for, so twice as many must be due.
+fn wake_at(due: u64) -> usize {
+    if due >= 2 * WOKEN_AT as u64 {
+        WOKEN_AT
+    } else {
+        1
+    }
+}
+
+/// The kernel wakes the reader of a socket when this many bytes have arrived, or as many as its buffer takes, or the
+/// stream ends.
+fn set_low_water(tcp: &TcpStream, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open, and the option's value is an int of the length given.
+    let done = unsafe {
+        libc::setsockopt(
+            tcp.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 

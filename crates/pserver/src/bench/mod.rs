@@ -8,8 +8,9 @@
 //! - [`sparse`] (W4): 10 million rows of 16, AdaGrad on the server, 2 trainers; per step, each pulls and pushes 100,000
 //!   distinct Zipf(1.05) rows.
 //! - [`snapshot`]: the same steps with and without snapshots.
+//! - [`restore`]: a job continues from a snapshot of a large table.
 //! - [`flat`]: the same in tables of several sizes, alternately.
-//! - [`scale`]: the time of a step on many hosts, computed from such costs.
+//! - [`scale`]: the time of a step on many hosts, computed from such costs; [`predicted`] holds it against real steps.
 //! - [`wide`]: a small model, many trainers and servers: what a pair of them costs per step.
 //!
 //! Between hosts there is TCP or TLS, on one host shared memory: [`Transport`] chooses.
@@ -17,6 +18,8 @@
 pub mod dense;
 pub mod flat;
 pub mod keys;
+pub mod predicted;
+pub mod restore;
 mod rig;
 mod rows;
 pub mod scale;

@@ -94,6 +94,17 @@ pub struct SnapshotOwner {
     pub topology: Topology,
     /// Which of them this is.
     pub server: u32,
+    /// How many of them hold tables: the first ones.
+    pub holders: u32,
+    /// Hash of the map from blocks to services.
+    pub map: u64,
+}
+
+impl SnapshotOwner {
+    /// Whether this server holds something, and so writes snapshots.
+    pub fn holds(&self) -> bool {
+        self.server < self.holders
+    }
 }
 
 impl SnapshotStore {
@@ -289,7 +300,7 @@ impl SnapshotStore {
         Ok(steps)
     }
 
-    /// The manifests to read for a step: the own one if the servers are the same, else all of them.
+    /// The manifests to read for a step: the own one if the same servers hold the same, else all of them.
     fn usable(
         &self,
         step: Step,
@@ -301,7 +312,7 @@ impl SnapshotStore {
         };
         let own = self.manifest(step, wanted.server, wanted)?;
         if let Some(own) = own
-            && own.topology == wanted.topology
+            && own.lies_as(wanted)
         {
             return Ok(vec![own]);
         }
@@ -311,7 +322,7 @@ impl SnapshotStore {
             .find_map(|server| self.manifest(step, server, wanted).ok().flatten());
         let any = any.ok_or_else(absent)?;
         let mut all = Vec::new();
-        for server in 0..any.topology.servers {
+        for server in 0..any.holders() {
             let manifest = self.manifest(step, server, wanted)?;
             all.push(
                 manifest
@@ -383,8 +394,8 @@ impl SnapshotStore {
     }
 
     /// Deletes what earlier lives of the job left: this server's files of steps that are neither `kept` nor as new as
-    /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that the job no
-    /// longer has. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
+    /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that no longer hold
+    /// anything. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
     /// until it is no longer.
     pub fn sweep(&self, wanted: &SnapshotOwner, kept: &[Step], stable: Step) {
         // What cannot be listed now is deleted another time.
@@ -392,9 +403,9 @@ impl SnapshotStore {
             let past = step < stable && !kept.contains(&step);
             // A step of the present servers: files of others in it are from before it was written again.
             let own = self.manifest(step, wanted.server, wanted).ok().flatten();
-            let ours = own.is_some_and(|own| own.topology == wanted.topology);
+            let ours = own.is_some_and(|own| own.lies_as(wanted));
             for server in self.servers(step) {
-                let orphan = wanted.server == 0 && server >= wanted.topology.servers;
+                let orphan = wanted.server == 0 && server >= wanted.holders;
                 let due = (past && server == wanted.server) || (orphan && (past || ours));
                 if due && self.belongs(step, server, &wanted.job) {
                     self.remove(step, server);

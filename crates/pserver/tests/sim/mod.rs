@@ -178,9 +178,10 @@ impl World {
         else {
             return Ok(());
         };
+        let running = &running[..self.plan.holders];
         let step = running.iter().map(|(_, step)| *step).max().unwrap_or(0);
         let common = self.disks[0].snapshots.keys().rev().find(|step| {
-            self.disks
+            self.disks[..self.plan.holders]
                 .iter()
                 .all(|disk| disk.snapshots.contains_key(*step))
         });

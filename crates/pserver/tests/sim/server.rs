@@ -108,6 +108,8 @@ impl SimServer {
             job_hash: 1,
             job: "sim".to_owned(),
             shapes: 1,
+            holders: self.plan.holders as u32,
+            map: 1,
             epoch,
         }
     }
@@ -277,6 +279,7 @@ impl SimServer {
             batches: vec![0; self.plan.trainers],
         };
         let (boundary, values) = match start {
+            _ if self.index >= self.plan.holders => (zero, Vec::new()),
             GenerationStart::Fresh => (
                 zero,
                 (0..self.plan.tables)
@@ -323,7 +326,7 @@ impl SimServer {
         self.run = Some(Run {
             epoch,
             ended: false,
-            barrier: Barrier::new(Mode::Sync, self.plan.tables, &boundary),
+            barrier: Barrier::new(Mode::Sync, values.len(), &boundary),
             values,
             staged: BTreeMap::new(),
             waiting: Vec::new(),

@@ -5,7 +5,7 @@ use super::{HEARTBEAT, JOIN, PATIENCE, Plan, SILENCE, Time};
 use wire::order::{self, Orders};
 use wire::owed::{Save, passed};
 use wire::recovery::{
-    AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, judge, stable,
+    AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, held, judge, stable,
 };
 use wire::{Generation, Mode, Step, TrainerId};
 
@@ -61,7 +61,7 @@ pub(super) struct SimTrainer {
 
 impl SimTrainer {
     pub(super) fn new(index: usize, plan: Plan, instance: u64) -> Self {
-        let servers = plan.servers;
+        let (servers, holders) = (plan.servers, plan.holders);
         Self {
             index,
             plan,
@@ -77,7 +77,7 @@ impl SimTrainer {
             opening: None,
             opened: Generation(0),
             answers: vec![false; servers],
-            values: vec![None; servers],
+            values: vec![None; holders],
             step: 0,
             pass: 0,
             batch: 0,
@@ -117,6 +117,11 @@ impl SimTrainer {
 
     fn all(&self, out: &mut Outbox, message: &Message) {
         (0..self.plan.servers).for_each(|server| out.to_server.push((server, message.clone())));
+    }
+
+    /// To the servers that hold something, over data connections.
+    fn holders(&self, out: &mut Outbox, message: &Message) {
+        (0..self.plan.holders).for_each(|server| out.to_server.push((server, message.clone())));
     }
 
     fn go(&mut self, state: State, now: Time) {
@@ -189,7 +194,8 @@ impl SimTrainer {
             self.beaten = now;
             let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
             let (stable, dead) = if known.len() == self.plan.servers {
-                (stable(&known), dead(&known))
+                let known = held(&known, self.plan.holders as u32);
+                (stable(known), dead(known))
             } else {
                 (None, Vec::new())
             };
@@ -211,7 +217,7 @@ impl SimTrainer {
     fn repeat(&self, out: &mut Outbox) {
         match self.state {
             State::PassEnd => {
-                self.all(
+                self.holders(
                     out,
                     &Message::FinishPass {
                         epoch: self.at,
@@ -222,7 +228,7 @@ impl SimTrainer {
             }
             State::Ending => {
                 let (epoch, pass) = (self.at, self.pass);
-                self.all(out, &Message::EndPass { epoch, pass });
+                self.holders(out, &Message::EndPass { epoch, pass });
             }
             State::Leaving => self.all(out, &Message::Leave { epoch: self.at }),
             _ => {}
@@ -246,12 +252,15 @@ impl SimTrainer {
             return;
         }
         let trainers = self.plan.trainers as u32;
+        let saved = self.saved.filter(|_| self.index == 0);
         let also = CoordinatorKnowledge {
             fresh: false,
-            saved: self.saved.filter(|_| self.index == 0),
+            saved,
+            passes_saved: u64::from(saved.is_some()),
         };
         let me = TrainerId(self.index as u32);
-        let verdict = judge(&known, (self.seen, also), trainers, |server| {
+        let holders = self.plan.holders as u32;
+        let verdict = judge(&known, (self.seen, also), (trainers, holders), |server| {
             server.to_string()
         });
         match verdict.of_trainer(me, self.opened, &known) {
@@ -276,7 +285,7 @@ impl SimTrainer {
         self.over = false;
         self.settled = passed(Mode::Sync, &boundary.batches, self.index);
         self.go(State::Attaching, now);
-        self.all(
+        self.holders(
             out,
             &Message::Attach {
                 instance: self.instance,
@@ -288,7 +297,7 @@ impl SimTrainer {
     fn pull(&mut self, now: Time, out: &mut Outbox) {
         self.values.fill(None);
         self.go(State::Pulling, now);
-        self.all(
+        self.holders(
             out,
             &Message::Pull {
                 epoch: self.at,
@@ -336,7 +345,7 @@ impl SimTrainer {
                     return;
                 }
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     self.pull(now, out);
                 }
             }
@@ -354,7 +363,7 @@ impl SimTrainer {
                 if epoch == self.at && self.state == State::PassEnd && pass == self.pass =>
             {
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     (self.step, self.over, self.settled) = (step, true, false);
                     self.pull(now, out);
                 }
@@ -363,7 +372,7 @@ impl SimTrainer {
                 if epoch == self.at && self.state == State::Ending && pass > self.pass =>
             {
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     (self.step, self.pass, self.batch) = (step, pass, 0);
                     (self.over, self.settled) = (false, false);
                     self.pull(now, out);
@@ -372,6 +381,13 @@ impl SimTrainer {
             Message::Finished { epoch } if epoch == self.at => self.state = State::Done,
             _ => {}
         }
+    }
+
+    /// All servers that hold something have answered.
+    fn answered(&self) -> bool {
+        self.answers[..self.plan.holders]
+            .iter()
+            .all(|answer| *answer)
     }
 
     /// What trainer 0 has to save before it continues.
@@ -400,12 +416,12 @@ impl SimTrainer {
         if self.over {
             self.go(State::Ending, now);
             let (epoch, pass) = (self.at, self.pass);
-            self.all(out, &Message::EndPass { epoch, pass });
+            self.holders(out, &Message::EndPass { epoch, pass });
             return;
         }
         if self.batch >= self.plan.batches[self.index] {
             self.go(State::PassEnd, now);
-            self.all(
+            self.holders(
                 out,
                 &Message::FinishPass {
                     epoch: self.at,
@@ -418,7 +434,9 @@ impl SimTrainer {
         let samples = Plan::samples(self.index, self.batch);
         let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
         let me = TrainerId(self.index as u32);
-        let ordered = self.orders.due(me, order::wish(&known), now);
+        let ordered = self
+            .orders
+            .due(me, order::wish(&known, self.plan.holders as u32), now);
         for (server, values) in self.values.iter().enumerate() {
             for (table, value) in values.iter().flatten().enumerate() {
                 let gradient = Plan::gradient(*value, self.index, self.pass, self.batch);

@@ -35,10 +35,10 @@ pub(crate) fn train_until(job: &Job, directory: &Path, batch: u64) {
         stopped.recv_timeout(Duration::from_secs(240)).unwrap();
     }
     let begun = Instant::now();
-    while started
-        .iter()
-        .any(|(server, _)| server.report().snapshots.len() < 2)
-    {
+    // Servers that hold nothing write none.
+    let waits =
+        |server: &pserver::Server| server.size().1 > 0 && server.report().snapshots.len() < 2;
+    while started.iter().any(|(server, _)| waits(server)) {
         assert!(
             begun.elapsed() < Duration::from_secs(240),
             "no snapshots were written"

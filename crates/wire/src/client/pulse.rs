@@ -9,7 +9,7 @@ use crate::ids::{Generation, Step};
 use crate::lines::LineWatch;
 use crate::message::Heartbeat;
 use crate::order::{self, Orders};
-use crate::recovery::{ServerReport, dead, stable};
+use crate::recovery::{ServerReport, dead, held, stable};
 use crate::status::PeerStatus;
 use crate::stream::{ByteMeter, Stopper};
 use std::os::fd::AsFd;
@@ -227,7 +227,7 @@ impl Pulses {
     /// If this trainer has to order a snapshot with the batch that it ends now: the newest step of any server.
     pub(super) fn order(&self) -> Option<Step> {
         let mut state = self.shared.lock();
-        let wish = order::wish(&state.reports);
+        let wish = order::wish(&state.reports, self.shared.dialer.map.holders());
         let now = self.shared.begun.elapsed().as_millis() as u64;
         let trainer = self.shared.dialer.config.trainer;
         let newest = state.reports.iter().map(|report| report.status.step).max();
@@ -325,6 +325,7 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
     };
     let config = &shared.dialer.config;
     let timing = config.timing;
+    let holders = shared.dialer.map.holders();
     let lose = |server: usize, text: &str| {
         let name = shared.dialer.server_name(server as u32);
         let text = format!("server {name} is lost ({text})");
@@ -347,11 +348,11 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
             }
             let message = Heartbeat {
                 at: state.at,
-                stable: stable(&state.reports),
-                dead: dead(&state.reports),
+                stable: stable(held(&state.reports, holders)),
+                dead: dead(held(&state.reports, holders)),
                 status: state.status.clone(),
             };
-            (message, order::wish(&state.reports).is_some())
+            (message, order::wish(&state.reports, holders).is_some())
         };
         let period = |pulse: &Pulse| match message.at {
             // A trainer that waits to be admitted sends more often, to start quickly.
