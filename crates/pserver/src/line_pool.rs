@@ -10,7 +10,7 @@
 //! started, up to one for each connection: such a peer keeps a thread, and nothing else. A thread without work ends.
 
 use crate::connection;
-use crate::data::{Line, Turn};
+use crate::data::{Line, LineTurn};
 use crate::host::Host;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -218,10 +218,10 @@ impl LinePool {
         // A panic must not take the thread, and with it other trainers' connections, along.
         let turn = catch_unwind(AssertUnwindSafe(|| line.turn()));
         self.turns.fetch_add(1, Ordering::AcqRel);
-        match turn.unwrap_or(Turn::Ends(Ok(()))) {
-            Turn::Waits => line.park(),
-            Turn::Reads => self.read(host, line),
-            Turn::Ends(done) => self.end(host, line, done),
+        match turn.unwrap_or(LineTurn::Ends(Ok(()))) {
+            LineTurn::Waits => line.park(),
+            LineTurn::Reads => self.read(host, line),
+            LineTurn::Ends(done) => self.end(host, line, done),
         }
     }
 
