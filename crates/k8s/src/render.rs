@@ -73,6 +73,7 @@ pub fn gather(
         config_folder,
         credentials,
         program,
+        data_note: None,
     })
 }
 

@@ -15,7 +15,7 @@ use s3::client::WriteError;
 use s3::{Location, S3Error};
 
 pub use fetch::{Fetched, fetch};
-pub use push::{Pushed, push, push_files};
+pub use push::{Pushed, check_models, push, push_files};
 
 /// Why a folder was not copied. What has arrived stays, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,14 @@ pub enum BucketError {
         location: Location,
         /// The file.
         path: PathBuf,
+    },
+    /// A model of another run is in the place of one that comes.
+    #[error(
+        "{location} exists and is not the one that comes; choose another prefix, or replace it with --force"
+    )]
+    OtherModel {
+        /// The object.
+        location: Location,
     },
     /// What arrived is not what the store has.
     #[error(

@@ -255,7 +255,10 @@ impl RunTally {
 
     /// The pass directories that exist: older ones may have been removed (`--keep`), and a resumed run finds some.
     fn models(&self, job: &Path) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.folder(job)).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.folder(job))
+            .into_iter()
+            .flatten()
+            .flatten();
         let is_model = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let number = name.strip_prefix("pass-").unwrap_or_default();
