@@ -115,7 +115,7 @@ def foreign(bench):
     pod = {"containers": [{"name": "work", "image": "busybox"}], "restartPolicy": "Never",
            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "canoe-files"}}], "securityContext": {"runAsUser": 1000}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "mine", "namespace": "default", "labels": {"team": "b"}},
-           "spec": {"template": {"spec": pod}}}
+           "spec": {"completions": 1, "parallelism": 1, "template": {"spec": pod}}}
     applied = bench.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(job))
     expect(applied.returncode == 0, applied.stderr)
     there = lambda: sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "pods"))
