@@ -226,6 +226,21 @@ fn a_run_without_any_state_to_restore_is_not_begun_again_over_its_models() {
         let _ = fs::remove_dir_all(output.join(pass).join("canoe.servers"));
     }
     is_refused(&folder, &["this run has saved", "--start_pass", "--fresh"]);
+    fs::remove_file(output.join("canoe.saved.json")).unwrap();
+    is_refused(&folder, &["canoe.saved.json", "is missing", "--fresh"]);
+}
+
+#[test]
+fn models_of_a_training_without_a_runner_are_moved_aside() {
+    let folder = folder();
+    let mine = folder.path("job/output/pass-00000");
+    fs::create_dir_all(&mine).unwrap();
+    fs::write(mine.join("my.txt"), "mine").unwrap();
+    let told = canoe_run(&folder, &JOB);
+    succeeded(&told);
+    assert!(said(&told).contains("output-1"), "{}", said(&told));
+    let kept = folder.path("job/output-1/pass-00000/my.txt");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
 }
 
 #[test]

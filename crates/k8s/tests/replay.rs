@@ -428,8 +428,17 @@ fn sentences(moments: &[Moment]) -> Vec<String> {
     let mut open: BTreeMap<String, f64> = BTreeMap::new();
     let mut closed: Vec<(f64, f64, String)> = Vec::new();
     for moment in moments {
-        let told: Vec<String> = moment.told.findings.iter().map(ToString::to_string).collect();
-        let gone: Vec<String> = open.keys().filter(|it| !told.contains(it)).cloned().collect();
+        let told: Vec<String> = moment
+            .told
+            .findings
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let gone: Vec<String> = open
+            .keys()
+            .filter(|it| !told.contains(it))
+            .cloned()
+            .collect();
         for sentence in gone {
             let from = open.remove(&sentence).unwrap();
             closed.push((from, moment.t, sentence));
@@ -439,7 +448,10 @@ fn sentences(moments: &[Moment]) -> Vec<String> {
         }
     }
     let end = moments.last().map_or(0.0, |moment| moment.t);
-    closed.extend(open.into_iter().map(|(sentence, from)| (from, end, sentence)));
+    closed.extend(
+        open.into_iter()
+            .map(|(sentence, from)| (from, end, sentence)),
+    );
     closed.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
     let lines = closed.into_iter();
     lines

@@ -14,6 +14,7 @@ use wire::spec::Origin;
 
 use crate::best::{Measure, PATIENCE};
 use crate::checkgrad;
+use crate::checksums::DirectorySums;
 use crate::error::TrainError;
 use crate::loading;
 use crate::log::{Level, Topic};
@@ -373,6 +374,7 @@ fn resume(
         return Ok(());
     }
     let saved = state_file::read(&file)?;
+    DirectorySums::open(directory)?.check(&file)?;
     for name in updater.restore(&saved, parameters) {
         let text = format!(
             "the saved optimizer state does not match parameter '{name}', whose state starts from the beginning"

@@ -85,6 +85,11 @@ pub trait Reporter: Log {
         self.event(&TrainerEvent::Note { text });
     }
 
+    /// Work besides batches has come so far, or `None`: is over, as it is with the next event.
+    fn task(&mut self, task: Option<(&'static str, u64)>) {
+        let _ = task;
+    }
+
     /// From now on `ask` returns whom this trainer waits for, as a sentence; empty while it computes.
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
         drop(ask);

@@ -28,6 +28,7 @@ use crate::flags::Flags;
 use crate::form::Form;
 use crate::gflags::GFLAGS;
 use crate::record::{self, runner::RunnerRecord};
+use crate::security;
 use crate::v1_flags::{COMMON, TRAIN};
 use crate::web::{self, PageAccess, Site};
 
@@ -121,7 +122,6 @@ fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
     text.parse::<trainer::best::Keep>().map(|_| text.to_owned())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
     let wish = FolderOptions {
@@ -160,7 +160,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
     // What is wrong with the command must show before anything is moved or claimed.
-    Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags).context("flags after --")?;
+    let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags);
+    security::server_tls(&flags.context("flags after --")?)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),
@@ -295,7 +296,14 @@ fn begin(
     (settings, wanted): (RunSettings, StartOptions),
     shutdown: &Shutdown,
 ) -> anyhow::Result<(Owner, RunFile)> {
-    let create = || std::fs::create_dir_all(output).context("create the output folder");
+    let create = || {
+        std::fs::create_dir_all(output).with_context(|| {
+            format!(
+                "create the output folder {}; if something else is there under this name, move it away",
+                output.display()
+            )
+        })
+    };
     let new_name = || -> anyhow::Result<String> {
         let random = local::token::generate().context("name the run")?;
         Ok(random[..16].to_owned())
@@ -345,9 +353,9 @@ fn begin(
             };
             return Err(error.into());
         }
-        Beginning::Nameless => {
+        Beginning::Nameless(file) => {
             let folder = output.to_owned();
-            return Err(ClaimError::Nameless { folder }.into());
+            return Err(ClaimError::Nameless { folder, file }.into());
         }
         Beginning::New => {
             start_pass = 0;

@@ -119,6 +119,7 @@ pub(crate) fn status(server: &Server, base: &Status) -> Status {
         waits_for: report.status.waits_for,
         waits_on: server.waits_on(),
         busy: server.is_busy(),
+        task: server.task(),
         snapshot_step: report.snapshots.last().map(|step| step.0),
         snapshot_wanted: report.wanted.map(|step| step.0),
         snapshot_on_all: server.stable().map(|step| step.0),

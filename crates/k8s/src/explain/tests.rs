@@ -390,7 +390,11 @@ fn counts_agree_with_the_rows() {
         told.rows
     );
     observed.job = Some(job(json!({"active": 3, "ready": 2})));
-    assert!(diagnose(&observed).summary().contains("2 ready, 1 starting"));
+    assert!(
+        diagnose(&observed)
+            .summary()
+            .contains("2 ready, 1 starting")
+    );
 }
 
 #[test]

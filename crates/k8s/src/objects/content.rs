@@ -12,7 +12,7 @@ use crate::job::{Data, JobFile};
 use crate::program::Program;
 
 /// The key of the note about data.
-pub const DATA_NOTE: &str = "data.json";
+pub(crate) const DATA_NOTE: &str = "data.json";
 
 /// What `submit --data` has brought to the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,6 +28,12 @@ pub struct RunSettings {
     pub passes: Option<u64>,
 }
 
+/// What trainer 0 writes when it has saved a pass: which run it is of.
+const SAVED_NOTE: &str = "canoe.saved.json";
+
+/// Says which run is in a folder.
+const RUN_FILE: &str = "run.json";
+
 /// What is in `run.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFile {
@@ -37,7 +43,7 @@ pub struct RunFile {
     pub settings: RunSettings,
     /// Whether all its passes are done.
     pub finished: bool,
-    /// Passes that an earlier run in this folder had done, and that this one goes on after.
+    /// Passes that an earlier run in this folder had done, and that this one continues after.
     #[serde(default)]
     pub start_pass: u64,
 }
@@ -51,12 +57,12 @@ pub enum Beginning {
     Archive,
     /// Continue this run.
     Resume(String),
-    /// So many passes are done, and more are asked for: a new run goes on after them.
+    /// So many passes are done, and more are asked for: a new run continues after them.
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
-    /// There are snapshots, and nothing says which run they belong to.
-    Nameless,
+    /// There are snapshots or models, and this file, which says which run they belong to, is missing.
+    Nameless(&'static str),
 }
 
 /// What the user says about the beginning of a run.
@@ -75,6 +81,8 @@ pub struct FoundWork {
     pub passes: bool,
     /// There are snapshots.
     pub snapshots: bool,
+    /// The note that says which run has saved the passes is there.
+    pub noted: bool,
 }
 
 /// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume or lose.
@@ -88,7 +96,7 @@ pub fn decide(
     match found {
         _ if wanted.in_place => Beginning::New,
         None if has_work && wanted.fresh => Beginning::Archive,
-        None if work.snapshots => Beginning::Nameless,
+        None if work.snapshots => Beginning::Nameless(RUN_FILE),
         // Models that were saved without a runner.
         None if work.passes => Beginning::Archive,
         None => Beginning::New,
@@ -105,6 +113,10 @@ pub fn decide(
             _ => Beginning::Archive,
         },
         Some(found) => match differences(&found.settings, settings) {
+            // Trainer 0 could not tell the models of this run from those of another.
+            list if list.is_empty() && !work.snapshots && !work.noted => {
+                Beginning::Nameless(SAVED_NOTE)
+            }
             list if list.is_empty() => Beginning::Resume(found.run.clone()),
             list => Beginning::Differs(list.join(", ")),
         },
@@ -142,6 +154,7 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
 
 /// Why a folder could not be claimed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClaimError {
     /// A living process uses the folder.
     #[error(
@@ -165,13 +178,15 @@ pub enum ClaimError {
         /// What differs.
         differences: String,
     },
-    /// Snapshots are there, but `run.json` is not.
+    /// Snapshots or models are there, but not the file that says which run they belong to.
     #[error(
-        "{folder} holds snapshots, but the file run.json, which says which run they belong to, is missing; bring it back to resume that run, or use --fresh to move everything aside and start again"
+        "{folder} holds results of an unfinished run, but the file {file}, which says which run they belong to, is missing; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
     )]
     Nameless {
         /// The output folder.
         folder: PathBuf,
+        /// What is missing.
+        file: &'static str,
     },
     /// `run.json` is there and does not make sense.
     #[error(
@@ -187,9 +202,7 @@ pub enum ClaimError {
     /// A file of the claim could not be read or written.
     #[error("{action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -207,7 +220,7 @@ impl ClaimError {
 
 /// Reads what an earlier run left. A file that cannot be read is an error: it may belong to a run that can be resumed.
 pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
-    let path = output.join("run.json");
+    let path = output.join(RUN_FILE);
     let text = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => {
@@ -234,6 +247,7 @@ pub fn find_work(output: &Path) -> FoundWork {
     FoundWork {
         passes: holds(output, "pass-"),
         snapshots: holds(&output.join("snapshots"), "step-"),
+        noted: output.join(SAVED_NOTE).exists(),
     }
 }
 
@@ -307,7 +321,7 @@ fn ends(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 
 /// Replaces `run.json`.
 pub fn write(output: &Path, run: &RunFile) -> Result<(), ClaimError> {
-    let path = output.join("run.json");
+    let path = output.join(RUN_FILE);
     let failed = |source| ClaimError::File {
         action: "write",
         path: path.clone(),
@@ -322,7 +336,11 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create(&hidden)?;
     file.write_all(text)?;
     file.sync_all()?;
-    fs::rename(&hidden, path)
+    fs::rename(&hidden, path)?;
+    match path.parent() {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 /// Moves a folder to the first free name `NAME-1`, `NAME-2`, …; returns it, or `None` if there was nothing.
@@ -364,7 +382,26 @@ mod tests {
     const BOTH: FoundWork = FoundWork {
         passes: true,
         snapshots: true,
+        noted: true,
     };
+
+    #[test]
+    fn models_that_may_be_of_another_run_are_not_written_over() {
+        let beginning = |snapshots, noted| {
+            let work = FoundWork {
+                passes: true,
+                snapshots,
+                noted,
+            };
+            let wanted = StartOptions::default();
+            decide(Some(&run(false)), &settings(2), wanted, work)
+        };
+        assert_eq!(beginning(false, false), Beginning::Nameless(SAVED_NOTE));
+        for (snapshots, noted) in [(true, false), (false, true), (true, true)] {
+            let resumed = Beginning::Resume("r1".to_owned());
+            assert_eq!(beginning(snapshots, noted), resumed);
+        }
+    }
 
     #[test]
     fn work_of_an_unknown_run_is_never_written_over() {
@@ -373,14 +410,19 @@ mod tests {
                 fresh,
                 in_place: false,
             };
-            let work = FoundWork { passes, snapshots };
+            let work = FoundWork {
+                passes,
+                snapshots,
+                noted: true,
+            };
             decide(None, &settings(2), wanted, work)
         };
         assert_eq!(beginning(false, false, false), Beginning::New);
         assert_eq!(beginning(false, false, true), Beginning::New);
         assert_eq!(beginning(true, false, false), Beginning::Archive);
         for passes in [false, true] {
-            assert_eq!(beginning(passes, true, false), Beginning::Nameless);
+            let nameless = Beginning::Nameless(RUN_FILE);
+            assert_eq!(beginning(passes, true, false), nameless);
             assert_eq!(beginning(passes, true, true), Beginning::Archive);
         }
     }
