@@ -227,6 +227,9 @@ async fn a_second_submit_says_what_differs_and_what_can_be_done() {
 #[tokio::test]
 async fn a_job_of_somebody_else_is_left_alone() {
     let (server, cluster) = Server::start().await;
+    let none = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404});
+    let map = "GET /api/v1/namespaces/team/configmaps/ctr-files";
+    server.answers(map, 404, None, none);
     for labels in [
         json!({}),
         json!({"app.kubernetes.io/managed-by": "canoe", "app.kubernetes.io/instance": "other"}),

@@ -254,7 +254,7 @@ mod tests {
             now: "2026-08-04T12:02:00Z".parse().unwrap(),
         };
         let text = why(&observed);
-        assert!(text.contains("n2") && text.contains("network"), "{text:?}");
+        assert!(text.contains("cannot be started on machine n2"), "{text:?}");
         assert_eq!(phase(&observed), "Pending");
     }
 

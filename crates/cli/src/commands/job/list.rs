@@ -102,7 +102,7 @@ mod tests {
     fn a_list_fits_into_eighty_columns() {
         let job = ListedJob {
             namespace: "machine-learning".to_owned(),
-            name: "quick-start-embedding".to_owned(),
+            name: "quick-start-embed".to_owned(),
             state: JobState::Deleting,
             counts: NodeCounts {
                 nodes: 1000,
