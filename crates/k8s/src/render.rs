@@ -70,6 +70,7 @@ pub fn gather(
         config_folder,
         credentials,
         program,
+        data_note: None,
     })
 }
 

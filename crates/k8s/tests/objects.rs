@@ -44,6 +44,7 @@ fn inputs(job: JobFile) -> ObjectInputs {
         config_folder: "quick_start".into(),
         credentials,
         program: None,
+        data_note: None,
     }
 }
 

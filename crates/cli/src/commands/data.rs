@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::form::Form;
 
 use super::follow::{self, FollowArgs};
-use super::progress::{bytes_bar, human_bytes, set_total};
+use super::progress::{bytes_bar, human_bytes, number_of, set_total};
 use dataset::archive::{self, ArchiveLimits};
 use dataset::bucket;
 use dataset::carry::{self, Existing};
@@ -303,8 +303,8 @@ pub(super) fn push(folder: &Path, to: &Location) -> Result<()> {
     let pushed = bucket::push(&s3::Client::new()?, folder, to, &|bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
     eprintln!(
-        "{to}: {} files, {}, {} were already there",
-        pushed.files,
+        "{to}: {}, {}, {} were already there",
+        number_of(pushed.files, "file"),
         human_bytes(pushed.bytes),
         human_bytes(pushed.kept)
     );
@@ -324,8 +324,8 @@ fn fetch_objects(from: &Location, folder: &Path, force: bool) -> Result<Vec<buck
         bytes => format!(", resumed after {}", human_bytes(bytes)),
     };
     eprintln!(
-        "{from}: {} files, {}, {unchanged} were already there{how}",
-        files.len(),
+        "{from}: {}, {}, {unchanged} were already there{how}",
+        number_of(files.len(), "file"),
         human_bytes(total)
     );
     Ok(files)

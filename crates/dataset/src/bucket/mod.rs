@@ -15,7 +15,7 @@ use s3::client::WriteError;
 use s3::{Location, S3Error};
 
 pub use fetch::{Fetched, fetch};
-pub use push::{Pushed, push, push_files};
+pub use push::{Pushed, check_models, push, push_files};
 
 /// Why a folder was not copied. What has arrived stays, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,11 @@ pub enum BucketError {
     /// A file of that name is there and was not fetched from here.
     #[error("{path} exists and is not {location}; pass --force to replace it")]
     Exists { location: Location, path: PathBuf },
+    /// A model of another run is in the place of one that comes.
+    #[error(
+        "{location} exists and is not the one that comes; choose another prefix, or replace it with --force"
+    )]
+    OtherModel { location: Location },
     /// What arrived is not what the store has.
     #[error(
         "{location} arrived damaged: its MD5 is {got}, the store says {want}; run the command again"

@@ -119,7 +119,7 @@ fn check_source(source: &str) -> Result<(), FetchError> {
     }
     if let Some((scheme, _)) = source.split_once("://") {
         let hint = match scheme {
-            "s3" => "copy it with `aws s3 cp`, or give the https:// address of the object",
+            "s3" => "it has the form s3://BUCKET/KEY",
             "gs" => "copy it with `gcloud storage cp`, or give the https:// address of the object",
             "file" => "give the path alone",
             _ => "give an http:// or https:// address, or a path",

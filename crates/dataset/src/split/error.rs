@@ -66,7 +66,7 @@ pub enum SplitError {
         directory: PathBuf,
     },
     /// A list names a file that does not exist.
-    #[error("line {line} of {list} names {name}, which does not exist under {directory}")]
+    #[error("line {line} of {list} names {name}, which does not exist under {}", shown(.directory))]
     ListedFileMissing {
         /// The list file.
         list: PathBuf,
@@ -144,5 +144,13 @@ impl SplitError {
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Write { path, source }
+    }
+}
+
+/// An empty path is the folder that a command runs in.
+fn shown(directory: &Path) -> String {
+    match directory.display().to_string().as_str() {
+        "" => "this folder".to_owned(),
+        path => path.to_owned(),
     }
 }

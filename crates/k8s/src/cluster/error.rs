@@ -29,6 +29,14 @@ pub enum ClusterError {
         #[source]
         source: Box<KubeconfigError>,
     },
+    /// A file is something else.
+    #[error("{path} is not a kubeconfig: {cause}; set KUBECONFIG or --kubeconfig to yours")]
+    NotKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says first.
+        cause: String,
+    },
     /// The context is not there.
     #[error("{}", no_context(.context, .known))]
     NoContext {
@@ -95,6 +103,16 @@ pub enum ClusterError {
     Taken {
         /// Which fields, and whose.
         message: String,
+    },
+    /// A Job of this name was not made by us.
+    #[error(
+        "Job {job} in namespace {namespace} belongs to somebody else: it has not the labels of a job of canoe; choose another name (--name)"
+    )]
+    NotOurs {
+        /// Its name.
+        job: String,
+        /// Where.
+        namespace: String,
     },
     /// A job of this name is there already and differs.
     #[error(
@@ -227,7 +245,9 @@ fn paths(looked: &[PathBuf]) -> String {
 
 fn no_context(context: &str, known: &[String]) -> String {
     let known = known.join(", ");
-    if context.is_empty() {
+    if known.is_empty() {
+        "the kubeconfig has no contexts, so it names no cluster; set KUBECONFIG or --kubeconfig to yours".to_owned()
+    } else if context.is_empty() {
         format!("the kubeconfig has no current context; choose one with --context: {known}")
     } else {
         format!("the kubeconfig has no context {context:?}; it has: {known}")

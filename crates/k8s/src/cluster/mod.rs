@@ -9,7 +9,7 @@
 //! - [`client`]: one request with its limits, and reading objects.
 //! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
 //! - [`observe`]: everything that the status of a job is told from. - [`files`]: where its files are. - [`listing`]: all jobs.
-//! - [`pod`]: logs, commands and ports of a pod.
+//! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
 pub(crate) mod access;
@@ -18,6 +18,7 @@ pub mod client;
 pub(crate) mod delete;
 pub(crate) mod difference;
 pub(crate) mod error;
+pub mod exec;
 pub mod files;
 pub(crate) mod in_cluster;
 pub mod listing;
@@ -36,6 +37,8 @@ pub use listing::ListedJob;
 pub use pod::LogOptions;
 pub use submit::{Again, Submitted, submit};
 
+use std::collections::BTreeMap;
+
 /// Which job is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetJob {
@@ -53,6 +56,13 @@ impl TargetJob {
             crate::objects::MANAGER,
             self.job
         )
+    }
+
+    /// Whether something with these labels was made by submit for this job: what [`TargetJob::selector`] selects.
+    pub(crate) fn is_ours(&self, labels: &BTreeMap<String, String>) -> bool {
+        let has = |key: &str, value: &str| labels.get(key).is_some_and(|found| found == value);
+        has("app.kubernetes.io/managed-by", crate::objects::MANAGER)
+            && has("app.kubernetes.io/instance", &self.job)
     }
 
     /// The label selector of the pods of the Job.

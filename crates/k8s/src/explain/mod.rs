@@ -143,11 +143,17 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
             job::going_on(observed, job, state, &mut collected)
         }
     }
+    let rows = row::rows(observed, job);
+    let mut counts = job::counts(job);
+    // The Job's own numbers come a moment after its pods.
+    let living = rows.iter().filter(|row| row.is_living()).count();
+    let living = i32::try_from(living).unwrap_or(i32::MAX);
+    counts.starting = counts.starting.max(living - counts.ready);
     Diagnosis {
         state,
-        counts: job::counts(job),
+        counts,
         findings: collected.sorted(),
-        rows: row::rows(observed, job),
+        rows,
     }
 }
 

@@ -36,7 +36,8 @@ use super::job::{ConfigFrom, JobFile};
 use super::program::Program;
 use run::node::pod::Discovery;
 
-pub use content::{files, secret};
+pub(crate) use content::DATA_NOTE;
+pub use content::{DataNote, files, secret};
 pub use storage::claim_name;
 
 /// The label that the Job controller gives to pods; Services and policies select by it.
@@ -66,6 +67,8 @@ pub struct ObjectInputs {
     pub credentials: Credentials,
     /// The binary that goes along, if the image has none.
     pub program: Option<Program>,
+    /// What is on the volume as the job's data, if we have brought it there.
+    pub data_note: Option<DataNote>,
 }
 
 /// What must be there before a file can be brought to the volume: its namespace and its claim.
@@ -84,7 +87,11 @@ pub fn all(inputs: &ObjectInputs) -> Vec<Value> {
     if job.config_from == ConfigFrom::ConfigMap {
         objects.push(content::config_map(job, &inputs.config));
     }
-    objects.push(files(job, inputs.program.as_ref()));
+    objects.push(files(
+        job,
+        inputs.program.as_ref(),
+        inputs.data_note.as_ref(),
+    ));
     objects.push(secret(job, &inputs.credentials));
     objects.push(network::service(job));
     if job.network_policy {

@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const UNREACHABLE: Duration = Duration::from_secs(120);
 /// More nodes than this are not asked one by one.
 const ASKED: usize = 64;
+/// Terminals are at least this wide.
+const WIDTH: usize = 80;
 /// All nodes together have this long to tell how far they are.
 const TELL: Duration = Duration::from_secs(4);
 
@@ -216,7 +218,7 @@ impl ObservedJob {
         if self.nodes.is_empty() {
             return String::new();
         }
-        let mut table = TextTable::new(&[
+        let columns = [
             ("node", Align::Right),
             ("pod", Align::Left),
             ("state", Align::Left),
@@ -225,11 +227,37 @@ impl ObservedJob {
             ("cost", Align::Right),
             ("samples/s", Align::Right),
             ("does", Align::Left),
-        ]);
-        for node in &self.nodes {
-            table.row(node.cells());
+        ];
+        let shown = |columns: &[(&str, Align)]| {
+            let mut table = TextTable::new(columns);
+            for node in &self.nodes {
+                table.row(node.cells().into_iter().take(columns.len()));
+            }
+            table.to_string()
+        };
+        let whole = shown(&columns);
+        if whole.lines().all(|line| line.chars().count() <= WIDTH) {
+            return whole;
         }
-        table.to_string()
+        format!("{}{}", shown(&columns[..7]), self.doings())
+    }
+
+    /// What nodes do, below the table: a line for everything that is done, by whomever.
+    fn doings(&self) -> String {
+        let mut doings: Vec<(String, Vec<String>)> = Vec::new();
+        for cells in self.nodes.iter().map(Node::cells) {
+            let [node, .., does] = cells;
+            match doings.iter_mut().find(|(known, _)| *known == does) {
+                _ if does.is_empty() => {}
+                Some((_, nodes)) => nodes.push(node),
+                None => doings.push((does, vec![node])),
+            }
+        }
+        let lines = doings.iter().map(|(does, nodes)| {
+            let plural = if nodes.len() == 1 { "" } else { "s" };
+            format!("  node{plural} {}: {does}\n", nodes.join(", "))
+        });
+        lines.collect()
     }
 }
 
@@ -271,9 +299,14 @@ impl Node {
             let plural = if names.len() > 1 { "s" } else { "" };
             return format!("waits for node{plural} {}", names.join(", "));
         }
+        // Pass and batch have columns of their own.
+        let does = match status.does.split_once(": pass ") {
+            Some(("training", _)) if trains => "training",
+            _ => &status.does,
+        };
         match text::roll_backs(status.roll_backs as usize) {
-            Some(times) => format!("{}; {times}", status.does),
-            None => status.does.clone(),
+            Some(times) => format!("{does}; {times}"),
+            None => does.to_owned(),
         }
     }
 }
@@ -416,6 +449,7 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s::explain::NodeCounts;
     use words::status::Status;
 
     #[test]
@@ -446,11 +480,11 @@ mod tests {
             matches!(&events[1], JobEvent::Progress { status, .. } if status.batch == Some(20)),
             "{events:?}"
         );
-        assert_eq!(node.cells()[7], "training: pass 0, batch 20");
+        assert_eq!(node.cells()[7], "training");
         if let Reported::Status(status) = &mut node.told {
             status.roll_backs = 2;
         }
-        let does = "training: pass 0, batch 20; rolled back to a snapshot 2 times";
+        let does = "training; rolled back to a snapshot 2 times";
         assert_eq!(node.cells()[7], does);
         node.away = vec![0];
         assert_eq!(node.cells()[7], "waits for node 0");
@@ -459,5 +493,56 @@ mod tests {
         let forbidden = running(Reported::NotAllowed).cells();
         assert_eq!(forbidden[7], "you may not ask it (no right to pods/exec)");
         assert_eq!(forbidden[0], "1");
+    }
+
+    #[test]
+    fn a_table_fits_into_eighty_columns() {
+        let seen = |told: &dyn Fn() -> Reported| {
+            let nodes = (0..3).map(|node| Node {
+                row: NodeRow {
+                    node: Some(node),
+                    pod: Some(format!("quick-start-{node}-abcde")),
+                    shown: ShownPod::Running,
+                },
+                told: told(),
+                away: Vec::new(),
+            });
+            ObservedJob {
+                target: TargetJob {
+                    namespace: "default".to_owned(),
+                    job: "quick-start".to_owned(),
+                },
+                nodes: nodes.collect(),
+                diagnosis: Diagnosis {
+                    state: JobState::Running,
+                    counts: NodeCounts::default(),
+                    findings: Vec::new(),
+                    rows: Vec::new(),
+                },
+            }
+            .table()
+        };
+        let trains = seen(&|| {
+            let trainer = Status {
+                pass: Some(160),
+                batch: Some(10),
+                cost: Some(0.660314),
+                samples_per_second: Some(6840.0),
+                ..Status::default()
+            };
+            Reported::Status(Box::new(NodeStatus {
+                trainer: Some(trainer),
+                does: "training: pass 160, batch 10".to_owned(),
+                ..NodeStatus::default()
+            }))
+        });
+        assert!(trains.contains("  training\n"), "{trains}");
+        let forbidden = seen(&|| Reported::NotAllowed);
+        let note = "\n  nodes 0, 1, 2: you may not ask it (no right to pods/exec)\n";
+        assert!(forbidden.ends_with(note), "{forbidden}");
+        for table in [trains, forbidden] {
+            let is_narrow = |line: &str| line.chars().count() <= WIDTH;
+            assert!(table.lines().all(is_narrow), "{table}");
+        }
     }
 }

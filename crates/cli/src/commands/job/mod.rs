@@ -2,6 +2,7 @@
 
 mod get;
 mod helper;
+mod interrupt;
 mod life;
 mod list;
 mod logs;
@@ -21,7 +22,7 @@ use k8s::explain::diagnose;
 use k8s::job;
 
 use self::get::WantedModels;
-use self::helper::Interrupted;
+use self::interrupt::{Interrupted, interruptible};
 use self::wishes::JobOptions;
 use crate::exit::Exit;
 use crate::form::Form;
@@ -150,6 +151,9 @@ struct GetArgs {
     /// Replace models of other runs that are in the folder.
     #[arg(long)]
     force: bool,
+    /// From the results of an earlier run, which the volume keeps in output-1, output-2, …
+    #[arg(long, value_name = "NUMBER")]
+    earlier: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -271,16 +275,24 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
             v1,
             offline,
         } => submit::print_manifests(&wishes, access, v1, offline).await,
-        JobCommand::Submit(args) => submit::submit_job(access, &args).await,
-        JobCommand::Upload(args) => submit::upload_only(access, &args).await,
+        JobCommand::Submit(args) => {
+            interruptible(async |begun| submit::submit_job(access, begun, &args).await).await
+        }
+        JobCommand::Upload(args) => {
+            interruptible(async |begun| submit::upload_only(access, begun, &args).await).await
+        }
         JobCommand::Get(args) => {
             let wanted = WantedModels {
                 pick: args.pick,
                 to: args.to,
                 force: args.force,
+                earlier: args.earlier,
             };
             let target = args.name.target(access);
-            get::get(&access.connect().await?, &target, &wanted).await?;
+            interruptible(async |begun| {
+                get::get(&access.connect().await?, begun, &target, &wanted).await
+            })
+            .await?;
             Ok(Exit::Success)
         }
         JobCommand::Ls {
@@ -321,7 +333,12 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
             tail,
         } => {
             let (cluster, target) = (access.connect().await?, name.target(access));
-            logs::logs(&cluster, &target, LogOptions { follow, tail }, node).await
+            let options = LogOptions {
+                follow,
+                tail,
+                within: None,
+            };
+            logs::logs(&cluster, &target, options, node).await
         }
         JobCommand::Delete { name, volume, yes } => {
             delete(access, &name.target(access), volume, yes).await
@@ -401,6 +418,6 @@ async fn remove_data(
             }
         );
     }
-    get::remove(&cluster, target, part).await?;
+    interruptible(async |begun| get::remove(&cluster, begun, target, part).await).await?;
     Ok(Exit::Success)
 }
