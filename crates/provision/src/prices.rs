@@ -4,8 +4,23 @@
 //! [`AS_OF`]; [`SOURCES`] names the pages. Other regions are this table times a factor
 //! ([`crate::catalog::REGIONS`]). Nothing is fetched: an estimate must not depend on the network.
 
-/// When the pages were read.
+/// When the pages were read. What was compared with other sources since, and when, is in [`COMPARED`].
 pub const AS_OF: &str = "2025-06";
+
+/// Prices that other sites quote: which, who and when, and what they say. Everything else is not compared.
+pub const COMPARED: [(&str, &str, &str); 2] = [
+    (
+        "EFS",
+        "cloudburn.io/blog/amazon-efs-pricing, 2026-03",
+        "0.30 USD for storage, the same",
+    ),
+    (
+        "EFS",
+        "factualminds.com/blog/amazon-efs-pricing-throughput-modes-storage-classes, 2026-06",
+        "0.30 for storage, 0.03 for reads, 0.06 for writes, 0.01 for access to what is seldom used: the same; 0.025 for \
+         storage that is seldom used, where this table has 0.016",
+    ),
+];
 
 /// Where the prices stand.
 pub const SOURCES: [(&str, &str); 11] = [
@@ -57,6 +72,8 @@ pub const KEY_MONTH: f64 = 1.0;
 pub const FILES_GIB_MONTH: f64 = 0.30;
 /// EFS, data that was not used for 30 days, per GiB and month.
 pub const FILES_COLD_GIB_MONTH: f64 = 0.016;
+/// EFS, reading or writing such data, per GiB.
+pub const FILES_COLD_ACCESS_GIB: f64 = 0.01;
 /// EFS reads with elastic throughput, per GiB.
 pub const FILES_READ_GIB: f64 = 0.03;
 /// EFS writes with elastic throughput, per GiB.
