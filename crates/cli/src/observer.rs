@@ -1,7 +1,8 @@
 //! Turns what a trainer reports into log lines, a status page and metrics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+use words::lock::Mutex;
 
 use trainer::TrainError;
 use trainer::log::{Level, Log, Topic};
@@ -10,7 +11,7 @@ use words::event::{ProcessStart, finite};
 use words::metrics::{Exposition, MetricKind};
 use words::process::Role;
 use words::result::Best;
-use words::status::Status;
+use words::status::{Status, Task};
 
 use crate::console::Console;
 use crate::record::Folder;
@@ -52,6 +53,8 @@ struct Newest {
     pass_batches: Option<u64>,
     roll_backs: u64,
     saves: u64,
+    /// Work besides batches that is in progress.
+    task: Option<Task>,
     speed: Speed,
 }
 
@@ -206,6 +209,7 @@ impl Reporter for ConsoleObserver {
         self.keep(event);
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
+        newest.task = None;
         match event {
             TrainerEvent::Batch(progress) => {
                 newest.batch(progress, now);
@@ -231,8 +235,16 @@ impl Reporter for ConsoleObserver {
             TrainerEvent::Best(best) => newest.best = Some(best.clone()),
             TrainerEvent::PassStarted { .. }
             | TrainerEvent::Parameters { .. }
+            | TrainerEvent::Note { .. }
             | TrainerEvent::Stopped(_) => {}
         }
+    }
+
+    fn task(&mut self, task: Option<(&'static str, u64)>) {
+        lock(&self.figures.newest).task = task.map(|(name, done)| Task {
+            name: name.to_owned(),
+            done,
+        });
     }
 
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
@@ -260,7 +272,7 @@ impl Newest {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Pages for TrainerFigures {
@@ -401,6 +413,7 @@ impl TrainerFigures {
             evaluators: finite(&newest.evaluators),
             waiting: progress.map(|_| newest.speed.waiting(self.now())),
             waits_for: waits_for.unwrap_or_default(),
+            task: newest.task.clone(),
             ..base.clone()
         }
     }

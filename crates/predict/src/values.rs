@@ -9,6 +9,7 @@ use std::path::Path;
 use config::TrainerConfig;
 use nn::{Batch, Network, ParameterSpec, ParameterValues, Parameters, SharedValues};
 use optim::{Initial, Rule};
+use trainer::checksums::DirectorySums;
 use trainer::merged::Merged;
 use trainer::parameter_file::{self, HEADER, ParameterFileError};
 use trainer::rules;
@@ -24,7 +25,7 @@ const CHUNK: usize = 1 << 18;
 
 /// All parameters of a model, shared by its runners.
 #[derive(Debug)]
-pub struct ParameterStore {
+pub(crate) struct ParameterStore {
     whole: Parameters,
     rows: Option<Rows>,
 }
@@ -50,7 +51,7 @@ impl Rows {
 
 impl ParameterStore {
     /// Reads the parameters of a network from a pass directory.
-    pub fn load(
+    pub(crate) fn load(
         directory: &Path,
         config: &TrainerConfig,
         specs: &[ParameterSpec],
@@ -72,6 +73,7 @@ impl ParameterStore {
                 None => None,
             },
         };
+        let sums = DirectorySums::open(directory)?;
         for (at, spec) in specs.iter().enumerate() {
             let file = directory.join(&spec.name);
             let by_servers = store
@@ -79,7 +81,7 @@ impl ParameterStore {
                 .as_ref()
                 .filter(|rows| rows.saved.has(&spec.name));
             let values = match by_servers {
-                _ if file.exists() => ParameterValues::Shared(shared(&file, spec)?),
+                _ if file.exists() => ParameterValues::Shared(shared(&file, spec, &sums)?),
                 Some(rows) if spec.by_row => {
                     // Fails if the table has another shape.
                     rows.saved.read(&rows.reading(at), 0..0, &mut Vec::new())?;
@@ -108,7 +110,10 @@ impl ParameterStore {
     }
 
     /// Reads the parameters of a network from a merged model.
-    pub fn of_merged(merged: &Merged, specs: &[ParameterSpec]) -> Result<Self, PredictError> {
+    pub(crate) fn of_merged(
+        merged: &Merged,
+        specs: &[ParameterSpec],
+    ) -> Result<Self, PredictError> {
         let values = specs.iter().map(|spec| {
             let mut values = vec![0.0; spec.size()];
             merged.read_into(&spec.name, &mut values)?;
@@ -118,7 +123,7 @@ impl ParameterStore {
     }
 
     /// A store of values that are in memory already, in the order of the network's parameters.
-    pub fn of(values: Vec<Vec<f32>>) -> Self {
+    pub(crate) fn of(values: Vec<Vec<f32>>) -> Self {
         let shared = values
             .into_iter()
             .map(|v| ParameterValues::Shared(SharedValues::new(v)));
@@ -129,7 +134,7 @@ impl ParameterStore {
     }
 
     /// Calls `each` with the values of a parameter, a part after another.
-    pub fn each_chunk(
+    pub(crate) fn each_chunk(
         &self,
         at: usize,
         each: &mut dyn FnMut(&[f32]) -> Result<(), PredictError>,
@@ -155,12 +160,12 @@ impl ParameterStore {
     }
 
     /// Parameters for one runner: it shares the large ones and has its own rows.
-    pub fn parameters(&self) -> Parameters {
+    pub(crate) fn parameters(&self) -> Parameters {
         self.whole.clone()
     }
 
     /// Reads the rows that a batch needs into a runner's parameters.
-    pub fn fetch(
+    pub(crate) fn fetch(
         &self,
         network: &Network,
         batch: &Batch,
@@ -186,8 +191,12 @@ impl ParameterStore {
     }
 }
 
-/// The values of a parameter file, checked against the shape.
-fn shared(file: &Path, spec: &ParameterSpec) -> Result<SharedValues, ParameterFileError> {
+/// The values of a parameter file, checked against the shape and, if it is read whole, against its checksum.
+fn shared(
+    file: &Path,
+    spec: &ParameterSpec,
+    sums: &DirectorySums,
+) -> Result<SharedValues, ParameterFileError> {
     let got = parameter_file::length(file)?;
     let want = spec.size() as u64;
     if got != want {
@@ -208,6 +217,7 @@ fn shared(file: &Path, spec: &ParameterSpec) -> Result<SharedValues, ParameterFi
     }
     let mut values = vec![0.0; spec.size()];
     parameter_file::read_into(file, &mut values)?;
+    sums.check(file)?;
     Ok(SharedValues::new(values))
 }
 

@@ -68,12 +68,12 @@ pub fn is_ours(tags: &Tags, spec: &ClusterSpec) -> bool {
 }
 
 /// Whether these tags hold this id, whatever the name.
-pub fn has_id(tags: &Tags, id: Option<&str>) -> bool {
+pub(crate) fn has_id(tags: &Tags, id: Option<&str>) -> bool {
     id.is_some_and(|id| tags.get(ID_TAG).is_some_and(|value| value == id))
 }
 
 /// The name of the cluster whose id this cluster file has, if it is another one: the file is a copy.
-pub fn copied_from<'a>(tags: &'a Tags, spec: &ClusterSpec) -> Option<&'a str> {
+pub(crate) fn copied_from<'a>(tags: &'a Tags, spec: &ClusterSpec) -> Option<&'a str> {
     let other = tags.get(CLUSTER_TAG).filter(|name| **name != spec.name)?;
     has_id(tags, spec.id.as_deref()).then_some(other)
 }
@@ -103,7 +103,7 @@ pub fn stranger(what: &str, tags: &Tags, spec: &ClusterSpec) -> String {
 }
 
 /// Whether Kubernetes says that it made this for the cluster `name`. Good only for what lies in our VPC.
-pub fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
+pub(crate) fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
     let has = |key: &str, value: &str| tags.get(key).is_some_and(|found| found == value);
     has(&format!("kubernetes.io/cluster/{name}"), "owned")
         || has("elbv2.k8s.aws/cluster", name)
@@ -112,13 +112,13 @@ pub fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
 
 /// Whether a bucket is ours. Its name holds the whole id; the tags may be missing when a run was
 /// interrupted between making and tagging it, but they never name another cluster.
-pub fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
+pub(crate) fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
     let named = spec.id.as_deref().is_some_and(|id| bucket.ends_with(id));
     named && (is_ours(tags, spec) || !tags.contains_key(ID_TAG))
 }
 
 /// Those of `things` that are ours, by their ids, in order.
-pub fn own_ids(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn own_ids(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
     let own = things
         .into_iter()
         .filter(|thing| is_ours(&thing.tags, spec));
@@ -128,7 +128,7 @@ pub fn own_ids(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
 }
 
 /// Name tag of the disk with the etcd of a self-managed cluster.
-pub fn etcd_disk_name(cluster: &str) -> String {
+pub(crate) fn etcd_disk_name(cluster: &str) -> String {
     format!("{cluster}-etcd")
 }
 

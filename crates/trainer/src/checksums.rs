@@ -13,14 +13,15 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::DONE;
 
 /// The file with the checksums.
-pub const SUMS: &str = "canoe.sums";
+pub(crate) const SUMS: &str = "canoe.sums";
 
 /// The checksum of a file that was saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSum {
+pub(crate) struct FileSum {
     /// Name in the directory.
     pub name: String,
     /// XXH3, 128 bits.
@@ -28,7 +29,7 @@ pub struct FileSum {
 }
 
 /// The checksum of a file.
-pub fn sum(path: &Path) -> io::Result<u128> {
+pub(crate) fn sum(path: &Path) -> io::Result<u128> {
     let mut file = File::open(path)?;
     let mut hash = Xxh3Default::new();
     let mut buffer = vec![0; 1 << 18];
@@ -40,8 +41,40 @@ pub fn sum(path: &Path) -> io::Result<u128> {
     }
 }
 
+/// The checksums of a directory whose files are about to be used.
+#[derive(Debug, Default)]
+pub struct DirectorySums(Vec<FileSum>);
+
+impl DirectorySums {
+    /// Reads [`SUMS`]. A directory without it has nothing to compare with.
+    pub fn open(directory: &Path) -> Result<Self, ParameterFileError> {
+        let failed = |source| ParameterFileError::Read {
+            path: directory.join(SUMS),
+            source,
+        };
+        Ok(Self(read(directory).map_err(failed)?.unwrap_or_default()))
+    }
+
+    /// Refuses a file that is not as it was saved.
+    pub fn check(&self, path: &Path) -> Result<(), ParameterFileError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(wanted) = self.0.iter().find(|sum| sum.name == name) else {
+            return Ok(());
+        };
+        let found = sum(path).map_err(|source| ParameterFileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        if found == wanted.sum {
+            return Ok(());
+        }
+        let path = path.to_owned();
+        Err(ParameterFileError::Damaged { path })
+    }
+}
+
 /// The text of [`SUMS`] for a directory that is complete but for the files [`SUMS`] and [`DONE`].
-pub fn of_directory(directory: &Path) -> io::Result<String> {
+pub(crate) fn of_directory(directory: &Path) -> io::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -59,7 +92,7 @@ pub fn of_directory(directory: &Path) -> io::Result<String> {
 }
 
 /// The checksums of a directory; `None` if it was saved without.
-pub fn read(directory: &Path) -> io::Result<Option<Vec<FileSum>>> {
+pub(crate) fn read(directory: &Path) -> io::Result<Option<Vec<FileSum>>> {
     let text = match fs::read_to_string(directory.join(SUMS)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,

@@ -79,7 +79,11 @@ impl Saver {
     }
 
     /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
-    pub fn check_last(&self, passes: &Passes, patience: Option<u32>) -> Result<(), TrainError> {
+    pub(crate) fn check_last(
+        &self,
+        passes: &Passes,
+        patience: Option<u32>,
+    ) -> Result<(), TrainError> {
         let end = self.scores.end(passes.start, passes.count, patience);
         let count = u64::from(end.saturating_sub(passes.start));
         let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {
@@ -159,7 +163,7 @@ mod tests {
         let best = std::fs::read_link(dir.path().join("best")).unwrap();
         assert_eq!(best, std::path::Path::new("pass-00001"));
         // A process that was killed before it wrote the results repeats the end of the pass.
-        saver.scores = scores_file::read(dir.path());
+        saver.scores = scores_file::read(dir.path()).unwrap();
         assert_eq!(end(&mut saver, 5, 0.6), Some((1, 0.2)));
         assert_eq!(names(), kept);
         assert!(saver.check_last(&passes(0, 100, 1), Some(4)).is_ok());

@@ -81,9 +81,13 @@ pub struct CoordinatorKnowledge {
     pub fresh: bool,
     /// The newest state that was saved with a pass of this run: steps applied, and the pass that comes next.
     pub saved: Option<(Step, u64)>,
+    /// Passes of this run that were saved, whether or not their state is still there.
+    pub passes_saved: u64,
 }
 
 /// Where the job continues.
+///
+/// The reports are those of the servers that hold tables ([`held`]).
 ///
 /// - All servers are at the same boundary: from there, nothing is lost.
 /// - Otherwise from the newest snapshot that all have, or from the newest pass directory of this run if that is newer.
@@ -111,16 +115,20 @@ pub fn decide(
             Decision::Start(GenerationStart::Saved { step, pass })
         }
         (Some(step), _) => Decision::Start(GenerationStart::Restore(step)),
-        (None, _) => match loss(reports, name) {
+        (None, _) => match loss(reports, known.passes_saved, name) {
             Some(text) if !known.fresh => Decision::Lost(text),
             _ => Decision::Start(GenerationStart::Fresh),
         },
     }
 }
 
-/// What servers should have and have not, as a sentence; none if the job never had a common snapshot and nothing is
-/// unreadable. Only for reports without a common snapshot.
-fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<String> {
+/// What servers should have and have not, as a sentence; none if the job never had a common snapshot or saved a pass,
+/// and nothing is unreadable. Only for reports without a common snapshot.
+fn loss(
+    reports: &[ServerReport],
+    passes_saved: u64,
+    name: impl Fn(usize) -> String,
+) -> Option<String> {
     let confirmed = reports.iter().filter_map(|r| r.disk.confirmed).max();
     let mut causes = Vec::new();
     for (server, report) in reports.iter().enumerate() {
@@ -134,6 +142,12 @@ fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<Stri
             ));
         }
     }
+    if passes_saved > 0 {
+        let passes = if passes_saved == 1 { "pass" } else { "passes" };
+        causes.push(format!(
+            "this run has saved {passes_saved} {passes}, and no pass directory has a state of the servers (canoe.servers) that can be used"
+        ));
+    }
     if causes.is_empty() {
         confirmed?;
         causes.push("the snapshots that servers have are of different steps".to_owned());
@@ -145,6 +159,12 @@ fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<Stri
         known.unwrap_or_default(),
         causes.join("; ")
     ))
+}
+
+/// The reports of the servers that hold tables, the first `holders`. The others have nothing that could be lost, and know
+/// no step.
+pub fn held(reports: &[ServerReport], holders: u32) -> &[ServerReport] {
+    &reports[..reports.len().min(holders as usize)]
 }
 
 /// The newest snapshot that all servers have.
@@ -194,11 +214,12 @@ pub enum AdmissionVerdict {
     Over,
 }
 
-/// What the reports mean. `seen` is the last generation that this trainer was in.
+/// What the reports mean. `seen` is the last generation that this trainer was in; `holders` is how many servers hold
+/// tables.
 pub fn judge(
     reports: &[ServerReport],
     (seen, known): (Generation, CoordinatorKnowledge),
-    trainers: u32,
+    (trainers, holders): (u32, u32),
     name: impl Fn(usize) -> String,
 ) -> AdmissionVerdict {
     if reports.iter().any(|r| r.phase == Phase::Finished) {
@@ -237,7 +258,7 @@ pub fn judge(
             )
         });
     }
-    match decide(reports, known, name) {
+    match decide(held(reports, holders), known, name) {
         Decision::Start(start) => AdmissionVerdict::Open(Generation(newest.max(seen).0 + 1), start),
         Decision::Lost(text) => AdmissionVerdict::Lost(text),
     }
@@ -280,17 +301,43 @@ mod tests {
     }
 
     fn decided(reports: &[ServerReport], fresh: bool) -> Decision {
-        let known = CoordinatorKnowledge { fresh, saved: None };
+        let known = CoordinatorKnowledge {
+            fresh,
+            ..CoordinatorKnowledge::default()
+        };
         decide(reports, known, |server| format!("s{server}"))
+    }
+
+    #[test]
+    fn a_job_that_saved_passes_does_not_begin_again_without_a_word() {
+        let reports = [report(None, &[]), report(None, &[])];
+        let after = |fresh| {
+            let known = CoordinatorKnowledge {
+                fresh,
+                saved: None,
+                passes_saved: 3,
+            };
+            decide(&reports, known, |server| server.to_string())
+        };
+        let Decision::Lost(text) = after(false) else {
+            panic!("three passes are lost");
+        };
+        for words in ["this run has saved 3 passes", "--start_pass", "--fresh"] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert_eq!(after(true), Decision::Start(GenerationStart::Fresh));
     }
 
     #[test]
     fn a_saved_pass_is_used_when_it_is_newer_than_every_snapshot() {
         let after = |reports: &[ServerReport], fresh, saved: Option<u64>| {
             let saved = saved.map(|step| (Step(step), 3));
-            decide(reports, CoordinatorKnowledge { fresh, saved }, |server| {
-                server.to_string()
-            })
+            let known = CoordinatorKnowledge {
+                fresh,
+                saved,
+                passes_saved: 0,
+            };
+            decide(reports, known, |server| server.to_string())
         };
         let saved = |step| {
             let step = Step(step);
@@ -511,7 +558,7 @@ mod tests {
         judge(
             reports,
             (Generation(seen), CoordinatorKnowledge::default()),
-            2,
+            (2, 2),
             |server| format!("s{server}"),
         )
     }
@@ -532,6 +579,46 @@ mod tests {
             verdict(&[run.clone(), run], 5),
             AdmissionVerdict::Open(Generation(6), _)
         ));
+    }
+
+    #[test]
+    fn a_server_that_holds_nothing_has_nothing_to_say_about_where_to_continue() {
+        let holder = seat(Phase::Lobby, 4, 2);
+        let replaced = ServerReport {
+            epoch: Generation(0),
+            boundary: None,
+            disk: Disk {
+                unreadable: Some("nothing is there".to_owned()),
+                ..Disk::default()
+            },
+            ..seat(Phase::Lobby, 4, 2)
+        };
+        let judged = |holders| {
+            judge(
+                &[holder.clone(), replaced.clone()],
+                (Generation(4), CoordinatorKnowledge::default()),
+                (2, holders),
+                |server| format!("s{server}"),
+            )
+        };
+        assert!(matches!(
+            judged(1),
+            AdmissionVerdict::Open(Generation(5), GenerationStart::Continue { .. })
+        ));
+        assert!(matches!(judged(2), AdmissionVerdict::Lost(_)));
+        let absent = ServerReport {
+            waiting: vec![],
+            ..holder.clone()
+        };
+        let reports = [holder.clone(), absent];
+        let known = (Generation(4), CoordinatorKnowledge::default());
+        assert!(
+            matches!(
+                judge(&reports, known, (2, 1), |server| format!("s{server}")),
+                AdmissionVerdict::Wait(_)
+            ),
+            "but all trainers have to be connected to it"
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn busy(jobs: &[String]) -> CommandError {
 
 /// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
 /// What stays is removed directly later, so nothing here is fatal.
-pub async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
+pub(crate) async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
     for kind in ["services", "ingresses.networking.k8s.io"] {
         let found = match kubectl.list(kind).await {
             Ok(list) => with_load_balancer(&list),

@@ -61,12 +61,12 @@ pub fn operator_name(spec: &ClusterSpec) -> String {
 }
 
 /// ARN of the boundary that every role of the cluster has.
-pub fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
+pub(crate) fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
     boundary::arn(PolicyScope { spec, account })
 }
 
 /// Names of the roles that the stacks make.
-pub fn role_names(spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn role_names(spec: &ClusterSpec) -> Vec<String> {
     stacks::role_names(PolicyScope { spec, account: "" })
 }
 
@@ -114,7 +114,7 @@ pub fn simulations(spec: &ClusterSpec, account: &str) -> Vec<Simulation> {
 }
 
 /// What is true of the requests that are simulated: for every key of a condition a value that it takes.
-pub fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
+pub(crate) fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
     let mut context = BTreeMap::new();
     for grant in grants(PolicyScope { spec, account }) {
         let operators = grant.condition.as_object().into_iter().flatten();
@@ -159,7 +159,7 @@ fn full(scope: PolicyScope<'_>) -> Vec<Grant> {
 
 /// Name of the bucket that is made only when a template is too large to be sent. The names of all
 /// accounts share one space, so it is the cluster's id that makes it ours.
-pub fn bucket_name(id: &str) -> String {
+pub(crate) fn bucket_name(id: &str) -> String {
     format!("canoe-{id}")
 }
 

@@ -107,7 +107,7 @@ pub fn with_number(text: &str, path: &str, value: u32) -> Option<String> {
 }
 
 /// The file `text` with `path` set to a table of texts; everything else stays.
-pub fn with_table(
+pub(crate) fn with_table(
     text: &str,
     path: &str,
     table: &std::collections::BTreeMap<String, String>,
@@ -117,7 +117,7 @@ pub fn with_table(
 }
 
 /// The text at `path`, if the file can be read and has one.
-pub fn text_at(text: &str, path: &str) -> Option<String> {
+pub(crate) fn text_at(text: &str, path: &str) -> Option<String> {
     let pointer = format!("/{}", path.replace('.', "/"));
     let document = yaml::parse(text).ok()?;
     document

@@ -64,7 +64,6 @@ enum ModelCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
     match args.command {
         ModelCommand::List { folder, form } => list(&folder, form),
@@ -82,7 +81,7 @@ pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
 fn list(folder: &Path, form: Form) -> anyhow::Result<Exit> {
     let inside = folder.join("output");
     let folder = if inside.is_dir() { &inside } else { folder };
-    let scores = scores_file::read(folder);
+    let scores = scores_file::read(folder)?;
     let best = scores.best().map(|(pass, _)| pass);
     let measure = scores.measure.as_ref().map(|measure| measure.name.clone());
     let mut rows = Vec::new();
@@ -150,7 +149,7 @@ fn tell_score(directory: &Path) {
     let pass = pass
         .strip_prefix("pass-")
         .and_then(|n| n.parse::<u32>().ok());
-    let scores = scores_file::read(folder);
+    let scores = scores_file::read(folder).unwrap_or_default();
     let (Some(pass), Some(measure), Some((best, value))) = (pass, &scores.measure, scores.best())
     else {
         return;
