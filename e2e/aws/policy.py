@@ -393,9 +393,14 @@ def count_writes(all_cases):
     for case in all_cases[:1]:
         for who, policy in (("operator", case.policy), ("person", case.person), ("role", case.stacks)):
             found = sorted({action for statement in policy if statement["Effect"] == "Allow" and "Condition" not in statement
-                            and any(resource.endswith("*") and not resource.split("/")[-1].startswith(NAME) for resource in as_list(statement["Resource"]))
+                            and any(resource.endswith("*") and not named(resource) for resource in as_list(statement["Resource"]))
                             for action in as_list(statement["Action"]) if writes(action)})
             print(f"writes without a condition ({who}): {len(found)} {' '.join(found)}")
+
+
+def named(resource):
+    """Whether the cluster's name or id stands in the ARN."""
+    return f"/{NAME}" in resource or ":::canoe-" in resource
 
 
 def writes(action):
