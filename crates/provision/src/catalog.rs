@@ -49,8 +49,10 @@ pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) ->
     } else {
         format!("standard support of Kubernetes {version} ended on {ends}")
     };
+    let then = if days > 0 { "then" } else { "now" };
     Some(format!(
-        "{when}; EKS then upgrades the control plane by itself, and the workers stay behind: run `canoe cluster upgrade`"
+        "{when}; EKS {then} upgrades the control plane of a cluster that is there by itself, and the workers stay behind: run \
+         `canoe cluster upgrade`; for a new cluster set kubernetesVersion: \"{DEFAULT_VERSION}\""
     ))
 }
 

@@ -157,6 +157,17 @@ impl CloudError {
         self.has_code(&words) || self.is_signature_refused()
     }
 
+    /// Whether there is something of this name already.
+    pub fn is_taken(&self) -> bool {
+        self.has_code(&["AlreadyExists", "EntityAlreadyExists"])
+    }
+
+    /// Whether a bucket of this name is in another region.
+    pub fn is_elsewhere(&self) -> bool {
+        let moved = matches!(self, Self::Refused { status: 301, .. });
+        moved || self.has_code(&["PermanentRedirect", "AuthorizationHeaderMalformed"])
+    }
+
     /// Whether a permission is missing.
     pub fn is_denied(&self) -> bool {
         self.has_code(&["AccessDenied", "UnauthorizedOperation", "NotAuthorized"])
@@ -300,6 +311,15 @@ pub struct ChangeSetRequest {
     pub role: Option<String>,
 }
 
+/// A managed policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicyView {
+    /// Its tags.
+    pub tags: Tags,
+    /// The version that holds.
+    pub version: String,
+}
+
 type CloudResult<T> = Result<T, CloudError>;
 
 /// The calls.
@@ -355,6 +375,8 @@ pub trait Cloud: Send + Sync {
     fn key_pair_exists(&self, name: &str) -> impl Future<Output = CloudResult<bool>> + Send;
     fn interfaces(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Interface>>> + Send;
     fn delete_interface(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Tags of a VPC; `None` when there is none of this id.
+    fn vpc_tags(&self, id: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     /// Those of these subnets that exist.
     fn subnets(&self, ids: &[String]) -> impl Future<Output = CloudResult<Vec<SubnetView>>> + Send;
     /// Image of the self-managed controller of the cluster with this id, if there is one.
@@ -367,6 +389,8 @@ pub trait Cloud: Send + Sync {
         &self,
         parameter: &str,
     ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// Tags of a machine that is there; `None` when there is none.
+    fn machine_tags(&self, id: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     fn terminate_machine(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Unused disks that Kubernetes made for claims of a cluster of this name, and the disk with etcd of the
     /// self-managed cluster with this id, in use or not.
@@ -402,8 +426,20 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
     /// ARN of a role, with its path.
     fn role_arn(&self, name: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
-    /// Tags of a managed policy; `None` when there is no such policy.
-    fn policy_tags(&self, arn: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
+    /// A managed policy, if there is one.
+    fn policy(&self, arn: &str) -> impl Future<Output = CloudResult<Option<PolicyView>>> + Send;
+    /// The document of one of its versions.
+    fn policy_document(
+        &self,
+        arn: &str,
+        version: &str,
+    ) -> impl Future<Output = CloudResult<String>> + Send;
+    /// Gives it another document, which only an administrator may.
+    fn update_policy(
+        &self,
+        arn: &str,
+        document: &str,
+    ) -> impl Future<Output = CloudResult<()>> + Send;
     /// Tags of an image repository; `None` when there is none of this name.
     fn repository_tags(&self, name: &str)
     -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
@@ -450,6 +486,7 @@ pub trait Cloud: Send + Sync {
         context: &str,
         plain: &[u8],
     ) -> impl Future<Output = CloudResult<Vec<u8>>> + Send;
+    /// State of a key, by its ARN or by an alias (`alias/…`).
     fn key_state(&self, arn: &str) -> impl Future<Output = CloudResult<KeyState>> + Send;
     /// Lets the key go in seven days.
     fn schedule_key_deletion(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
@@ -466,6 +503,6 @@ pub trait Cloud: Send + Sync {
         service: &str,
         code: &str,
     ) -> impl Future<Output = CloudResult<Option<f64>>> + Send;
-    /// ARNs of everything that carries this cluster id.
-    fn tagged(&self, id: &str) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
+    /// Everything that carries this cluster id, by ARN.
+    fn tagged(&self, id: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
 }

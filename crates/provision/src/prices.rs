@@ -2,7 +2,9 @@
 //!
 //! List prices of us-east-1 in USD, before tax and discounts, as AWS's public pricing pages had them at
 //! [`AS_OF`]: `https://aws.amazon.com/SERVICE/pricing/` for cloudwatch, ebs, ec2, ecr, efs, eks, elasticloadbalancing,
-//! kms, privatelink, s3 and vpc. Other regions are this table times a factor ([`crate::catalog::REGIONS`]). Nothing is fetched: an estimate must not depend on the network.
+//! kms, privatelink, s3 and vpc. Compared since, with what other sites quote: EFS, with cloudburn.io/blog/amazon-efs-pricing (March 2026)
+//! and factualminds.com/blog/amazon-efs-pricing-throughput-modes-storage-classes (June 2026): the same, but the latter has 0.025 for
+//! files that are seldom used. Everything else is not compared. Other regions are this table times a factor ([`crate::catalog::REGIONS`]). Nothing is fetched: an estimate must not depend on the network.
 
 /// When the pages were read.
 pub const AS_OF: &str = "2025-06";
@@ -39,6 +41,8 @@ pub(crate) const KEY_MONTH: f64 = 1.0;
 pub(crate) const FILES_GIB_MONTH: f64 = 0.30;
 /// EFS, data that was not used for 30 days, per GiB and month.
 pub(crate) const FILES_COLD_GIB_MONTH: f64 = 0.016;
+/// EFS, reading or writing such data, per GiB.
+pub(crate) const FILES_COLD_ACCESS_GIB: f64 = 0.01;
 /// EFS reads with elastic throughput, per GiB.
 pub(crate) const FILES_READ_GIB: f64 = 0.03;
 /// EFS writes with elastic throughput, per GiB.

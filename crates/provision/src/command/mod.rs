@@ -9,6 +9,7 @@ pub(crate) mod encrypt;
 pub(crate) mod follow;
 pub mod nodes;
 pub(crate) mod own;
+mod remember;
 pub mod roll;
 pub mod stack;
 pub mod status;
@@ -108,9 +109,9 @@ pub enum CommandError {
         status: String,
         minutes: u64,
     },
-    /// The user said no.
-    #[error("stopped; nothing was changed")]
-    Declined,
+    /// The user said no. What this run had made before stays.
+    #[error("stopped; {}", made_before(.0))]
+    Declined(Vec<String>),
     /// There is no id, or something of the cluster's names belongs to others. The remedy is a person's choice.
     #[error("{}; nothing was changed", not_ours(.0))]
     NotOurs(Vec<String>),
@@ -131,6 +132,23 @@ impl From<CloudError> for CommandError {
     }
 }
 
+/// Refuses when the cluster's names or its id are another's; for commands that edit the cluster file first.
+pub async fn refuse_strangers(
+    cloud: &impl crate::cloud::Cloud,
+    spec: &crate::spec::ClusterSpec,
+) -> Result<(), CommandError> {
+    own::refuse_strangers(cloud, spec).await
+}
+
+/// Whether the cluster has been made: its last stack is there.
+pub async fn is_made(
+    cloud: &impl crate::cloud::Cloud,
+    spec: &crate::spec::ClusterSpec,
+) -> Result<bool, CommandError> {
+    let stack = own::stack(cloud, spec, crate::template::StackLayer::Cluster).await?;
+    Ok(stack.is_some())
+}
+
 /// A number and what it counts: `1 change`, `3 changes`.
 pub fn counted(count: usize, what: &str) -> String {
     let plural = match what {
@@ -148,11 +166,22 @@ fn left(count: usize) -> String {
 
 fn not_ours(reasons: &[String]) -> String {
     let named = reasons.join("; ");
-    if reasons.iter().any(|reason| reason.contains("has no id")) {
+    let other_remedy = ["has no id", "it is a copy"];
+    if other_remedy.iter().any(|words| named.contains(words)) {
         return named;
     }
     format!(
         "{named}; it is not this cluster's: choose another name in cluster.yaml, or remove it yourself"
+    )
+}
+
+fn made_before(made: &[String]) -> String {
+    if made.is_empty() {
+        return "nothing was changed".to_owned();
+    }
+    format!(
+        "made before and still there: {}; it may cost money: `canoe cluster up` continues, `canoe cluster down` removes it",
+        made.join(", ")
     )
 }
 
@@ -170,5 +199,7 @@ fn cause_words(cause: Option<&StackFailure>) -> String {
 mod options_tests;
 #[cfg(test)]
 mod ownership_tests;
+#[cfg(test)]
+mod safety_tests;
 #[cfg(test)]
 mod tests;

@@ -53,8 +53,8 @@ impl StackState {
 pub enum UpStep {
     /// Wait until AWS is done with this stack, then look again.
     Wait(StackLayer),
-    /// Remove what is left of a failed creation, then look again.
-    Clear(StackLayer),
+    /// Remove what is left of a failed creation or deletion, then look again.
+    Clear(StackLayer, StackStatus),
     /// Make the stack.
     Create(StackLayer),
     /// Bring it up to date, which may turn out to need no change.
@@ -76,7 +76,7 @@ pub(crate) fn next(
         match state {
             StackState::Absent => return UpStep::Create(layer),
             StackState::Busy(_) => return UpStep::Wait(layer),
-            StackState::Broken(_) => return UpStep::Clear(layer),
+            StackState::Broken(status) => return UpStep::Clear(layer, status.clone()),
             StackState::Stuck(status) => {
                 return UpStep::Stop(layer, stuck(&layer.stack_name(name), status));
             }
@@ -117,7 +117,7 @@ mod tests {
                 | "IMPORT_COMPLETE"
                 | "IMPORT_ROLLBACK_COMPLETE" => UpStep::Update(StackLayer::Base),
                 "CREATE_FAILED" | "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "DELETE_FAILED"
-                | "REVIEW_IN_PROGRESS" => UpStep::Clear(StackLayer::Base),
+                | "REVIEW_IN_PROGRESS" => UpStep::Clear(StackLayer::Base, status.into()),
                 _ if status.ends_with("IN_PROGRESS") => UpStep::Wait(StackLayer::Base),
                 _ => {
                     assert!(

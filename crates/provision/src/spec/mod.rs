@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod fields;
+pub mod lasting;
 mod problem;
 pub mod read;
 pub mod write;

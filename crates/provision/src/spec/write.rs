@@ -116,6 +116,17 @@ pub(crate) fn with_table(
     set_line(text, path, &format!("{path}: {}", flow(&value)), &value)
 }
 
+/// The text at `path`, if the file can be read and has one.
+pub(crate) fn text_at(text: &str, path: &str) -> Option<String> {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let document = yaml::parse(text).ok()?;
+    document
+        .value
+        .pointer(&pointer)?
+        .as_str()
+        .map(str::to_owned)
+}
+
 /// The file `text` with the line of `path` commented out; as it is when there is no such line.
 pub fn without(text: &str, path: &str) -> String {
     let pointer = format!("/{}", path.replace('.', "/"));

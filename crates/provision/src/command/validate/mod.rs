@@ -5,7 +5,7 @@
 //! free and what the cluster file brings along is there ([`belongings`]).
 
 mod account;
-mod belongings;
+pub(super) mod belongings;
 mod offer;
 
 use crate::cloud::{Cloud, CloudError};
