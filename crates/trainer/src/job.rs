@@ -408,7 +408,7 @@ fn saver(config: &TrainerConfig, settings: &TrainerSettings, measure: Option<Mea
     let save_dir = save_dir(config, settings);
     let mut scores = scores_file::read(&save_dir);
     scores.measured_by(measure);
-    Saver {
+    let mut saver = Saver {
         save_dir,
         extras: Extras {
             version: settings.version.clone(),
@@ -419,7 +419,9 @@ fn saver(config: &TrainerConfig, settings: &TrainerSettings, measure: Option<Mea
         keep: passes.keep,
         needed: passes.start.checked_sub(1),
         scores,
-    }
+    };
+    saver.check_kept();
+    saver
 }
 
 fn check_gradient(

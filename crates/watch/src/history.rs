@@ -101,7 +101,10 @@ pub struct History {
     /// When, how and why the job ended, if it did.
     pub end: Option<(f64, JobOutcome, String)>,
     places: BTreeMap<u32, SamplePosition>,
+    /// The run that each file's last start names.
     runs: BTreeMap<RecordSource, String>,
+    /// How often a run replaced another that it does not resume.
+    replaced: u64,
 }
 
 impl History {
@@ -115,19 +118,61 @@ impl History {
         self.order
     }
 
-    /// Adds an event.
+    /// How often a run replaced another, so that everything before it was forgotten.
+    pub fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    /// Adds an event, unless it belongs to a run before the one that the runner's record names last.
     pub fn take(&mut self, source: RecordSource, line: EventLine) {
         let t = line.t;
-        self.began = Some(self.began.map_or(t, |began| began.min(t)));
-        self.last = Some(self.last.map_or(t, |last| last.max(t)));
-        match (source, line.event) {
-            (_, Event::Run(run)) => self.begin_run(run),
-            (RecordSource::Process(node, role), event) => self.of_process(node, role, t, event),
-            (source, event) => self.of_runner(source, t, event),
+        let event = match line.event {
+            Event::Run(run) => {
+                self.begin_run(run);
+                self.note_time(t);
+                return;
+            }
+            event => event,
+        };
+        let run = match &event {
+            Event::Start(start) => Some(start.run.as_str()),
+            _ => self.runs.get(&source).map(String::as_str),
+        };
+        if run.is_some_and(|run| self.is_other_run(run)) {
+            if let Event::Start(start) = event {
+                self.runs.insert(source, start.run);
+            }
+            return;
+        }
+        self.note_time(t);
+        match source {
+            RecordSource::Process(node, role) => self.of_process(node, role, t, event),
+            source => self.of_runner(source, t, event),
         }
     }
 
+    fn note_time(&mut self, t: f64) {
+        self.began = Some(self.began.map_or(t, |began| began.min(t)));
+        self.last = Some(self.last.map_or(t, |last| last.max(t)));
+    }
+
+    /// Whether a process of this run is not one of the run that the runner's record names last.
+    pub(crate) fn is_other_run(&self, run: &str) -> bool {
+        let current = self.run.as_ref().map_or("", |current| &current.run);
+        !run.is_empty() && !current.is_empty() && run != current
+    }
+
+    /// A runner has begun. Unless it resumes the run before, what that one left is no part of this one.
     fn begin_run(&mut self, run: Run) {
+        let before = self.run.as_ref().map(|before| before.run.as_str());
+        if before.is_some_and(|before| before != run.run) {
+            *self = History {
+                order: self.order,
+                replaced: self.replaced + 1,
+                runs: std::mem::take(&mut self.runs),
+                ..History::default()
+            };
+        }
         self.run = Some(run);
         self.end = None;
     }
@@ -406,6 +451,21 @@ impl History {
                 value: rows as f64,
             });
         }
+    }
+
+    /// Cost per sample of a pass, over all trainers that have finished it: one number for every place that shows it.
+    pub fn cost_of(&self, pass: u64) -> Option<f64> {
+        let same = self.passes.iter().filter(|done| done.figures.pass == pass);
+        let known = same.filter_map(|done| Some((done.figures.cost?, done.figures.samples as f64)));
+        let (sum, samples) = known.fold((0.0, 0.0), |(sum, all), (cost, samples)| {
+            (sum + cost * samples, all + samples)
+        });
+        (samples > 0.0).then(|| sum / samples)
+    }
+
+    /// The last pass that a trainer has finished.
+    pub fn last_pass(&self) -> Option<u64> {
+        self.passes.iter().map(|pass| pass.figures.pass).max()
     }
 
     /// The result in words, if the job tests its passes.

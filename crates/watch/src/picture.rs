@@ -82,7 +82,6 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
     let passes = run
         .and_then(|run| run.passes)
         .or(start.and_then(|start| start.passes));
-    let over = matches!(state, WatchedState::Finished);
     let patience = history
         .processes
         .values()
@@ -92,6 +91,10 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
     let stops = stops.map(|(patience, best)| best.pass + 1 + u64::from(patience));
     let stops = stops.filter(|stops| passes.is_none_or(|passes| *stops < passes));
     let pass = trainers().filter_map(|trainer| trainer.pass).min();
+    let done = match history.stopped {
+        Some(stopped) => Some(stopped.pass + 1),
+        None => history.last_pass().map(|last| last + 1).or(pass),
+    };
     let batch = trainers()
         .filter(|trainer| trainer.pass == pass)
         .filter_map(|trainer| trainer.batch)
@@ -105,11 +108,9 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         "state": state,
         "text": history.end.as_ref().map(|(_, _, text)| text.clone()).unwrap_or_default(),
         "ended": if alive { None } else { history.end.as_ref().map(|(t, _, _)| *t).or(history.last) },
-        "pass": match history.stopped {
-            Some(stopped) => Some(stopped.pass + 1),
-            None if over => passes.or(pass.map(|pass| pass + 1)),
-            None => pass.map(|pass| pass + 1),
-        },
+        "folder": job.folder(),
+        "pass": pass,
+        "done": done,
         "passes": passes,
         "batch": batch,
         "batches": batches,
@@ -120,7 +121,7 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         "stopped": history.stopped,
         "patience": patience,
         "test": last_test(history),
-        "cost": last.and_then(|pass| pass.figures.cost).map(short),
+        "cost": history.last_pass().and_then(|pass| history.cost_of(pass)).map(short),
         "speed": if alive { Some(speed) } else { None },
         "left": if alive { time_left(history, pass, batch, passes) } else { None },
         "left_unimproved": if alive { time_left(history, pass, batch, stops) } else { None },
@@ -273,7 +274,7 @@ fn passes(history: &History, since: u64) -> Vec<Value> {
             "pass": pass.figures.pass,
             "batches": pass.figures.batch,
             "samples": samples_of(history, pass.figures.pass),
-            "cost": pass.figures.cost.map(short),
+            "cost": history.cost_of(pass.figures.pass).map(short),
             "evaluators": rounded(&pass.figures.evaluators),
             "test": pass.test.as_ref().map(|(cost, evaluators)| json!({"cost": cost.map(short), "evaluators": rounded(evaluators)})),
             "seconds": short(pass.seconds),

@@ -479,6 +479,7 @@ mod tests {
             pass: 0,
             measure,
             value,
+            kept: None,
         };
         let stopped = Stopped {
             pass: 1,
