@@ -10,7 +10,7 @@ use words::event::{
     TableSize,
 };
 use words::process::Role;
-use words::result::{self, Best, Stopped};
+use words::result::{Best, Stopped};
 use words::statistics::ParameterStatistics;
 
 /// Beyond this number, the oldest marks are dropped.
@@ -139,10 +139,16 @@ impl History {
             _ => self.runs.get(&source).map(String::as_str),
         };
         if run.is_some_and(|run| self.is_other_run(run)) {
-            if let Event::Start(start) = event {
-                self.runs.insert(source, start.run);
+            let Event::Start(start) = &event else {
+                return;
+            };
+            self.runs.insert(source, start.run.clone());
+            let ended = self.end.as_ref().is_some_and(|(end, ..)| t > *end);
+            if !ended {
+                return;
             }
-            return;
+            // Started by hand, without a runner, after the run that the runner's record names.
+            self.begin_anew();
         }
         self.note_time(t);
         match source {
@@ -166,15 +172,19 @@ impl History {
     fn begin_run(&mut self, run: Run) {
         let before = self.run.as_ref().map(|before| before.run.as_str());
         if before.is_some_and(|before| before != run.run) {
-            *self = History {
-                order: self.order,
-                replaced: self.replaced + 1,
-                runs: std::mem::take(&mut self.runs),
-                ..History::default()
-            };
+            self.begin_anew();
         }
         self.run = Some(run);
         self.end = None;
+    }
+
+    fn begin_anew(&mut self) {
+        *self = History {
+            order: self.order,
+            replaced: self.replaced + 1,
+            runs: std::mem::take(&mut self.runs),
+            ..History::default()
+        };
     }
 
     fn of_runner(&mut self, source: RecordSource, t: f64, event: Event) {
@@ -451,67 +461,6 @@ impl History {
                 value: rows as f64,
             });
         }
-    }
-
-    /// Cost per sample of a pass, over all trainers that have finished it: one number for every place that shows it.
-    pub fn cost_of(&self, pass: u64) -> Option<f64> {
-        let same = self.passes.iter().filter(|done| done.figures.pass == pass);
-        let known = same.filter_map(|done| Some((done.figures.cost?, done.figures.samples as f64)));
-        let (sum, samples) = known.fold((0.0, 0.0), |(sum, all), (cost, samples)| {
-            (sum + cost * samples, all + samples)
-        });
-        (samples > 0.0).then(|| sum / samples)
-    }
-
-    /// The last pass that a trainer has finished.
-    pub fn last_pass(&self) -> Option<u64> {
-        self.passes.iter().map(|pass| pass.figures.pass).max()
-    }
-
-    /// The result in words, if the job tests its passes.
-    pub fn result(&self) -> Option<String> {
-        let best = self.best.as_ref()?;
-        Some(result::sentence(best, self.stopped))
-    }
-
-    /// Samples that each trainer has seen.
-    fn trained(&self) -> BTreeMap<u32, f64> {
-        let curves = self.series.iter();
-        let curves = curves.filter(|(key, _)| key.metric == "cost" && !key.test);
-        let last = |series: &Series| series.points().last().map_or(0.0, |point| point.samples);
-        curves
-            .map(|(key, series)| (key.node, last(series)))
-            .collect()
-    }
-
-    /// Samples that all trainers have seen together.
-    pub fn samples(&self) -> f64 {
-        self.trained().values().sum()
-    }
-
-    /// For each trainer, how many samples all trainers have seen per sample of its own: points of its curves are at its
-    /// own samples, and jobs are compared by those of all.
-    pub fn scales(&self) -> BTreeMap<u32, f64> {
-        let (all, trained) = (self.samples(), self.trained());
-        let scale = |own: f64| if own > 0.0 { all / own } else { 1.0 };
-        trained
-            .into_iter()
-            .map(|(node, own)| (node, scale(own)))
-            .collect()
-    }
-
-    /// Samples that trainer 0, or the first that exists, had seen at a time.
-    pub fn samples_at(&self, t: f64) -> f64 {
-        let mut curves = self
-            .series
-            .iter()
-            .filter(|(key, _)| key.metric == "cost" && !key.test);
-        let Some((_, series)) = curves.next() else {
-            return 0.0;
-        };
-        let points = series.points();
-        let after = points.partition_point(|point| point.t <= t);
-        after.checked_sub(1).map_or(0.0, |at| points[at].samples)
     }
 
     /// All processes of a role report the same event; it is shown once.

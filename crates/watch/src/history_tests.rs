@@ -225,6 +225,21 @@ fn a_run_that_does_not_resume_counts_nothing_of_the_run_before_it() {
 }
 
 #[test]
+fn a_training_without_a_runner_replaces_the_run_before_it() {
+    let mut history = History::default();
+    let runner = RecordSource::Runner;
+    history.take(runner, line(1.0, run("a", 2)));
+    history.take(runner, line(3.0, job_end(JobOutcome::Finished)));
+    history.take(TRAINER, line(2.0, start("a")));
+    history.take(TRAINER, line(2.5, batch(0, 10, 100, 0.9)));
+    history.take(TRAINER, line(9.0, start("by hand")));
+    history.take(TRAINER, line(9.5, batch(0, 10, 50, 0.5)));
+    assert_eq!(curve(&history, "cost"), [(50.0, 0.5)]);
+    assert!(history.run.is_none() && history.end.is_none());
+    assert_eq!(history.began, Some(9.0));
+}
+
+#[test]
 fn a_run_that_resumes_keeps_what_was_trained() {
     let mut history = History::default();
     let runner = RecordSource::Runner;
@@ -239,12 +254,13 @@ fn a_run_that_resumes_keeps_what_was_trained() {
 }
 
 #[test]
-fn the_cost_of_a_pass_is_that_of_all_its_samples() {
+fn the_figures_of_a_pass_are_those_of_all_its_samples() {
     let mut history = History::default();
     let done = |samples, cost| Event::PassFinished {
         figures: Figures {
             samples,
             cost: Some(cost),
+            evaluators: EvaluatorValues::from([("error".to_owned(), cost / 4.0)]),
             ..Figures::default()
         },
         seconds: 1.0,
@@ -253,6 +269,8 @@ fn the_cost_of_a_pass_is_that_of_all_its_samples() {
     history.take(TRAINER, line(1.0, done(300, 0.4)));
     let second = RecordSource::Process(1, Role::Trainer);
     history.take(second, line(1.0, done(100, 0.8)));
-    assert!((history.cost_of(0).unwrap() - 0.5).abs() < 1e-12);
-    assert_eq!(history.cost_of(1), None);
+    let whole = history.figures_of(0);
+    assert!((whole.cost.unwrap() - 0.5).abs() < 1e-12);
+    assert!((whole.evaluators["error"] - 0.125).abs() < 1e-12);
+    assert_eq!((whole.samples, history.figures_of(1).cost), (400, None));
 }

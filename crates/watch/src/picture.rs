@@ -121,7 +121,7 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         "stopped": history.stopped,
         "patience": patience,
         "test": last_test(history),
-        "cost": history.last_pass().and_then(|pass| history.cost_of(pass)).map(short),
+        "cost": history.last_pass().and_then(|pass| history.figures_of(pass).cost).map(short),
         "speed": if alive { Some(speed) } else { None },
         "left": if alive { time_left(history, pass, batch, passes) } else { None },
         "left_unimproved": if alive { time_left(history, pass, batch, stops) } else { None },
@@ -270,27 +270,19 @@ fn passes(history: &History, since: u64) -> Vec<Value> {
         .iter()
         .filter(|pass| Some(pass.node) == first && pass.order > since);
     new.map(|pass| {
+        let whole = history.figures_of(pass.figures.pass);
         json!({
-            "pass": pass.figures.pass,
+            "pass": whole.pass,
             "batches": pass.figures.batch,
-            "samples": samples_of(history, pass.figures.pass),
-            "cost": history.cost_of(pass.figures.pass).map(short),
-            "evaluators": rounded(&pass.figures.evaluators),
+            "samples": whole.samples,
+            "cost": whole.cost.map(short),
+            "evaluators": rounded(&whole.evaluators),
             "test": pass.test.as_ref().map(|(cost, evaluators)| json!({"cost": cost.map(short), "evaluators": rounded(evaluators)})),
             "seconds": short(pass.seconds),
             "waited": short(pass.waited),
         })
     })
     .collect()
-}
-
-/// Samples of a pass, of all trainers that have finished it.
-fn samples_of(history: &History, pass: u64) -> u64 {
-    let same = history
-        .passes
-        .iter()
-        .filter(|done| done.figures.pass == pass);
-    same.map(|done| done.figures.samples).sum()
 }
 
 fn rounded(evaluators: &BTreeMap<String, f64>) -> BTreeMap<&str, f64> {
