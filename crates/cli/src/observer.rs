@@ -10,7 +10,7 @@ use words::event::{ProcessStart, finite};
 use words::metrics::{Exposition, MetricKind};
 use words::process::Role;
 use words::result::Best;
-use words::status::Status;
+use words::status::{Status, Task};
 
 use crate::console::Console;
 use crate::record::Folder;
@@ -52,6 +52,8 @@ struct Newest {
     pass_batches: Option<u64>,
     roll_backs: u64,
     saves: u64,
+    /// Work besides batches that is in progress.
+    task: Option<Task>,
     speed: Speed,
 }
 
@@ -206,6 +208,7 @@ impl Reporter for ConsoleObserver {
         self.keep(event);
         let now = self.figures.started.elapsed().as_secs_f64();
         let mut newest = lock(&self.figures.newest);
+        newest.task = None;
         match event {
             TrainerEvent::Batch(progress) => {
                 newest.batch(progress, now);
@@ -231,8 +234,16 @@ impl Reporter for ConsoleObserver {
             TrainerEvent::Best(best) => newest.best = Some(best.clone()),
             TrainerEvent::PassStarted { .. }
             | TrainerEvent::Parameters { .. }
+            | TrainerEvent::Note { .. }
             | TrainerEvent::Stopped(_) => {}
         }
+    }
+
+    fn task(&mut self, task: Option<(&'static str, u64)>) {
+        lock(&self.figures.newest).task = task.map(|(name, done)| Task {
+            name: name.to_owned(),
+            done,
+        });
     }
 
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
@@ -401,6 +412,7 @@ impl TrainerFigures {
             evaluators: finite(&newest.evaluators),
             waiting: progress.map(|_| newest.speed.waiting(self.now())),
             waits_for: waits_for.unwrap_or_default(),
+            task: newest.task.clone(),
             ..base.clone()
         }
     }

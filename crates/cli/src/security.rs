@@ -160,11 +160,9 @@ pub(crate) fn client_tls(flags: &Flags) -> anyhow::Result<Option<ClientTls>> {
         return Ok(None);
     };
     let identity = identity(flags)?;
-    Ok(Some(ClientTls::new(
-        &authority,
-        words::process::SERVER_NAME,
-        identity.as_ref(),
-    )?))
+    let name = words::process::SERVER_NAME;
+    let tls = ClientTls::new(&authority, name, identity.as_ref());
+    Ok(Some(tls.with_context(|| tls_files(flags))?))
 }
 
 /// Certificates of a server, if the command line names one; with an authority, trainers must show theirs.
@@ -173,7 +171,18 @@ pub(crate) fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
         return Ok(None);
     };
     let authority = read(flags, "tls_ca")?;
-    Ok(Some(ServerTls::new(&identity, authority.as_deref())?))
+    let tls = ServerTls::new(&identity, authority.as_deref());
+    Ok(Some(tls.with_context(|| tls_files(flags))?))
+}
+
+/// Which files do not make up keys for TLS, and what each has to hold.
+fn tls_files(flags: &Flags) -> String {
+    let [authority, certificate, key] =
+        ["tls_ca", "tls_cert", "tls_key"].map(|name| flags.text(name));
+    format!(
+        "these files cannot be used for TLS: --tls_ca={authority} (PEM of the authority), --tls_cert={certificate} (PEM of \
+         the certificate) and --tls_key={key} (PEM of the key that the certificate was made for; docs/security.md makes all three)"
+    )
 }
 
 fn identity(flags: &Flags) -> anyhow::Result<Option<Identity>> {

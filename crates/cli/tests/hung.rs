@@ -125,6 +125,56 @@ fn a_process_that_is_stopped_for_ever_is_replaced() {
     assert_eq!(folder.parameters("job/output/pass-00001"), wanted, "{told}");
 }
 
+/// Runs the job with a process that waits for ever at a fail point, and expects these words and the bytes of an
+/// undisturbed run.
+fn is_replaced_at(point: &str, count: &str, words: &str) {
+    let folder = folder();
+    Run::start(&folder, &JOB, &[]).wait(&folder);
+    let wanted = folder.parameters("job/output/pass-00001");
+    fs::remove_dir_all(folder.path("job/output")).unwrap();
+    let points = folder.path("points");
+    fs::create_dir(&points).unwrap();
+    fs::write(points.join(point), count).unwrap();
+    let variable = points.display().to_string();
+    let args = [&JOB[..], &["--stall-timeout=2"]].concat();
+    Run::start(&folder, &args, &[("CANOE_FAIL_POINTS", &variable)]).wait(&folder);
+    let told = log(&folder);
+    assert!(told.contains(words), "{told}");
+    assert_eq!(folder.parameters("job/output/pass-00001"), wanted, "{told}");
+}
+
+#[test]
+fn a_trainer_that_hangs_in_its_test_is_replaced() {
+    is_replaced_at(
+        "trainer-0.testing",
+        "1",
+        "trainer 0 has made no progress with its test",
+    );
+}
+
+#[test]
+fn a_trainer_that_hangs_in_its_save_is_replaced() {
+    is_replaced_at(
+        "trainer-0.saving",
+        "1",
+        "trainer 0 has made no progress with its save",
+    );
+}
+
+#[test]
+fn a_trainer_that_hangs_when_it_leaves_is_replaced() {
+    is_replaced_at("trainer-1.finishing", "1", "s for trainer 1");
+}
+
+#[test]
+fn a_server_that_hangs_in_a_snapshot_is_replaced() {
+    is_replaced_at(
+        "pserver-1.snapshot",
+        "2",
+        "pserver 1 has made no progress with the snapshot of step",
+    );
+}
+
 #[test]
 fn a_server_that_hangs_in_an_update_while_its_state_changes_is_replaced() {
     let folder = folder();

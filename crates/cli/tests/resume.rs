@@ -162,6 +162,157 @@ fn a_run_that_lost_all_its_snapshots_goes_on_from_its_newest_pass() {
     assert!(passes(&place) == expected, "{log}");
 }
 
+/// A folder in which a run was killed after its second pass, and what an undisturbed run saves.
+fn interrupted() -> (Folder, Vec<(String, Vec<u8>)>) {
+    let folder = folder();
+    let output = folder.path("job/output");
+    succeeded(&canoe_run(&folder, &JOB));
+    let expected = passes(&output);
+    fs::remove_dir_all(&output).unwrap();
+    let mut run = Run::start(&folder, &JOB, &[]);
+    let second = output.join("pass-00001/done");
+    wait_until(&mut run, &folder, "a pass", || second.exists());
+    signal(run.0.id() as i32, libc::SIGINT);
+    run.0.wait().unwrap();
+    (folder, expected)
+}
+
+/// Runs the job again, which must be refused with these words and change nothing.
+fn is_refused(folder: &Folder, words: &[&str]) {
+    let output = folder.path("job/output");
+    let list = |name: &str| {
+        let entries = fs::read_dir(output.join(name)).into_iter().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let model = fs::read(output.join("pass-00000/___embedding_0__.w0")).unwrap();
+    let before = (list("snapshots"), list("pass-00000"));
+    let text = failed(&canoe_run(folder, &JOB));
+    for word in words {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert_eq!((list("snapshots"), list("pass-00000")), before, "{text}");
+    let after = fs::read(output.join("pass-00000/___embedding_0__.w0")).unwrap();
+    assert!(model == after, "a saved pass was trained again: {text}");
+}
+
+#[test]
+fn a_run_whose_note_is_damaged_or_gone_is_named_and_not_begun_again() {
+    let (folder, expected) = interrupted();
+    let note = folder.path("job/output/run.json");
+    let text = fs::read(&note).unwrap();
+    for damaged in ["", "garbage"] {
+        fs::write(&note, damaged).unwrap();
+        is_refused(&folder, &["run.json is damaged", "--fresh"]);
+    }
+    fs::remove_file(&note).unwrap();
+    is_refused(&folder, &["run.json", "is missing", "--fresh"]);
+    fs::write(&note, text).unwrap();
+    succeeded(&canoe_run(&folder, &JOB));
+    assert!(passes(&folder.path("job/output")) == expected);
+    fs::write(&note, "garbage").unwrap();
+    let fresh = [&JOB[..], &["--fresh"]].concat();
+    succeeded(&canoe_run(&folder, &fresh));
+    assert!(passes(&folder.path("job/output-1")) == expected);
+}
+
+#[test]
+fn a_run_without_any_state_to_restore_is_not_begun_again_over_its_models() {
+    let (folder, _) = interrupted();
+    let output = folder.path("job/output");
+    fs::remove_dir_all(output.join("snapshots")).unwrap();
+    for pass in ["pass-00000", "pass-00001", "pass-00002"] {
+        let _ = fs::remove_dir_all(output.join(pass).join("canoe.servers"));
+    }
+    is_refused(&folder, &["this run has saved", "--start_pass", "--fresh"]);
+    fs::remove_file(output.join("canoe.saved.json")).unwrap();
+    is_refused(&folder, &["canoe.saved.json", "is missing", "--fresh"]);
+}
+
+#[test]
+fn models_of_a_training_without_a_runner_are_moved_aside() {
+    let folder = folder();
+    let mine = folder.path("job/output/pass-00000");
+    fs::create_dir_all(&mine).unwrap();
+    fs::write(mine.join("my.txt"), "mine").unwrap();
+    let told = canoe_run(&folder, &JOB);
+    succeeded(&told);
+    assert!(said(&told).contains("output-1"), "{}", said(&told));
+    let kept = folder.path("job/output-1/pass-00000/my.txt");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
+}
+
+#[test]
+fn a_pass_whose_state_is_damaged_is_left_out_for_the_one_before() {
+    let (folder, expected) = interrupted();
+    let output = folder.path("job/output");
+    fs::remove_dir_all(output.join("snapshots")).unwrap();
+    let newest = (0..4)
+        .rev()
+        .map(|pass| output.join(format!("pass-{pass:05}/canoe.servers")))
+        .find(|state| state.is_dir())
+        .unwrap();
+    let step = fs::read_dir(&newest)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let part = fs::read_dir(&step)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|end| end == "part"))
+        .unwrap();
+    let mut bytes = fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    let text = said(&resumed);
+    assert!(text.contains("restored the state of step"), "{text}");
+    assert!(passes(&output) == expected, "{text}");
+}
+
+#[test]
+fn lost_test_results_are_named() {
+    let (folder, expected) = interrupted();
+    let scores = folder.path("job/output/scores.json");
+    let text = fs::read(&scores).unwrap();
+    fs::write(&scores, "{").unwrap();
+    is_refused(&folder, &["scores.json", "is damaged", "delete it"]);
+    fs::write(&scores, text).unwrap();
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    assert!(passes(&folder.path("job/output")) == expected);
+}
+
+#[test]
+fn damaged_snapshots_are_told_on_the_terminal() {
+    let (folder, expected) = interrupted();
+    let snapshots = folder.path("job/output/snapshots");
+    let mut damaged = 0;
+    for step in fs::read_dir(&snapshots).unwrap().flatten() {
+        if !step.path().is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(step.path()).unwrap().flatten() {
+            if file.path().extension().is_some_and(|end| end == "part") {
+                fs::write(file.path(), "garbage").unwrap();
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged > 0);
+    let resumed = canoe_run(&folder, &JOB);
+    succeeded(&resumed);
+    let text = said(&resumed);
+    assert!(text.contains("is damaged or of another job"), "{text}");
+    assert!(text.contains("restored the state of step"), "{text}");
+    assert!(passes(&folder.path("job/output")) == expected, "{text}");
+}
+
 #[test]
 fn more_passes_go_on_after_those_that_are_done() {
     let folder = folder();

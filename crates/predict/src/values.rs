@@ -9,6 +9,7 @@ use std::path::Path;
 use config::TrainerConfig;
 use nn::{Batch, Network, ParameterSpec, ParameterValues, Parameters, SharedValues};
 use optim::{Initial, Rule};
+use trainer::checksums::DirectorySums;
 use trainer::merged::Merged;
 use trainer::parameter_file::{self, HEADER, ParameterFileError};
 use trainer::rules;
@@ -72,6 +73,7 @@ impl ParameterStore {
                 None => None,
             },
         };
+        let sums = DirectorySums::open(directory)?;
         for (at, spec) in specs.iter().enumerate() {
             let file = directory.join(&spec.name);
             let by_servers = store
@@ -79,7 +81,7 @@ impl ParameterStore {
                 .as_ref()
                 .filter(|rows| rows.saved.has(&spec.name));
             let values = match by_servers {
-                _ if file.exists() => ParameterValues::Shared(shared(&file, spec)?),
+                _ if file.exists() => ParameterValues::Shared(shared(&file, spec, &sums)?),
                 Some(rows) if spec.by_row => {
                     // Fails if the table has another shape.
                     rows.saved.read(&rows.reading(at), 0..0, &mut Vec::new())?;
@@ -186,8 +188,12 @@ impl ParameterStore {
     }
 }
 
-/// The values of a parameter file, checked against the shape.
-fn shared(file: &Path, spec: &ParameterSpec) -> Result<SharedValues, ParameterFileError> {
+/// The values of a parameter file, checked against the shape and, if it is read whole, against its checksum.
+fn shared(
+    file: &Path,
+    spec: &ParameterSpec,
+    sums: &DirectorySums,
+) -> Result<SharedValues, ParameterFileError> {
     let got = parameter_file::length(file)?;
     let want = spec.size() as u64;
     if got != want {
@@ -206,6 +212,7 @@ fn shared(file: &Path, spec: &ParameterSpec) -> Result<SharedValues, ParameterFi
                 source,
             });
     }
+    sums.check(file)?;
     let mut values = vec![0.0; spec.size()];
     parameter_file::read_into(file, &mut values)?;
     Ok(SharedValues::new(values))

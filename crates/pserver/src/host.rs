@@ -19,7 +19,7 @@ use wire::message::{Code, Hello, Refusal};
 use wire::recovery::{Boundary, Disk, ServerReport};
 use wire::stream::{ByteMeter, Stopper};
 use wire::{Generation, PeerStatus, Step, TrainerId};
-use words::status::Phase;
+use words::status::{Phase, Task};
 
 /// The shared state of a server.
 pub(crate) struct Host {
@@ -300,10 +300,15 @@ impl Host {
         }
     }
 
-    /// The trainers that the present step waits for; none while trainer 0 works at the end of a pass.
+    /// The trainers that the present step, or the end of the job, waits for; none while trainer 0 works at the end of a
+    /// pass.
     pub(crate) fn waits_on(&self) -> Vec<u32> {
         if self.members().phase() != Phase::Running || self.slow_snapshot().is_some() {
             return Vec::new();
+        }
+        let staying = self.members().staying();
+        if !staying.is_empty() {
+            return staying;
         }
         let run = self.run();
         let services = run.iter().flat_map(|run| &run.services);
@@ -318,6 +323,16 @@ impl Host {
     pub(crate) fn is_busy(&self) -> bool {
         let run = self.run();
         run.is_some_and(|run| run.services.iter().any(Service::is_busy))
+    }
+
+    /// If training waits for a snapshot: which, and how much of it is written.
+    pub(crate) fn slow_task(&self) -> Option<Task> {
+        let snapshots = self.snapshots.as_ref()?;
+        let step = snapshots.waited_for()?;
+        Some(Task {
+            name: format!("the snapshot of step {step}"),
+            done: snapshots.written(),
+        })
     }
 
     /// If training waits for a snapshot: which, as a sentence.
@@ -349,7 +364,7 @@ impl Host {
                         "snapshot of step {step} is damaged or of another job or model; it is not used: {}",
                         chain(error)
                     );
-                    self.say(Level::Warning, &text);
+                    self.say(Level::Error, &text);
                 }
             }
             Err(error) => {
@@ -416,7 +431,7 @@ impl Host {
             "the newest snapshot that all servers have is {age} batches old, more than three periods of {every}: a loss \
              would cost that much work; look for servers whose snapshots fail or whose disk is slow"
         );
-        self.say(Level::Warning, &text);
+        self.say(Level::Error, &text);
     }
 
     /// Requests a snapshot of what is applied from now on.

@@ -359,6 +359,15 @@ impl Members {
         self.phase == Phase::Finished
     }
 
+    /// Trainers that have not left although another one has.
+    pub fn staying(&self) -> Vec<u32> {
+        let some_left = self.left.iter().any(|left| *left);
+        let ids = (0..).zip(&self.left);
+        ids.filter(|(_, left)| some_left && !**left)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
     /// The job has finished before this process began, so every trainer is told that it is over.
     pub fn finish(&mut self) {
         self.phase = Phase::Finished;
@@ -586,7 +595,9 @@ mod tests {
     #[test]
     fn the_job_ends_when_the_last_has_left() {
         let mut m = running();
+        assert!(m.staying().is_empty());
         assert!(!m.leave(TrainerId(1)));
+        assert_eq!(m.staying(), [0], "it alone keeps the job from ending");
         assert!(m.leave(TrainerId(0)));
         assert_eq!(m.lost(TrainerId(0), 1), Effect::None);
         assert_eq!(m.phase(), Phase::Finished);

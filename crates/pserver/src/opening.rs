@@ -76,7 +76,7 @@ impl Host {
         match done {
             // A job whose snapshots cannot be written goes on without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
-                self.say(Level::Warning, &chain(&error));
+                self.say(Level::Error, &chain(&error));
                 Ok(())
             }
             done => done.map_err(|error| Refusal {

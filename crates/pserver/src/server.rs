@@ -17,7 +17,7 @@ use wire::stream::{listen_tcp, listen_unix};
 use wire::tls::ServerTls;
 use wire::{Step, Token};
 pub use words::log::Level;
-use words::status::Phase;
+use words::status::{Phase, Task};
 
 /// How long to wait for a port that is in use.
 const PORT_WAIT: Duration = Duration::from_secs(1);
@@ -242,6 +242,11 @@ impl Server {
     /// Whether the present step lacks nothing but this server's own work. For long, this means that the server hangs.
     pub fn is_busy(&self) -> bool {
         self.host.is_busy()
+    }
+
+    /// The snapshot that training waits for, and how much of it is written.
+    pub fn task(&self) -> Option<Task> {
+        self.host.slow_task()
     }
 
     /// Requests a snapshot on all servers soon, because this process is about to end. Does nothing while no generation

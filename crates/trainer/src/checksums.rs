@@ -13,6 +13,7 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::DONE;
 
 /// The file with the checksums.
@@ -37,6 +38,38 @@ pub fn sum(path: &Path) -> io::Result<u128> {
             0 => return Ok(hash.digest128()),
             count => hash.update(&buffer[..count]),
         }
+    }
+}
+
+/// The checksums of a directory whose files are about to be used.
+#[derive(Debug, Default)]
+pub struct DirectorySums(Vec<FileSum>);
+
+impl DirectorySums {
+    /// Reads [`SUMS`]. A directory without it has nothing to compare with.
+    pub fn open(directory: &Path) -> Result<Self, ParameterFileError> {
+        let failed = |source| ParameterFileError::Read {
+            path: directory.join(SUMS),
+            source,
+        };
+        Ok(Self(read(directory).map_err(failed)?.unwrap_or_default()))
+    }
+
+    /// Refuses a file that is not as it was saved.
+    pub fn check(&self, path: &Path) -> Result<(), ParameterFileError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let Some(wanted) = self.0.iter().find(|sum| sum.name == name) else {
+            return Ok(());
+        };
+        let found = sum(path).map_err(|source| ParameterFileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        if found == wanted.sum {
+            return Ok(());
+        }
+        let path = path.to_owned();
+        Err(ParameterFileError::Damaged { path })
     }
 }
 

@@ -14,6 +14,7 @@ use wire::spec::Origin;
 
 use crate::best::{Measure, PATIENCE};
 use crate::checkgrad;
+use crate::checksums::DirectorySums;
 use crate::error::TrainError;
 use crate::loading;
 use crate::log::{Level, Topic};
@@ -141,12 +142,18 @@ fn train(
         Err(TrainError::Update(UpdateError::Remote(error @ wire::Error::Finished))) => {
             report.line(Level::Info, Topic::JobEnded, &error.to_string());
             if settings.trainer == 0 {
-                saver(config, settings, measure).check_last(&settings.passes, patience)?;
+                saver(config, settings, measure)?.check_last(&settings.passes, patience)?;
             }
             return Ok(());
         }
         started => started?,
     };
+    let saver = (settings.trainer == 0)
+        .then(|| saver(config, settings, measure))
+        .transpose()?;
+    if let (Some(saver), Some(remote)) = (&saver, &settings.remote) {
+        tell_lost_scores(saver, &remote.job, report);
+    }
     let mut trainer = Trainer {
         sources,
         evaluators: (
@@ -154,7 +161,7 @@ fn train(
             evaluators(config, &inspector)?,
         ),
         inspector,
-        saver: (settings.trainer == 0).then(|| saver(config, settings, measure)),
+        saver,
         patience,
         updater,
         network,
@@ -249,7 +256,7 @@ fn connect(
     if saved.is_some() && !exact {
         let text =
             "the servers start from the saved values; optimizer state and schedules start afresh";
-        report.line(Level::Warning, Topic::Resume, text);
+        report.warn(Topic::Resume, text.to_owned());
     }
     let mut rules = rules::rules(&config.opt_config, configs)?;
     let averaged = rules.iter().any(|r| r.average.is_some());
@@ -279,7 +286,9 @@ fn connect(
     let specs = network.parameters();
     if settings.trainer == 0 && terms.is_none() {
         let (folder, run) = (save_dir(config, settings), remote.job.clone());
-        session.saves = Some(Saves::new(move || saved_note::newest(&folder, &run)));
+        session.saves = Some(Saves::new(move |usable| {
+            saved_note::find(&folder, &run, usable)
+        }));
     }
     if let Some(terms) = terms {
         let local = local_updater(config, network, settings)?;
@@ -361,15 +370,16 @@ fn resume(
             "{} has no {STATE}: optimizer state and schedules start from the beginning",
             directory.display()
         );
-        report.line(Level::Warning, Topic::Resume, &text);
+        report.warn(Topic::Resume, text);
         return Ok(());
     }
+    DirectorySums::open(directory)?.check(&file)?;
     let saved = state_file::read(&file)?;
     for name in updater.restore(&saved, parameters) {
         let text = format!(
             "the saved optimizer state does not match parameter '{name}', whose state starts from the beginning"
         );
-        report.line(Level::Warning, Topic::Resume, &text);
+        report.warn(Topic::Resume, text);
     }
     Ok(())
 }
@@ -403,10 +413,28 @@ fn patience(settings: &TrainerSettings, measured: bool) -> Result<Option<u32>, T
     }
 }
 
-fn saver(config: &TrainerConfig, settings: &TrainerSettings, measure: Option<Measure>) -> Saver {
+/// Says which test results of this run are missing: without them another pass may be the best.
+fn tell_lost_scores(saver: &Saver, run: &str, report: &mut dyn Reporter) {
+    let known = |pass: &u32| saver.scores.passes.contains_key(pass);
+    let passes = saved_note::tested_passes(&saver.save_dir, run);
+    let Some(first) = passes.clone().find(|pass| !known(pass)) else {
+        return;
+    };
+    let text = format!(
+        "{} lacks test results that this run had, from pass {first} on: the best model is chosen among the passes that it has, and models of the others stay",
+        saver.save_dir.join(scores_file::SCORES).display()
+    );
+    report.warn(Topic::Resume, text);
+}
+
+fn saver(
+    config: &TrainerConfig,
+    settings: &TrainerSettings,
+    measure: Option<Measure>,
+) -> Result<Saver, TrainError> {
     let passes = &settings.passes;
     let save_dir = save_dir(config, settings);
-    let mut scores = scores_file::read(&save_dir);
+    let mut scores = scores_file::read(&save_dir)?;
     scores.measured_by(measure);
     let mut saver = Saver {
         save_dir,
@@ -421,7 +449,7 @@ fn saver(config: &TrainerConfig, settings: &TrainerSettings, measure: Option<Mea
         scores,
     };
     saver.check_kept();
-    saver
+    Ok(saver)
 }
 
 fn check_gradient(

@@ -7,6 +7,7 @@ use nn::{ParameterSpec, ParameterValues, Parameters};
 use optim::Initial;
 use rayon::prelude::*;
 
+use crate::checksums::DirectorySums;
 use crate::error::TrainError;
 use crate::merged::Merged;
 use crate::parameter_file;
@@ -65,6 +66,7 @@ pub fn load(
     } else {
         None
     };
+    let sums = DirectorySums::open(directory)?;
     for (spec, values) in specs.iter().zip(&mut parameters.0) {
         let ParameterValues::Full(values) = values else {
             continue;
@@ -75,7 +77,10 @@ pub fn load(
         }
         let file = directory.join(&spec.name);
         match missing {
-            _ if file.exists() => parameter_file::read_into(&file, values)?,
+            _ if file.exists() => {
+                sums.check(&file)?;
+                parameter_file::read_into(&file, values)?;
+            }
             Missing::Fail => {
                 return Err(TrainError::MissingParameter {
                     directory: directory.to_owned(),
@@ -92,6 +97,24 @@ pub fn load(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksums::{self, SUMS};
+
+    #[test]
+    fn a_damaged_file_is_not_loaded() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("w");
+        parameter_file::write(&file, &[1.0, 2.0]).unwrap();
+        let sums = checksums::of_directory(directory.path()).unwrap();
+        std::fs::write(directory.path().join(SUMS), sums).unwrap();
+        let sums = DirectorySums::open(directory.path()).unwrap();
+        sums.check(&file).unwrap();
+        parameter_file::write(&file, &[1.0, 3.0]).unwrap();
+        let error = sums.check(&file).unwrap_err().to_string();
+        assert!(error.contains("is damaged"), "{error}");
+        std::fs::remove_file(directory.path().join(SUMS)).unwrap();
+        let without = DirectorySums::open(directory.path()).unwrap();
+        without.check(&file).unwrap();
+    }
 
     #[test]
     fn a_directory_that_does_not_exist_is_not_one_without_files() {

@@ -65,6 +65,14 @@ pub enum ParameterFileError {
         /// Number of values in the header.
         values: u64,
     },
+    /// The file is not the one that was saved.
+    #[error(
+        "{path} is damaged: it does not have the checksum that canoe.sums beside it has; use another pass, or, if you changed the file on purpose, delete canoe.sums"
+    )]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The file is valid but belongs to a parameter of another size.
     #[error("{path} holds {got} values, but the parameter has {want} in this configuration")]
     SizeMismatch {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::log::Log;
+use crate::log::{Level, Log, Topic};
 use words::result::{Best, Stopped};
 use words::statistics::ParameterStatistics;
 
@@ -41,6 +41,11 @@ pub enum TrainerEvent {
     Best(Best),
     /// Training ends early.
     Stopped(Stopped),
+    /// A warning that concerns the job as a whole, and that somebody should read who does not read logs.
+    Note {
+        /// The warning.
+        text: String,
+    },
     /// The job rolled back to a snapshot.
     RolledBack {
         /// The pass at which training continues.
@@ -73,6 +78,17 @@ pub struct PassProgress {
 pub trait Reporter: Log {
     /// Reports an event; called on the training thread.
     fn event(&mut self, event: &TrainerEvent);
+
+    /// Logs a warning and reports it as an event.
+    fn warn(&mut self, topic: Topic, text: String) {
+        self.line(Level::Warning, topic, &text);
+        self.event(&TrainerEvent::Note { text });
+    }
+
+    /// Work besides batches has come so far, or `None`: is over, as it is with the next event.
+    fn task(&mut self, task: Option<(&'static str, u64)>) {
+        let _ = task;
+    }
 
     /// From now on `ask` returns whom this trainer waits for, as a sentence; empty while it computes.
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {

@@ -6,11 +6,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use wire::Step;
-use wire::client::SavedPass;
+use wire::client::{SavedPass, SavedPasses};
 
 use crate::pass_directory::{self, SERVERS};
 
@@ -24,6 +25,11 @@ struct Note {
     run: String,
     first: u32,
     last: u32,
+}
+
+/// The passes that this run noted, all but the last: its test result may not be known yet.
+pub fn tested_passes(save_dir: &Path, run: &str) -> Range<u32> {
+    read(save_dir, run).map_or(0..0, |note| note.first..note.last)
 }
 
 fn read(save_dir: &Path, run: &str) -> Option<Note> {
@@ -49,10 +55,12 @@ pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
     fs::rename(&hidden, save_dir.join(NOTE))
 }
 
-/// The newest pass of this run whose servers' state is there.
-pub fn newest(save_dir: &Path, run: &str) -> Option<SavedPass> {
-    let note = read(save_dir, run)?;
-    (note.first..=note.last).rev().find_map(|pass| {
+/// How many passes this run has saved, and the newest whose servers' state is there and usable.
+pub fn find(save_dir: &Path, run: &str, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
+    let Some(note) = read(save_dir, run) else {
+        return SavedPasses::default();
+    };
+    let state = |pass: u32| {
         let directory = pass_directory::complete_now(save_dir, pass)?.join(SERVERS);
         let steps = fs::read_dir(&directory).ok()?;
         let number = |entry: fs::DirEntry| {
@@ -60,12 +68,17 @@ pub fn newest(save_dir: &Path, run: &str) -> Option<SavedPass> {
             name.strip_prefix("step-")?.parse().ok()
         };
         let step = steps.flatten().filter_map(number).max()?;
-        Some(SavedPass {
+        let directory = directory.to_string_lossy().into_owned();
+        usable(&directory).then_some(SavedPass {
             step: Step(step),
             pass: u64::from(pass) + 1,
-            directory: directory.to_string_lossy().into_owned(),
+            directory,
         })
-    })
+    };
+    SavedPasses {
+        count: u64::from(note.last.saturating_sub(note.first)) + 1,
+        newest: (note.first..=note.last).rev().find_map(state),
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +94,10 @@ mod tests {
     #[test]
     fn only_passes_of_this_run_count_and_the_newest_that_is_whole() {
         let dir = tempfile::tempdir().unwrap();
-        let found = |run| newest(dir.path(), run).map(|saved| (saved.step.0, saved.pass));
+        let found = |run| {
+            let saved = find(dir.path(), run, &|_| true).newest;
+            saved.map(|saved| (saved.step.0, saved.pass))
+        };
         assert_eq!(found("r1"), None);
         for pass in 0..5 {
             save(dir.path(), pass, u64::from(pass + 1) * 10);
@@ -90,10 +106,18 @@ mod tests {
         write(dir.path(), "r1", 2).unwrap();
         write(dir.path(), "r1", 3).unwrap();
         assert_eq!(found("r1"), Some((40, 4)));
+        let older = find(dir.path(), "r1", &|path| !path.contains("pass-00003")).newest;
+        assert_eq!(older.map(|saved| saved.pass), Some(3));
         assert_eq!(found("r2"), None);
         fs::remove_file(dir.path().join("pass-00003/done")).unwrap();
         assert_eq!(found("r1"), Some((30, 3)));
         fs::remove_dir_all(dir.path().join("pass-00002")).unwrap();
         assert_eq!(found("r1"), None, "earlier ones are not of this run");
+        assert_eq!(
+            find(dir.path(), "r1", &|_| true).count,
+            2,
+            "they were there once"
+        );
+        assert_eq!(find(dir.path(), "r2", &|_| true), SavedPasses::default());
     }
 }

@@ -174,7 +174,7 @@ mod tests {
         let best = std::fs::read_link(dir.path().join("best")).unwrap();
         assert_eq!(best, std::path::Path::new("pass-00001"));
         // A process that was killed before it wrote the results repeats the end of the pass.
-        saver.scores = scores_file::read(dir.path());
+        saver.scores = scores_file::read(dir.path()).unwrap();
         let told = end(&mut saver, 5, 0.6).unwrap();
         assert_eq!((told.pass, told.value, told.kept), (1, 0.2, None));
         assert_eq!(names(), kept);
@@ -184,7 +184,7 @@ mod tests {
         saver.note_test(6, Some(0.1)).unwrap();
         let none = |_: &Writer| Ok(());
         saver.save(6, None, &[], (&nothing, None), none).unwrap();
-        saver.scores = scores_file::read(dir.path());
+        saver.scores = scores_file::read(dir.path()).unwrap();
         saver.check_kept();
         assert_eq!(saver.scores.best_kept(), Some((6, 0.1)));
         end(&mut saver, 7, 0.2);

@@ -15,27 +15,57 @@ pub const SCORES: &str = "scores.json";
 /// The link to the best model.
 pub const BEST: &str = "best";
 
-/// The results could not be written.
+/// The results could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("write {path}")]
-pub struct ScoresFileError {
-    path: PathBuf,
-    #[source]
-    source: io::Error,
+pub enum ScoresFileError {
+    /// The disk failed.
+    #[error("{action} {path}")]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is there and does not make sense: the best model, and when training ends, would be others without it.
+    #[error(
+        "{path}, which has the test results of all passes, is damaged; bring it back, or delete it to choose the best model among the passes from now on"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its text.
+        #[source]
+        source: serde_json::Error,
+    },
 }
 
-/// What an earlier process of the job, or an earlier job, wrote. What cannot be read counts as nothing: it would only
-/// have said which models are the best and which can be removed.
-pub fn read(save_dir: &Path) -> Scores {
-    let text = fs::read(save_dir.join(SCORES)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// What an earlier process of the job, or an earlier job, wrote; nothing if there is no such file.
+pub fn read(save_dir: &Path) -> Result<Scores, ScoresFileError> {
+    let path = save_dir.join(SCORES);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scores::default()),
+        Err(source) => {
+            let action = "read";
+            return Err(ScoresFileError::Disk {
+                action,
+                path,
+                source,
+            });
+        }
+        Ok(text) => text,
+    };
+    serde_json::from_slice(&text).map_err(|source| ScoresFileError::Damaged { path, source })
 }
 
 /// Makes the results durable.
 pub fn write(save_dir: &Path, scores: &Scores) -> Result<(), ScoresFileError> {
     let path = save_dir.join(SCORES);
     let hidden = save_dir.join(format!(".{SCORES}.part"));
-    let failed = |source| ScoresFileError {
+    let failed = |source| ScoresFileError::Disk {
+        action: "write",
         path: path.clone(),
         source,
     };
@@ -52,14 +82,16 @@ pub fn write(save_dir: &Path, scores: &Scores) -> Result<(), ScoresFileError> {
         .map_err(failed)
 }
 
-/// Lets `best` point to a directory of the save directory, or removes it. What a user has put there under that name
-/// stays.
+/// Lets `best` point to a directory of the save directory, or removes it if there is none. What a user has put there
+/// under that name stays.
 pub fn link(save_dir: &Path, directory: Option<&str>) -> Result<(), ScoresFileError> {
     let path = save_dir.join(BEST);
-    let failed = |source| ScoresFileError {
+    let failed = |source| ScoresFileError::Disk {
+        action: "link",
         path: path.clone(),
         source,
     };
+    let directory = directory.filter(|directory| save_dir.join(directory).is_dir());
     match fs::symlink_metadata(&path) {
         Ok(found) if !found.is_symlink() => return Ok(()),
         Ok(_) if fs::read_link(&path).ok().as_deref() == directory.map(Path::new) => return Ok(()),
@@ -84,15 +116,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_outlive_the_process_and_damage_counts_as_nothing() {
+    fn results_outlive_the_process_and_damage_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let mut scores = Scores::default();
         scores.add(0, Some(0.5), true);
         scores.add(1, Some(f64::INFINITY), false);
         write(dir.path(), &scores).unwrap();
-        assert_eq!(read(dir.path()), scores);
-        fs::write(dir.path().join(SCORES), "{\"measure\":").unwrap();
-        assert_eq!(read(dir.path()), Scores::default());
+        assert_eq!(read(dir.path()).unwrap(), scores);
+        for text in ["{\"measure\":", ""] {
+            fs::write(dir.path().join(SCORES), text).unwrap();
+            let error = read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("scores.json"), "{error}");
+            assert!(error.contains("bring it back"), "{error}");
+        }
+        fs::remove_file(dir.path().join(SCORES)).unwrap();
+        assert_eq!(read(dir.path()).unwrap(), Scores::default());
     }
 
     #[test]
@@ -100,10 +138,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let best = dir.path().join(BEST);
         for name in ["pass-00001", "pass-00004"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
             link(dir.path(), Some(name)).unwrap();
             assert_eq!(fs::read_link(&best).unwrap(), Path::new(name));
         }
-        link(dir.path(), None).unwrap();
+        link(dir.path(), Some("pass-00007")).unwrap();
+        assert!(
+            fs::symlink_metadata(&best).is_err(),
+            "no link to what is not there"
+        );
         link(dir.path(), None).unwrap();
         assert!(fs::symlink_metadata(&best).is_err());
         fs::create_dir(&best).unwrap();

@@ -13,6 +13,9 @@ use crate::meter::CostMeter;
 use crate::report::Reporter;
 use crate::tested::ForBatch;
 
+/// How reports call a test.
+pub(crate) const TEST: &str = "its test";
+
 /// Test data and the evaluators that measure on them.
 pub struct Tester {
     /// Where test samples come from.
@@ -63,6 +66,7 @@ impl Tester {
             inspector.evaluated(&mut self.evaluators, report)?;
             meter.add(cost, data.samples as u64);
             batch += 1;
+            report.task(Some((TEST, batch)));
         }
         if batch == 0 {
             let text = "the test data have no samples";

@@ -310,7 +310,7 @@ impl History {
                 restored,
             } => {
                 let text = if restored {
-                    format!("generation {epoch}: restored the snapshot of step {step}")
+                    format!("generation {epoch}: restored the state of step {step}")
                 } else {
                     format!("generation {epoch}: continues at step {step}")
                 };

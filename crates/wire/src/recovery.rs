@@ -81,6 +81,8 @@ pub struct CoordinatorKnowledge {
     pub fresh: bool,
     /// The newest state that was saved with a pass of this run: steps applied, and the pass that comes next.
     pub saved: Option<(Step, u64)>,
+    /// Passes of this run that were saved, whether or not their state is still there.
+    pub passes_saved: u64,
 }
 
 /// Where the job continues.
@@ -111,16 +113,20 @@ pub fn decide(
             Decision::Start(GenerationStart::Saved { step, pass })
         }
         (Some(step), _) => Decision::Start(GenerationStart::Restore(step)),
-        (None, _) => match loss(reports, name) {
+        (None, _) => match loss(reports, known.passes_saved, name) {
             Some(text) if !known.fresh => Decision::Lost(text),
             _ => Decision::Start(GenerationStart::Fresh),
         },
     }
 }
 
-/// What servers should have and have not, as a sentence; none if the job never had a common snapshot and nothing is
-/// unreadable. Only for reports without a common snapshot.
-fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<String> {
+/// What servers should have and have not, as a sentence; none if the job never had a common snapshot or saved a pass,
+/// and nothing is unreadable. Only for reports without a common snapshot.
+fn loss(
+    reports: &[ServerReport],
+    passes_saved: u64,
+    name: impl Fn(usize) -> String,
+) -> Option<String> {
     let confirmed = reports.iter().filter_map(|r| r.disk.confirmed).max();
     let mut causes = Vec::new();
     for (server, report) in reports.iter().enumerate() {
@@ -133,6 +139,12 @@ fn loss(reports: &[ServerReport], name: impl Fn(usize) -> String) -> Option<Stri
                 "server {name} has no snapshot of this run in {folder}"
             ));
         }
+    }
+    if passes_saved > 0 {
+        let passes = if passes_saved == 1 { "pass" } else { "passes" };
+        causes.push(format!(
+            "this run has saved {passes_saved} {passes}, and no pass directory has a state of the servers (canoe.servers) that can be used"
+        ));
     }
     if causes.is_empty() {
         confirmed?;
@@ -280,17 +292,43 @@ mod tests {
     }
 
     fn decided(reports: &[ServerReport], fresh: bool) -> Decision {
-        let known = CoordinatorKnowledge { fresh, saved: None };
+        let known = CoordinatorKnowledge {
+            fresh,
+            ..CoordinatorKnowledge::default()
+        };
         decide(reports, known, |server| format!("s{server}"))
+    }
+
+    #[test]
+    fn a_job_that_saved_passes_does_not_begin_again_without_a_word() {
+        let reports = [report(None, &[]), report(None, &[])];
+        let after = |fresh| {
+            let known = CoordinatorKnowledge {
+                fresh,
+                saved: None,
+                passes_saved: 3,
+            };
+            decide(&reports, known, |server| server.to_string())
+        };
+        let Decision::Lost(text) = after(false) else {
+            panic!("three passes are lost");
+        };
+        for words in ["this run has saved 3 passes", "--start_pass", "--fresh"] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert_eq!(after(true), Decision::Start(GenerationStart::Fresh));
     }
 
     #[test]
     fn a_saved_pass_is_used_when_it_is_newer_than_every_snapshot() {
         let after = |reports: &[ServerReport], fresh, saved: Option<u64>| {
             let saved = saved.map(|step| (Step(step), 3));
-            decide(reports, CoordinatorKnowledge { fresh, saved }, |server| {
-                server.to_string()
-            })
+            let known = CoordinatorKnowledge {
+                fresh,
+                saved,
+                passes_saved: 0,
+            };
+            decide(reports, known, |server| server.to_string())
         };
         let saved = |step| {
             let step = Step(step);

@@ -26,7 +26,7 @@ pub enum TlsError {
         what: &'static str,
     },
     /// Certificate and key do not match, or the name is not valid.
-    #[error("set up TLS")]
+    #[error("certificate, key and authority do not fit together")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

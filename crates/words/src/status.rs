@@ -76,6 +76,8 @@ pub struct Status {
     pub waits_on: Vec<u32>,
     /// A server's present step lacks nothing but its own work. If it lasts, the server hangs.
     pub busy: bool,
+    /// What it does besides steps, while others wait for it. If it makes no progress for long, the process hangs.
+    pub task: Option<Task>,
     /// The newest complete snapshot of a server.
     pub snapshot_step: Option<u64>,
     /// A server that is about to end wants the snapshot of this step, or a later one, on all servers.
@@ -86,6 +88,16 @@ pub struct Status {
     pub snapshot_age: Option<u64>,
     /// The busiest shards of a server's sparse tables.
     pub hot_shards: Vec<HotShard>,
+}
+
+/// Work of a process that is no step: a test, a save, a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Task {
+    /// What it is, as the object of a sentence: "the test".
+    pub name: String,
+    /// Grows with every part of it that is done.
+    pub done: u64,
 }
 
 /// A shard of a sparse table that is used more than others.

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::gflags::GFLAGS;
 use crate::record;
+use crate::record::notes::Notes;
 use crate::security::{self, Reach};
 use crate::status_page::{self, Pages};
 use crate::v1_flags::{COMMON, PSERVER};
@@ -46,7 +47,12 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     let console = Arc::new(Mutex::new(Console::default()));
+    let notes = Arc::new(Notes::default());
+    let noted = notes.clone();
     let say = move |level: Level, text: &str| {
+        if level == Level::Error {
+            noted.add(text);
+        }
         let mut console = console.lock().unwrap_or_else(PoisonError::into_inner);
         console.line(level, Topic::Server, text);
     };
@@ -80,7 +86,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         let server = server.clone();
         status_page::serve(port, Arc::new(ServerPages { base, server }))?;
     }
-    let record = begin_record(&flags, args, &server)?;
+    let record = begin_record(&flags, args, (&server, notes))?;
     let outcome = server.wait();
     if outcome == ServerOutcome::Finished
         && let Err(error) = security::mark_finished(&flags)
@@ -105,7 +111,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
 fn begin_record(
     flags: &Flags,
     args: &[String],
-    server: &Arc<Server>,
+    (server, notes): (&Arc<Server>, Arc<Notes>),
 ) -> anyhow::Result<Option<record::server::ServerRecord>> {
     let node = u32::try_from(flags.int("server_id")).unwrap_or(0);
     let Some(folder) = record::folder(flags.text("record_dir"), None, node)? else {
@@ -121,7 +127,7 @@ fn begin_record(
     start.status_port = u16::try_from(flags.int("status_port"))
         .ok()
         .filter(|port| *port > 0);
-    record::server::begin(&folder, start, server.clone()).map(Some)
+    record::server::begin(&folder, start, server.clone(), notes).map(Some)
 }
 
 /// The job's secret; a server that listens on loopback only needs none in its environment.

@@ -28,6 +28,7 @@ use crate::flags::Flags;
 use crate::form::Form;
 use crate::gflags::GFLAGS;
 use crate::record::{self, runner::RunnerRecord};
+use crate::security;
 use crate::v1_flags::{COMMON, TRAIN};
 use crate::web::{self, Audience, PageAccess, Site};
 
@@ -161,7 +162,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
     // What is wrong with the command must show before anything is moved or claimed.
-    Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags).context("flags after --")?;
+    let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags);
+    security::server_tls(&flags.context("flags after --")?)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),
@@ -209,7 +211,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     }
     display.end();
     if form.json() {
-        let mut result = outcome.tally.json(outcome.elapsed);
+        let mut result = outcome.tally.json(&job, outcome.elapsed);
         result["outcome"] = outcome_name(&outcome.end).into();
         say(&serde_json::to_string_pretty(&result)?);
     } else {
@@ -310,7 +312,14 @@ fn begin(
     (settings, wanted): (RunSettings, StartOptions),
     shutdown: &Shutdown,
 ) -> anyhow::Result<(Owner, RunFile)> {
-    let create = || std::fs::create_dir_all(output).context("create the output folder");
+    let create = || {
+        std::fs::create_dir_all(output).with_context(|| {
+            format!(
+                "create the output folder {}; if something else is there under this name, move it away",
+                output.display()
+            )
+        })
+    };
     let new_name = || -> anyhow::Result<String> {
         let random = local::token::generate().context("name the run")?;
         Ok(random[..16].to_owned())
@@ -329,9 +338,14 @@ fn begin(
     };
     create()?;
     let mut owner = claim()?;
-    let found = claim::read(output);
+    let found = match claim::read(output) {
+        // Whatever it was, it is moved aside.
+        Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
+        found => found?,
+    };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
-    let run = match claim::decide(found.as_ref(), &settings, wanted, claim::has_work(output)) {
+    let work = claim::find_work(output);
+    let run = match claim::decide(found.as_ref(), &settings, wanted, work) {
         Beginning::Resume(run) => {
             eprintln!(
                 "resuming the run in {} that did not finish (--fresh starts again)",
@@ -354,6 +368,10 @@ fn begin(
                 differences,
             };
             return Err(error.into());
+        }
+        Beginning::Nameless(file) => {
+            let folder = output.to_owned();
+            return Err(ClaimError::Nameless { folder, file }.into());
         }
         Beginning::New => {
             start_pass = 0;

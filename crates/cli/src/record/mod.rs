@@ -4,6 +4,7 @@
 
 pub(crate) mod cluster_job;
 pub(crate) mod heart;
+pub(crate) mod notes;
 pub(crate) mod runner;
 pub(crate) mod server;
 pub(crate) mod trainer;

@@ -12,6 +12,7 @@ use words::status::{HotShard, Status};
 
 use super::Folder;
 use super::heart::Heart;
+use super::notes::Notes;
 
 /// A table that grew by less than this fraction is not recorded again.
 const GROWTH: f64 = 0.02;
@@ -31,6 +32,7 @@ pub(crate) fn begin(
     folder: &Folder,
     start: ProcessStart,
     server: Arc<Server>,
+    notes: Arc<Notes>,
 ) -> anyhow::Result<ServerRecord> {
     let mut recorder = Recorder::append(&folder.file("server.events.jsonl"))?;
     let base = Status {
@@ -46,6 +48,7 @@ pub(crate) fn begin(
     recorder.flush()?;
     let mut watcher = Watcher {
         recorder: Some(recorder),
+        notes,
         told: Recorded::default(),
         rates: Rates::default(),
     };
@@ -57,6 +60,7 @@ pub(crate) fn begin(
 
 struct Watcher {
     recorder: Option<Recorder>,
+    notes: Arc<Notes>,
     told: Recorded,
     rates: Rates,
 }
@@ -64,7 +68,9 @@ struct Watcher {
 impl Watcher {
     fn look(&mut self, server: &Server, base: &Status) -> Status {
         let counts = server.counts();
-        let news = self.told.news(&counts);
+        let mut news = self.told.news(&counts);
+        let notes = self.notes.take().into_iter();
+        news.extend(notes.map(|text| Event::Note { text }));
         if let Some(recorder) = &mut self.recorder
             && write(recorder, news).is_err()
         {
@@ -113,6 +119,7 @@ pub(crate) fn status(server: &Server, base: &Status) -> Status {
         waits_for: report.status.waits_for,
         waits_on: server.waits_on(),
         busy: server.is_busy(),
+        task: server.task(),
         snapshot_step: report.snapshots.last().map(|step| step.0),
         snapshot_wanted: report.wanted.map(|step| step.0),
         snapshot_on_all: server.stable().map(|step| step.0),
@@ -143,7 +150,7 @@ impl Recorded {
     fn news(&mut self, counts: &ServerCounts) -> Vec<Event> {
         let mut news = Vec::new();
         if counts.epoch != self.epoch {
-            if self.epoch > 0 || counts.epoch > 1 {
+            if self.epoch > 0 || counts.epoch > 1 || counts.restored {
                 news.push(Event::Recovery {
                     epoch: counts.epoch,
                     step: counts.step,

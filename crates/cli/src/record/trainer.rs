@@ -125,6 +125,7 @@ impl TrainerRecord {
                 let (pass, path) = (u64::from(*pass), path.clone());
                 self.rare(Event::Saved { pass, path })
             }
+            report::TrainerEvent::Note { text } => self.rare(Event::Note { text: text.clone() }),
             report::TrainerEvent::Best(best) => self.rare(Event::Best(best.clone())),
             report::TrainerEvent::Stopped(stopped) => self.rare(Event::Stopped(*stopped)),
             report::TrainerEvent::RolledBack { pass, batch } => {

@@ -15,6 +15,7 @@ use super::store::{BaseInode, Listing, SnapshotStore};
 use crate::run::GenerationRun;
 use crate::service::TablePiece;
 use optim::ParameterProgress;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -58,6 +59,8 @@ struct Shared {
     plan: Mutex<SnapshotPlan>,
     /// The present run, whose steps may wait for a snapshot.
     run: Mutex<Weak<GenerationRun>>,
+    /// Sections written so far, of all snapshots.
+    written: AtomicU64,
 }
 
 impl Shared {
@@ -120,6 +123,11 @@ impl Snapshotter {
     /// Whether a step must wait because the snapshot before its own is not written yet.
     pub fn must_wait(&self, step: Step) -> bool {
         self.shared.plan().must_wait(step)
+    }
+
+    /// How much was written so far: grows while a snapshot is written.
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
     }
 
     /// The snapshot that training waits for.
@@ -273,7 +281,7 @@ fn serve(store: &SnapshotStore, shared: &Shared, work: &Receiver<Work>, tell: &T
 /// Writes a part, and the manifest when it was the last one. `files`: what the snapshot has so far.
 fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collected, tell: &Tell) {
     let (step, server) = (job.boundary.step, job.run.place.server);
-    let written = write_part(store, job).and_then(|file| match job.scope {
+    let written = write_part(store, job, &shared.written).and_then(|file| match job.scope {
         RowScope::All => Ok(file),
         RowScope::Changed => add_base(store, shared, job, file, &files.base),
     });
@@ -306,17 +314,23 @@ fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collecte
     }
 }
 
-fn write_part(store: &SnapshotStore, job: &Job) -> Result<PartFile, StoreError> {
+fn write_part(
+    store: &SnapshotStore,
+    job: &Job,
+    written: &AtomicU64,
+) -> Result<PartFile, StoreError> {
     let run = &job.run;
     let header = run.header(job.boundary.clone(), job.port, job.progress.clone());
     let name = (run.place.server, job.port);
     store.write_part(job.boundary.step, name, &header, |writer| {
         let mut outcome = Ok(());
         for (at, piece) in run.services[job.port].pieces().iter().enumerate() {
+            written.fetch_add(1, Ordering::Relaxed);
             // Every piece is released, even after an error: it must not keep copies for ever.
             let done = match piece {
                 TablePiece::Absent => Ok(()),
                 TablePiece::Sparse(piece) => piece.capture(|shard, ids, rows| {
+                    written.fetch_add(1, Ordering::Relaxed);
                     writer.section(&Section::Rows {
                         table: at,
                         shard,

@@ -249,9 +249,11 @@ impl SimTrainer {
             return;
         }
         let trainers = self.plan.trainers as u32;
+        let saved = self.saved.filter(|_| self.index == 0);
         let also = CoordinatorKnowledge {
             fresh: false,
-            saved: self.saved.filter(|_| self.index == 0),
+            saved,
+            passes_saved: u64::from(saved.is_some()),
         };
         match judge(&known, (self.seen, also), trainers, |server| {
             server.to_string()

@@ -199,7 +199,7 @@ fn recorded(process: ProcessId, event: &Event) -> Option<String> {
             epoch,
             step,
             restored: true,
-        } => format!("{process}: restored the snapshot of step {step} (generation {epoch})"),
+        } => format!("{process}: restored the state of step {step} (generation {epoch})"),
         Event::Recovery { epoch, step, .. } => {
             format!("{process}: continues at step {step} (generation {epoch})")
         }

@@ -156,13 +156,16 @@ impl RunTally {
             {
                 self.saved.push(path.into());
             }
-            // Every server reports it.
+            // Every server reports it. A run that is resumed begins so, too, and repeats nothing.
             Event::Recovery {
                 epoch,
                 step,
                 restored: true,
-            } if self.roll_backs.insert(*epoch) => {
-                self.note = Some(format!("restored the snapshot of step {step}"));
+            } => {
+                self.note = Some(format!("restored the state of step {step}"));
+                if *epoch > 1 {
+                    self.roll_backs.insert(*epoch);
+                }
             }
             _ => {}
         }
@@ -244,12 +247,18 @@ impl RunTally {
         table
     }
 
+    /// The folder of the models; the usual one if this run had nothing to save.
+    fn folder(&self, job: &Path) -> PathBuf {
+        let of_save = self.saved.last().and_then(|path| path.parent());
+        of_save.map_or_else(|| job.join("output"), Path::to_owned)
+    }
+
     /// The pass directories that exist: older ones may have been removed (`--keep`), and a resumed run finds some.
-    fn models(&self) -> Vec<PathBuf> {
-        let Some(folder) = self.saved.last().and_then(|path| path.parent()) else {
-            return Vec::new();
-        };
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    fn models(&self, job: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.folder(job))
+            .into_iter()
+            .flatten()
+            .flatten();
         let is_model = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let number = name.strip_prefix("pass-").unwrap_or_default();
@@ -261,13 +270,13 @@ impl RunTally {
     }
 
     /// The link to the best model, if it exists.
-    fn best_model(&self) -> Option<PathBuf> {
-        let folder = self.saved.last()?.parent()?;
-        Some(folder.join("best")).filter(|link| link.exists())
+    fn best_model(&self, job: &Path) -> Option<PathBuf> {
+        let link = self.folder(job).join("best");
+        Some(link).filter(|link| link.is_symlink() && link.exists())
     }
 
     /// The same as the table, for programs.
-    pub fn json(&self, elapsed: Duration) -> serde_json::Value {
+    pub fn json(&self, job: &Path, elapsed: Duration) -> serde_json::Value {
         let nodes: Vec<_> = self
             .nodes
             .iter()
@@ -293,8 +302,8 @@ impl RunTally {
             })),
             "best": self.best,
             "stopped": self.stopped,
-            "best_model": self.best_model(),
-            "models": self.models(),
+            "best_model": self.best_model(job),
+            "models": self.models(job),
             "roll_backs": self.roll_backs.len(),
         })
     }
@@ -305,7 +314,7 @@ impl RunTally {
             let path = path.strip_prefix(base).unwrap_or(path);
             path.display().to_string()
         };
-        let models = self.models();
+        let models = self.models(base);
         let mut text = match models.as_slice() {
             [] => "no model was saved\n".to_owned(),
             [one] => format!("model: {}\n", shown(one)),
@@ -313,7 +322,7 @@ impl RunTally {
         };
         if let Some(best) = &self.best {
             text += &result::sentence(best, self.stopped);
-            if let Some(link) = self.best_model() {
+            if let Some(link) = self.best_model(base) {
                 text += &format!(": {}", shown(&link));
             }
             text.push('\n');
@@ -473,7 +482,7 @@ mod tests {
                 event: Event::Tested(figures(50, 0.125, 0.5)),
             },
         );
-        std::fs::create_dir(job.path().join("output/best")).unwrap();
+        std::os::unix::fs::symlink("pass-00001", job.path().join("output/best")).unwrap();
         let (measure, value) = ("__classification_error_evaluator_0__".to_owned(), 0.25);
         let best = Best {
             pass: 0,

@@ -28,6 +28,12 @@ pub struct RunSettings {
     pub passes: Option<u64>,
 }
 
+/// What trainer 0 writes when it has saved a pass: which run it is of.
+const SAVED_NOTE: &str = "canoe.saved.json";
+
+/// Says which run is in a folder.
+const RUN_FILE: &str = "run.json";
+
 /// What is in `run.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFile {
@@ -55,6 +61,8 @@ pub enum Beginning {
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
+    /// There are snapshots or models, and this file, which says which run they belong to, is missing.
+    Nameless(&'static str),
 }
 
 /// What the user says about the beginning of a run.
@@ -66,16 +74,32 @@ pub struct StartOptions {
     pub in_place: bool,
 }
 
-/// Decides how a run begins. An unfinished run without a snapshot or a model (`has_work`) has nothing to resume or lose.
+/// What a run could be resumed from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FoundWork {
+    /// There are pass directories.
+    pub passes: bool,
+    /// There are snapshots.
+    pub snapshots: bool,
+    /// The note that says which run has saved the passes is there.
+    pub noted: bool,
+}
+
+/// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume or lose.
 pub fn decide(
     found: Option<&RunFile>,
     settings: &RunSettings,
     wanted: StartOptions,
-    has_work: bool,
+    work: FoundWork,
 ) -> Beginning {
+    let has_work = work.passes || work.snapshots;
     match found {
+        _ if wanted.in_place => Beginning::New,
+        None if has_work && wanted.fresh => Beginning::Archive,
+        None if work.snapshots => Beginning::Nameless(RUN_FILE),
+        // Models that were saved without a runner.
+        None if work.passes => Beginning::Archive,
         None => Beginning::New,
-        Some(_) if wanted.in_place => Beginning::New,
         Some(found) if !found.finished && !has_work => Beginning::New,
         Some(_) if wanted.fresh => Beginning::Archive,
         Some(found) if found.finished => match (found.settings.passes, settings.passes) {
@@ -89,6 +113,10 @@ pub fn decide(
             _ => Beginning::Archive,
         },
         Some(found) => match differences(&found.settings, settings) {
+            // Trainer 0 could not tell the models of this run from those of another.
+            list if list.is_empty() && !work.snapshots && !work.noted => {
+                Beginning::Nameless(SAVED_NOTE)
+            }
             list if list.is_empty() => Beginning::Resume(found.run.clone()),
             list => Beginning::Differs(list.join(", ")),
         },
@@ -149,6 +177,27 @@ pub enum ClaimError {
         /// What differs.
         differences: String,
     },
+    /// Snapshots or models are there, but not the file that says which run they belong to.
+    #[error(
+        "{folder} holds results of an unfinished run, but the file {file}, which says which run they belong to, is missing; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
+    )]
+    Nameless {
+        /// The output folder.
+        folder: PathBuf,
+        /// What is missing.
+        file: &'static str,
+    },
+    /// `run.json` is there and does not make sense.
+    #[error(
+        "{path} is damaged, so it is not known which run the results beside it belong to; bring it back to resume that run, or use --fresh to move everything aside and start again"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its text.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A file of the claim could not be read or written.
     #[error("{action} {path}")]
     File {
@@ -170,20 +219,37 @@ impl ClaimError {
     }
 }
 
-/// Reads what an earlier run left; one that cannot be read counts as none, and is moved aside with the rest.
-pub fn read(output: &Path) -> Option<RunFile> {
-    let text = fs::read(output.join("run.json")).ok()?;
-    serde_json::from_slice(&text).ok()
+/// Reads what an earlier run left. A file that cannot be read is an error: it may belong to a run that can be resumed.
+pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
+    let path = output.join(RUN_FILE);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            let action = "read";
+            return Err(ClaimError::File {
+                action,
+                path,
+                source,
+            });
+        }
+        Ok(text) => text,
+    };
+    let parsed = serde_json::from_slice(&text);
+    parsed.map_err(|source| ClaimError::Damaged { path, source })
 }
 
-/// Whether a folder has anything that a run could be resumed from: snapshots or pass directories.
-pub fn has_work(output: &Path) -> bool {
+/// Looks for what a run could be resumed from.
+pub fn find_work(output: &Path) -> FoundWork {
     let holds = |folder: &Path, prefix: &str| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names = entries.map(|entry| entry.file_name());
         names.any(|name| name.to_string_lossy().starts_with(prefix))
     };
-    holds(output, "pass-") || holds(&output.join("snapshots"), "step-")
+    FoundWork {
+        passes: holds(output, "pass-"),
+        snapshots: holds(&output.join("snapshots"), "step-"),
+        noted: output.join(SAVED_NOTE).exists(),
+    }
 }
 
 /// A checksum of the names and contents of all files below a folder.
@@ -256,7 +322,7 @@ fn ends(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 
 /// Replaces `run.json`.
 pub fn write(output: &Path, run: &RunFile) -> Result<(), ClaimError> {
-    let path = output.join("run.json");
+    let path = output.join(RUN_FILE);
     let failed = |source| ClaimError::File {
         action: "write",
         path: path.clone(),
@@ -271,7 +337,11 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create(&hidden)?;
     file.write_all(text)?;
     file.sync_all()?;
-    fs::rename(&hidden, path)
+    fs::rename(&hidden, path)?;
+    match path.parent() {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 /// Moves a folder to the first free name `NAME-1`, `NAME-2`, …; returns it, or `None` if there was nothing.
@@ -310,6 +380,66 @@ mod tests {
         }
     }
 
+    const BOTH: FoundWork = FoundWork {
+        passes: true,
+        snapshots: true,
+        noted: true,
+    };
+
+    #[test]
+    fn models_that_may_be_of_another_run_are_not_written_over() {
+        let beginning = |snapshots, noted| {
+            let work = FoundWork {
+                passes: true,
+                snapshots,
+                noted,
+            };
+            let wanted = StartOptions::default();
+            decide(Some(&run(false)), &settings(2), wanted, work)
+        };
+        assert_eq!(beginning(false, false), Beginning::Nameless(SAVED_NOTE));
+        for (snapshots, noted) in [(true, false), (false, true), (true, true)] {
+            let resumed = Beginning::Resume("r1".to_owned());
+            assert_eq!(beginning(snapshots, noted), resumed);
+        }
+    }
+
+    #[test]
+    fn work_of_an_unknown_run_is_never_written_over() {
+        let beginning = |passes, snapshots, fresh| {
+            let wanted = StartOptions {
+                fresh,
+                in_place: false,
+            };
+            let work = FoundWork {
+                passes,
+                snapshots,
+                noted: true,
+            };
+            decide(None, &settings(2), wanted, work)
+        };
+        assert_eq!(beginning(false, false, false), Beginning::New);
+        assert_eq!(beginning(false, false, true), Beginning::New);
+        assert_eq!(beginning(true, false, false), Beginning::Archive);
+        for passes in [false, true] {
+            let nameless = Beginning::Nameless(RUN_FILE);
+            assert_eq!(beginning(passes, true, false), nameless);
+            assert_eq!(beginning(passes, true, true), Beginning::Archive);
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_is_not_taken_for_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()).unwrap(), None);
+        for text in ["", "garbage", "{\"run\":\"r1\""] {
+            fs::write(folder.path().join("run.json"), text).unwrap();
+            let error = read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("run.json is damaged"), "{error}");
+            assert!(error.contains("--fresh"), "{error}");
+        }
+    }
+
     fn run(finished: bool) -> RunFile {
         RunFile {
             run: "r1".to_owned(),
@@ -323,8 +453,7 @@ mod tests {
     fn an_unfinished_run_is_resumed_only_with_its_own_settings() {
         let (open, done) = (run(false), run(true));
         let plain = StartOptions::default();
-        let with_work = |found, nodes, wanted| decide(found, &settings(nodes), wanted, true);
-        assert_eq!(with_work(None, 2, plain), Beginning::New);
+        let with_work = |found, nodes, wanted| decide(found, &settings(nodes), wanted, BOTH);
         let resumed = Beginning::Resume("r1".to_owned());
         assert_eq!(with_work(Some(&open), 2, plain), resumed.clone());
         let differs = with_work(Some(&open), 3, plain);
@@ -333,7 +462,7 @@ mod tests {
             data_checksum: Some(4),
             ..settings(2)
         };
-        let differs = decide(Some(&open), &changed, plain, true);
+        let differs = decide(Some(&open), &changed, plain, BOTH);
         assert_eq!(
             differs,
             Beginning::Differs("the data files have changed".to_owned())
@@ -342,19 +471,19 @@ mod tests {
             data_checksum: None,
             ..settings(2)
         };
-        assert_eq!(decide(Some(&open), &unknown, plain, true), resumed);
+        assert_eq!(decide(Some(&open), &unknown, plain, BOTH), resumed);
         let longer = RunSettings {
             passes: Some(6),
             ..settings(2)
         };
         let more = Beginning::More(4);
-        assert_eq!(decide(Some(&done), &longer, plain, true), more);
-        assert_eq!(decide(Some(&open), &longer, plain, true), resumed);
+        assert_eq!(decide(Some(&done), &longer, plain, BOTH), more);
+        assert_eq!(decide(Some(&open), &longer, plain, BOTH), resumed);
         let other = RunSettings {
             config_checksum: 8,
             ..longer
         };
-        assert_eq!(decide(Some(&done), &other, plain, true), Beginning::Archive);
+        assert_eq!(decide(Some(&done), &other, plain, BOTH), Beginning::Archive);
         for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
             let wanted = StartOptions { fresh, ..plain };
             assert_eq!(with_work(Some(found), 3, wanted), Beginning::Archive);
@@ -364,7 +493,7 @@ mod tests {
             ..plain
         };
         assert_eq!(with_work(Some(&done), 3, in_place), Beginning::New);
-        let idle = decide(Some(&open), &settings(3), plain, false);
+        let idle = decide(Some(&open), &settings(3), plain, FoundWork::default());
         assert_eq!(
             idle,
             Beginning::New,
@@ -382,7 +511,7 @@ mod tests {
             write(&output, &run(true)).unwrap();
             let moved = archive(&output).unwrap().unwrap();
             assert_eq!(moved, folder.path().join(format!("output-{number}")));
-            assert_eq!(read(&moved), Some(run(true)));
+            assert_eq!(read(&moved).unwrap(), Some(run(true)));
         }
     }
 }

@@ -4,13 +4,14 @@
 //! Every process writes its state once a second. One that does not, while others do, is stopped or hangs as a whole. (If
 //! nobody writes, the disk is full or the machine was asleep.) One that writes, but for which the servers have waited
 //! through the same step for long, hangs inside: in a data provider, for example. So does a server that has worked on the
-//! same update for long. All are named, and replaced if the run restarts processes at all.
+//! same update for long, and a process whose test, save or snapshot makes no progress. All are named, and replaced if
+//! the run restarts processes at all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use words::process::{ProcessId, Role};
-use words::status::Status;
+use words::status::{Status, Task};
 
 /// Time since the start of the run.
 type Instant = Duration;
@@ -57,10 +58,23 @@ struct Seen {
     wait: Option<StepWait>,
     /// and for how long.
     waited: Duration,
+    /// What it had done when it last made progress,
+    work: Work,
+    /// and for how long it has made none.
+    idle: Duration,
     /// It has been named,
     named: bool,
     /// and it has been said that it must be replaced.
     condemned: bool,
+}
+
+/// How far a process has come.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Work {
+    pass: Option<u64>,
+    batch: Option<u64>,
+    samples: u64,
+    task: Option<Task>,
 }
 
 /// What the present step of a server lacks.
@@ -122,6 +136,15 @@ impl Watchdog {
         if seen.wait != wait {
             (seen.wait, seen.waited) = (wait, Duration::ZERO);
         }
+        let work = Work {
+            pass: status.pass,
+            batch: status.batch,
+            samples: status.samples,
+            task: status.task.clone(),
+        };
+        if seen.work != work {
+            (seen.work, seen.idle) = (work, Duration::ZERO);
+        }
     }
 
     /// Who does nothing; each is told once when it is named and once when it is to be replaced.
@@ -135,9 +158,11 @@ impl Watchdog {
                 seen.silent += passed;
             }
             seen.waited += passed;
+            seen.idle += passed;
         }
         let mut findings = self.silent();
         findings.extend(self.busy());
+        findings.extend(self.without_progress());
         findings.extend(self.waited_for());
         findings
     }
@@ -152,6 +177,20 @@ impl Watchdog {
             let (step, seconds) = (wait.step, seen.waited.as_secs());
             let text = format!("{process} has worked on the update of step {step} for {seconds} s");
             findings.extend(tell(&self.patience, *process, seen, seen.waited, text));
+        }
+        findings
+    }
+
+    /// Processes whose test, save or snapshot makes no progress.
+    fn without_progress(&mut self) -> Vec<StalledProcess> {
+        let mut findings = Vec::new();
+        for (process, seen) in &mut self.processes {
+            let Some(task) = &seen.work.task else {
+                continue;
+            };
+            let (name, seconds) = (&task.name, seen.idle.as_secs());
+            let text = format!("{process} has made no progress with {name} for {seconds} s");
+            findings.extend(tell(&self.patience, *process, seen, seen.idle, text));
         }
         findings
     }
@@ -350,6 +389,39 @@ mod tests {
             found.extend(findings.map(|f| (second, f.process, f.replace)));
         }
         assert_eq!(found, [(9, S1, false), (600, S1, true)]);
+    }
+
+    #[test]
+    fn a_task_without_progress_is_named_and_its_process_replaced_and_a_slow_one_is_not() {
+        for hung in [T0, S1] {
+            let mut dog = dog();
+            let mut found = Vec::new();
+            for second in 0..700 {
+                for process in [S0, S1, T0, T1] {
+                    let mut status = match process.role {
+                        Role::Pserver => server(7, &[]),
+                        Role::Trainer => Status::default(),
+                    };
+                    let done = if process == hung { 3 } else { second / 8 };
+                    status.task = Some(Task {
+                        name: "the test".to_owned(),
+                        done,
+                    });
+                    dog.state(process, &status, at(second));
+                }
+                found.extend(dog.look(at(second)).into_iter().map(|f| (second, f)));
+            }
+            let what: Vec<_> = found
+                .iter()
+                .map(|(s, f)| (*s, f.process, f.replace))
+                .collect();
+            assert_eq!(what, [(9, hung, false), (600, hung, true)]);
+            let text = &found[0].1.text;
+            assert!(
+                text.ends_with("made no progress with the test for 9 s"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

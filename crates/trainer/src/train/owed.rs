@@ -12,6 +12,7 @@ use crate::parameter_statistics;
 use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saved_note;
+use crate::testing::TEST;
 use crate::updater::{Position, UpdateError, Updater};
 
 impl Trainer<'_> {
@@ -110,6 +111,7 @@ impl Trainer<'_> {
         let Some(tester) = &mut self.tester else {
             return Ok(None);
         };
+        report.task(Some((TEST, 0)));
         words::failpoint::reach("testing");
         self.updater.refresh(&mut self.parameters)?;
         let readable = self.updater.readable(&self.parameters)?;
@@ -162,7 +164,7 @@ impl Trainer<'_> {
                 saved_note::NOTE,
                 saver.save_dir.display()
             );
-            report.line(Level::Warning, Topic::Saving, &text);
+            report.warn(Topic::Saving, text);
         }
         let statistics = part
             .is_none()
@@ -188,23 +190,24 @@ fn save_on_servers(
     report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     updater.save_rows(&writer.path(""))?;
+    report.task(Some(("its save", 0)));
     words::failpoint::reach("saving");
+    // From here on it waits for the servers.
+    report.task(None);
     if !whole {
         return Ok(());
     }
     let directory = writer.path(SERVERS);
-    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
-        path: directory.clone(),
-        source,
-    })?;
-    match updater.save_state(&directory) {
-        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
-            // The files of some servers are useless without those of the others.
-            let _ = std::fs::remove_dir_all(&directory);
-            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
-            report.line(Level::Warning, Topic::Saving, &text);
-            Ok(())
-        }
-        done => Ok(done?),
-    }
+    let reason = match std::fs::create_dir_all(&directory) {
+        Err(error) => format!("create {}: {error}", directory.display()),
+        Ok(()) => match updater.save_state(&directory) {
+            Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => error.to_string(),
+            done => return Ok(done?),
+        },
+    };
+    // The files of some servers are useless without those of the others.
+    let _ = std::fs::remove_dir_all(&directory);
+    let text = format!("the servers' state is not saved, {SERVERS} is left out: {reason}");
+    report.warn(Topic::Saving, text);
+    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::ids::{Generation, Step, TrainerId};
 use crate::shard::Topology;
 use crate::tls::ClientTls;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Where a server listens.
@@ -71,18 +71,60 @@ pub struct SavedPass {
     pub directory: String,
 }
 
-/// Looks for the newest [`SavedPass`].
+/// What this run has saved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SavedPasses {
+    /// Passes that were saved, whether or not they are still there.
+    pub count: u64,
+    /// The newest whose directory has a state of the servers that may be used.
+    pub newest: Option<SavedPass>,
+}
+
+/// Looks for [`SavedPasses`], and remembers which of them servers could not restore.
 #[derive(Clone)]
-pub struct Saves(Arc<dyn Fn() -> Option<SavedPass> + Send + Sync>);
+pub struct Saves {
+    look: Arc<SavesLook>,
+    refused: Arc<Mutex<Vec<RefusedSave>>>,
+}
+
+/// Looks at the disk, with a function that says whether the state in a directory may be used.
+type SavesLook = dyn Fn(&dyn Fn(&str) -> bool) -> SavedPasses + Send + Sync;
+
+/// A saved state that a server could not restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RefusedSave {
+    pub(super) directory: String,
+    /// The server's own words.
+    pub(super) reason: String,
+}
 
 impl Saves {
-    /// From a function that looks.
-    pub fn new(look: impl Fn() -> Option<SavedPass> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(look))
+    /// From a function that looks, and that leaves out the directories of which its argument says so.
+    pub fn new(
+        look: impl Fn(&dyn Fn(&str) -> bool) -> SavedPasses + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            look: Arc::new(look),
+            refused: Arc::default(),
+        }
     }
 
-    pub(super) fn newest(&self) -> Option<SavedPass> {
-        (self.0)()
+    /// What is there, without what a server has refused.
+    pub(super) fn usable(&self) -> SavedPasses {
+        let refused = self.refused();
+        (self.look)(&|directory| !refused.iter().any(|save| save.directory == directory))
+    }
+
+    /// A server could not restore a state: it is not tried again.
+    pub(super) fn refuse(&self, save: RefusedSave) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.push(save);
+    }
+
+    /// What servers could not restore so far.
+    pub(super) fn refused(&self) -> Vec<RefusedSave> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.clone()
     }
 }
 

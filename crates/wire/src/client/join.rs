@@ -1,7 +1,7 @@
 //! Joining a generation. All trainers connect to all servers and wait. When every server sees every trainer,
 //! trainer 0 decides where the job continues and opens the next generation on every server; then all join it.
 
-use super::config::{Error, ResumePoint, Saves};
+use super::config::{Error, RefusedSave, ResumePoint, Saves};
 use super::group::OrderedIds;
 use super::link::Dialer;
 use super::pulse::{Pulses, WatchedConnection};
@@ -109,10 +109,12 @@ impl Session {
             let saves = config.saves.as_ref().filter(|_| coordinator);
             let here = |report: &ServerReport| report.missing.is_empty();
             let saved = saves.filter(|_| reports.iter().all(here));
-            let saved = saved.and_then(Saves::newest);
+            let saved = saved.map(Saves::usable).unwrap_or_default();
+            let newest = saved.newest.as_ref();
             let known = CoordinatorKnowledge {
                 fresh: config.fresh,
-                saved: saved.as_ref().map(|saved| (saved.step, saved.pass)),
+                saved: newest.map(|saved| (saved.step, saved.pass)),
+                passes_saved: saved.count,
             };
             match judge(&reports, (self.epoch, known), config.trainers, names) {
                 AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
@@ -120,14 +122,16 @@ impl Session {
                 AdmissionVerdict::Open(..)
                     if reports.iter().any(|report| report.epoch < opened) => {}
                 AdmissionVerdict::Open(epoch, start) if coordinator => {
-                    let directory = saved.map(|saved| saved.directory);
-                    self.open(epoch, start, directory.as_deref())?;
+                    let directory = newest.map(|saved| saved.directory.as_str());
+                    self.open(epoch, start, directory)
+                        .map_err(|fault| self.without_refused_save(fault, start, directory))?;
                     opened = epoch;
                 }
                 AdmissionVerdict::Open(..) => {
                     *last = "waiting for trainer 0 to open the job".to_owned()
                 }
                 AdmissionVerdict::Lost(text) if coordinator => {
+                    let text = with_refused(text, saves);
                     self.fail(&text);
                     return Err(Fault::Final(Error::JobFailed(text)));
                 }
@@ -140,6 +144,28 @@ impl Session {
             self.pulses.set_waits_for(last.clone());
             self.pulses.wait_news(&mut seen, Duration::from_millis(200));
         }
+    }
+
+    /// A saved state that a server cannot restore is no reason to give up: the pass before it may be whole.
+    fn without_refused_save(
+        &self,
+        fault: Fault,
+        start: GenerationStart,
+        directory: Option<&str>,
+    ) -> Fault {
+        let (Fault::Final(Error::Refused { text, .. }), GenerationStart::Saved { .. }) =
+            (&fault, start)
+        else {
+            return fault;
+        };
+        let (Some(saves), Some(directory)) = (&self.dialer.config.saves, directory) else {
+            return fault;
+        };
+        saves.refuse(RefusedSave {
+            directory: directory.to_owned(),
+            reason: text.clone(),
+        });
+        Fault::Lost(text.clone())
     }
 
     /// Trainer 0 opens a generation on all servers in parallel.
@@ -312,6 +338,14 @@ fn initial(table: TableId, rows: u32, port: u32) -> Encoded {
         message: Request::Initial { table, rows, port },
     };
     request.encode()
+}
+
+/// What is lost, with the saved states that servers could not restore.
+fn with_refused(text: String, saves: Option<&Saves>) -> String {
+    let refused = saves.map(Saves::refused).unwrap_or_default();
+    refused
+        .iter()
+        .fold(text, |text, save| format!("{text}; {}", save.reason))
 }
 
 /// A pause of half to all of `pause`, so that many trainers do not connect at the same moment.

@@ -40,7 +40,8 @@ mod sparse;
 mod trays;
 
 pub use config::{
-    AddressBook, Error, ResumePoint, SavedPass, Saves, ServerAddress, SessionConfig, SessionTiming,
+    AddressBook, Error, ResumePoint, SavedPass, SavedPasses, Saves, ServerAddress, SessionConfig,
+    SessionTiming,
 };
 
 use crate::channel::{Channel, ChannelError};

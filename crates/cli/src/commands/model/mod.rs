@@ -92,7 +92,7 @@ fn list(folder: &Path, form: Form) -> anyhow::Result<Exit> {
         "{} does not exist; give a job folder or its output folder",
         folder.display()
     );
-    let scores = scores_file::read(folder);
+    let scores = scores_file::read(folder)?;
     let best = scores.best().map(|(pass, _)| pass);
     let measure = scores.measure.as_ref().map(|measure| measure.name.clone());
     let mut rows = Vec::new();
@@ -160,7 +160,7 @@ fn tell_score(directory: &Path) {
     let pass = pass
         .strip_prefix("pass-")
         .and_then(|n| n.parse::<u32>().ok());
-    let scores = scores_file::read(folder);
+    let scores = scores_file::read(folder).unwrap_or_default();
     let (Some(pass), Some(measure), Some(told)) = (pass, &scores.measure, scores.told_best())
     else {
         return;

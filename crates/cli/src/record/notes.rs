@@ -1,0 +1,53 @@
+//! What somebody should read who does not read logs: errors of a server, on their way from its log to its record.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Texts that are kept at most: a fault that repeats with every step tells nothing new.
+const LIMIT: usize = 32;
+
+/// Texts that are not yet recorded. Each is recorded once.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Mutex<NoteQueue>);
+
+#[derive(Debug, Default)]
+struct NoteQueue {
+    seen: BTreeSet<String>,
+    new: Vec<String>,
+}
+
+impl Notes {
+    /// Adds a text that is not there yet.
+    pub(crate) fn add(&self, text: &str) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.seen.len() < LIMIT && queue.seen.insert(text.to_owned()) {
+            queue.new.push(text.to_owned());
+        }
+    }
+
+    /// Takes what is new.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut queue.new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_taken_once_and_a_flood_is_cut() {
+        let notes = Notes::default();
+        for _ in 0..3 {
+            notes.add("the disk is full");
+        }
+        assert_eq!(notes.take(), ["the disk is full"]);
+        notes.add("the disk is full");
+        assert!(notes.take().is_empty());
+        for number in 0..100 {
+            notes.add(&format!("snapshot of step {number}"));
+        }
+        assert_eq!(notes.take().len(), LIMIT - 1);
+    }
+}
