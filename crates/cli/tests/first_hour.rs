@@ -40,9 +40,9 @@ fn a_new_job_can_be_checked_and_trained_and_learns() {
     let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(result["outcome"], "finished");
     assert!(result["best"]["value"].as_f64().unwrap() < 0.12, "{result}");
-    let test = std::process::Command::new("python3")
+    let test = Command::new("python3")
         .arg("test_job.py")
-        .env("CANOE", common::CANOE)
+        .env("CANOE", CANOE)
         .current_dir(folder.path("job"))
         .output()
         .unwrap();
@@ -302,7 +302,7 @@ fn a_wrong_source_leaves_nothing_behind() {
         "AWS_PROFILE",
         "AWS_WEB_IDENTITY_TOKEN_FILE",
     ];
-    let mut fetch = std::process::Command::new(common::CANOE);
+    let mut fetch = Command::new(CANOE);
     alone.iter().for_each(|name| {
         fetch.env_remove(name);
     });
