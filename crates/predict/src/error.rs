@@ -13,6 +13,7 @@ use crate::sample::FieldError;
 
 /// Why a model cannot be opened or applied.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum PredictError {
     /// The path is no pass directory, job folder or output folder.
     #[error(
@@ -83,7 +84,7 @@ pub enum PredictError {
         layers: String,
         /// Where it was searched.
         #[source]
-        source: DataError,
+        source: Box<DataError>,
     },
     /// A type or dictionary was given for a data layer that is not needed or does not exist.
     #[error("{option}: {reason}")]
@@ -135,7 +136,6 @@ pub enum PredictError {
     /// A batch cannot be computed.
     #[error("compute {samples}")]
     Compute {
-        /// Which samples.
         samples: String,
         /// The layer and the reason.
         #[source]

@@ -269,7 +269,7 @@ impl Model {
         described.map(Some).map_err(|error| match error {
             DataError::Module { .. } => PredictError::NoProvider {
                 layers: names.join(", "),
-                source: error,
+                source: Box::new(error),
             },
             other => other.into(),
         })

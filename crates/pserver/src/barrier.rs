@@ -172,7 +172,7 @@ impl Barrier {
     }
 
     /// Where a job would continue from what is saved now: if the pass is over, at the beginning of the next one.
-    pub fn saved_boundary(&self) -> Boundary {
+    pub(crate) fn saved_boundary(&self) -> Boundary {
         let over = self.over();
         let batches = self.batches.iter().map(|b| if over { 0 } else { *b });
         Boundary {
@@ -184,7 +184,7 @@ impl Barrier {
 
     /// May `trainer` push `table` in `step`? If so, the push is in progress until [`Barrier::stored`].
     pub fn push(&mut self, trainer: usize, step: u64, table: usize, samples: u64) -> Admission {
-        match self.admit(trainer, step) {
+        match self.admission(trainer, step) {
             Admission::Now => {}
             other => return other,
         }
@@ -217,7 +217,8 @@ impl Barrier {
         apply
     }
 
-    fn admit(&self, trainer: usize, step: u64) -> Admission {
+    /// Would a message of `trainer` for `step` be accepted?
+    pub fn admission(&self, trainer: usize, step: u64) -> Admission {
         if self.mode != Mode::Sync {
             return match self.turns[trainer] {
                 Turn::Idle => Admission::Refused(BarrierError::Finished { trainer }),
@@ -283,7 +284,7 @@ impl Barrier {
         step: u64,
         samples: u64,
     ) -> Result<Vec<Apply>, Admission> {
-        match self.admit(trainer, step) {
+        match self.admission(trainer, step) {
             Admission::Now => {}
             other => return Err(other),
         }
@@ -300,7 +301,7 @@ impl Barrier {
 
     /// The trainer has no more data in this pass.
     pub fn idle(&mut self, trainer: usize, step: u64) -> Result<Vec<Apply>, Admission> {
-        match self.admit(trainer, step) {
+        match self.admission(trainer, step) {
             Admission::Now => {}
             other => return Err(other),
         }
@@ -359,12 +360,12 @@ impl Barrier {
     }
 
     /// Whether all tables of the open step have been applied.
-    pub fn all_applied(&self) -> bool {
+    pub(crate) fn all_applied(&self) -> bool {
         self.applied.iter().all(|applied| *applied == Applied::Yes)
     }
 
     /// Whether trainers take every step together.
-    pub fn is_sync(&self) -> bool {
+    pub(crate) fn is_sync(&self) -> bool {
         self.mode == Mode::Sync
     }
 

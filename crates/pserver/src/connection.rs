@@ -1,7 +1,7 @@
-//! A connection of a trainer, from its first byte to its last; each has its own thread, but for those of heartbeats
-//! ([`crate::pulses`]).
+//! A connection of a trainer, from its hello on: a thread admits it, serves its commands, or hands it over to those that
+//! hear heartbeats ([`crate::pulses`]) or serve data ([`crate::line_pool`]).
 
-use crate::data;
+use crate::data::Line;
 use crate::host::{Connection, DataConnection, Host, chain};
 use crate::pulses::PulseConnection;
 use crate::saving;
@@ -47,6 +47,15 @@ pub(crate) fn serve(host: &Arc<Host>, port: usize, member: Greeted) {
     let done = match admit(host, (port, number), (&nonce, &hello), &mut channel) {
         Ok(Admitted::Ended) => Ok(()),
         Err(error) => Err(error),
+        Ok(Admitted::Data(run)) => {
+            let place = ((host, &run), (port, number));
+            let line = Line::open(place.0, place.1, hello.trainer.index(), channel);
+            match line.map(|line| host.lines.add(host, line)) {
+                Some(Ok(())) => return,
+                // The trainer sees its connection close, and tries again.
+                Some(Err(_)) | None => Ok(()),
+            }
+        }
         Ok(Admitted::Pulse) => {
             let trainer = hello.trainer;
             let pulse = PulseConnection {
@@ -92,6 +101,8 @@ enum Admitted {
     Ended,
     /// Its heartbeats are to be heard.
     Pulse,
+    /// It takes part in this generation.
+    Data(Arc<crate::run::GenerationRun>),
 }
 
 fn admit(
@@ -127,9 +138,7 @@ fn admit(
         .set_read_timeout(None)
         .map_err(|source| io(channel, source))?;
     match (hello.role, run) {
-        (ConnectionRole::Data, Some(run)) => {
-            data::serve(host, &run, port, hello.trainer.index(), channel)?
-        }
+        (ConnectionRole::Data, Some(run)) => return Ok(Admitted::Data(run)),
         (ConnectionRole::Command, _) => commands(host, hello, channel)?,
         _ => return Ok(Admitted::Pulse),
     }

@@ -1,24 +1,26 @@
 //! What all connections of a server share: members, the present run, snapshots, metrics, the log.
 
+use crate::line_pool::LinePool;
 use crate::members::{Effect, Members, Millis};
 use crate::metrics::{Gauges, Heat, ServerMetrics, TableMetrics};
 use crate::pulses::PulseQueue;
 use crate::run::GenerationRun;
 use crate::server::{Level, ServerConfig, ServerLog};
-use crate::service::{Listener, Service, TablePiece};
+use crate::service::{Listener, TablePiece};
 use crate::snapshot::plan::{RowScope, due, overdue};
 use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
 use crate::snapshot::{SnapshotOwner, SnapshotStore};
 use optim::ParameterProgress;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::lines::Traffic;
 use wire::message::{Code, Hello, Refusal};
 use wire::recovery::{Boundary, Disk, ServerReport};
 use wire::stream::{ByteMeter, Stopper};
 use wire::{Generation, PeerStatus, Step, TrainerId};
+use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::{Phase, Task};
 
 /// The shared state of a server.
@@ -43,6 +45,8 @@ pub(crate) struct Host {
     told_slow: AtomicBool,
     /// The connections of heartbeats.
     pub(crate) pulses: PulseQueue,
+    /// The data connections.
+    pub(crate) lines: LinePool,
     /// When the thread that accepts connections last looked around, in milliseconds of the server's clock.
     pub(crate) gate: AtomicU64,
     /// When a step was last applied or a generation began, in milliseconds of the server's clock.
@@ -101,8 +105,8 @@ impl Host {
             metrics,
             log,
             started,
-            changed: Condvar::new(),
-            fewer: Condvar::new(),
+            changed: Condvar::default(),
+            fewer: Condvar::default(),
             run: Mutex::new(None),
             connections: Mutex::default(),
             next_connection: AtomicU64::new(1),
@@ -113,6 +117,7 @@ impl Host {
             wish: AtomicU64::new(0),
             told_slow: AtomicBool::new(false),
             pulses: PulseQueue::new()?,
+            lines: LinePool::new()?,
             gate: AtomicU64::new(0),
             stepped: AtomicU64::new(0),
         }))
@@ -127,20 +132,15 @@ impl Host {
     }
 
     pub(crate) fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        self.members.lock()
     }
 
     pub(crate) fn run(&self) -> Option<Arc<GenerationRun>> {
-        self.run
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.run.lock().clone()
     }
 
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<u64, Connection>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 
     pub(crate) fn connection_number(&self) -> u64 {
@@ -214,8 +214,16 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// Detects silent trainers.
-    pub(crate) fn tick(&self) {
+    /// Bytes that have passed over the data connections.
+    pub(crate) fn moved(&self) -> u64 {
+        let connections = self.connections();
+        let lines = connections.values().filter_map(|c| c.line.as_ref());
+        let traffic = lines.map(|line| line.meter.traffic());
+        traffic.map(|t| t.sent.wrapping_add(t.received)).sum()
+    }
+
+    /// Detects silent trainers, requests that have waited for too long, and threads that are stuck.
+    pub(crate) fn tick(self: &Arc<Self>) {
         let (effect, cut) = self.members().tick(self.now());
         for number in cut {
             if let Some(connection) = self.connections().get(&number) {
@@ -223,6 +231,11 @@ impl Host {
             }
         }
         self.after(effect);
+        self.lines.tick(self);
+        if let Some(run) = self.run() {
+            let limit = self.config.stall;
+            run.services.iter().for_each(|s| s.wake_overdue(limit));
+        }
         self.warn_of_age();
     }
 
@@ -249,8 +262,12 @@ impl Host {
         match members.phase() {
             Phase::Failed => Err(format!("the job has failed: {}", members.reason())),
             Phase::Running if still > NO_STEP => {
-                let run = self.run().map(|run| run.waits_for()).unwrap_or_default();
-                Err(format!("no step for {} s: {run}", still.as_secs()))
+                // A server that holds nothing takes no steps.
+                let run = self.run().filter(|run| run.holds());
+                run.map_or(Ok(()), |run| {
+                    let waits = run.waits_for();
+                    Err(format!("no step for {} s: {waits}", still.as_secs()))
+                })
             }
             _ => Ok(()),
         }
@@ -322,7 +339,7 @@ impl Host {
     /// Whether a service of the present run has work of its own in progress.
     pub(crate) fn is_busy(&self) -> bool {
         let run = self.run();
-        run.is_some_and(|run| run.services.iter().any(Service::is_busy))
+        run.is_some_and(|run| run.services.iter().any(|service| service.is_busy()))
     }
 
     /// If training waits for a snapshot: which, and how much of it is written.
@@ -344,7 +361,7 @@ impl Host {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.disk.lock()
     }
 
     /// Looks at the disk, and says what is there and cannot be used. False if it cannot be read now.
@@ -384,7 +401,7 @@ impl Host {
         let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
             return (Vec::new(), None);
         };
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed.lock();
         if listed.as_ref() != Some(wanted) && self.look_for_snapshots(snapshots, wanted) {
             *listed = Some(wanted.clone());
         }
@@ -510,8 +527,7 @@ impl Host {
             }
             (members, _) = self
                 .changed
-                .wait_timeout(members, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(members, Duration::from_millis(20));
         }
         drop(members);
         self.changed.notify_all();
@@ -562,10 +578,7 @@ impl Host {
     /// Waits for a change of any shared state, at most this long.
     pub(crate) fn wait_change(&self, limit: Duration) {
         let members = self.members();
-        let _unused = self
-            .changed
-            .wait_timeout(members, limit)
-            .unwrap_or_else(PoisonError::into_inner);
+        let _unused = self.changed.wait_timeout(members, limit);
     }
 
     pub(crate) fn stop_snapshots(&self) {

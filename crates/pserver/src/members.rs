@@ -9,7 +9,7 @@ use wire::{Generation, Topology, TrainerId};
 use words::status::Phase;
 
 /// Milliseconds of the server's clock.
-pub type Millis = u64;
+pub(crate) type Millis = u64;
 
 /// What all trainers of a job must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ struct Terms {
     job_hash: u64,
     job: String,
     shapes: u64,
+    holders: u32,
+    map: u64,
     first: TrainerId,
 }
 
@@ -99,12 +101,22 @@ impl Members {
             shapes: terms.shapes,
             topology: terms.topology,
             server: terms.server,
+            holders: terms.holders,
+            map: terms.map,
         })
+    }
+
+    /// Whether this server holds part of a table, as far as is known.
+    fn holds(&self) -> bool {
+        let terms = self.terms.as_ref();
+        terms.is_none_or(|terms| terms.server < terms.holders)
     }
 
     /// Whether a generation runs and every trainer is in it: until one is lost, nobody can join.
     pub fn is_complete(&self) -> bool {
-        let attached = |seat: &Option<Seat>| seat.is_some_and(|seat| seat.attached);
+        // Without tables there are no data connections.
+        let inside = |seat: Seat| seat.attached || (!self.holds() && seat.at == self.epoch);
+        let attached = |seat: &Option<Seat>| seat.is_some_and(inside);
         self.phase == Phase::Running && self.seats.iter().all(attached)
     }
 
@@ -159,6 +171,8 @@ impl Members {
             job_hash: hello.job_hash,
             job: hello.job.clone(),
             shapes: hello.shapes,
+            holders: hello.holders,
+            map: hello.map,
             first: hello.trainer,
         };
         let known = match &self.terms {
@@ -429,6 +443,8 @@ mod tests {
             job_hash: 1,
             job: "j".to_owned(),
             shapes: 1,
+            holders: 1,
+            map: 1,
             epoch: Generation(1),
         }
     }

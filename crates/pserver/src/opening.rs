@@ -1,4 +1,4 @@
-//! Opening an epoch on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
+//! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
 use crate::host::{Host, chain};
 use crate::run::{GenerationRun, OpenError, ServerIndex};
@@ -7,16 +7,16 @@ use crate::server::Level;
 use crate::service::{TablePiece, invalid};
 use crate::snapshot::StoreError;
 use crate::snapshot::writer::Snapshotter;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
-use wire::{Generation, JobSpec, TrainerId};
+use wire::{Generation, JobSpec, ShardMap, TrainerId};
 
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
 impl Host {
-    /// Opens an epoch. `fill` receives what trainer 0 sends for a fresh start.
+    /// Opens a generation. `fill` receives what trainer 0 sends for a fresh start.
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
@@ -52,7 +52,7 @@ impl Host {
         self.metrics.step.set(run.begun.0);
         self.metrics.confirmed_at.set(self.now());
         self.metrics.overdue.set(0);
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+        *self.run.lock() = Some(run);
         members.opened(epoch);
         self.steps();
         let restored = matches!(
@@ -74,7 +74,7 @@ impl Host {
         let done = snapshots.begin(&run.wanted());
         self.look_for_snapshots(snapshots, &run.wanted());
         match done {
-            // A job whose snapshots cannot be written goes on without them, as ever.
+            // A job whose snapshots cannot be written continues without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
                 self.say(Level::Error, &chain(&error));
                 Ok(())
@@ -105,6 +105,20 @@ impl Host {
             topology: wanted.topology,
             trainers: self.config.trainers,
         };
+        spec.check().map_err(invalid)?;
+        let map = ShardMap::new(&spec.tables, &place.topology, place.trainers);
+        let failed = |error: OpenError| match error {
+            OpenError::Restore { .. } => unable(chain(&error)),
+            OpenError::Table(_) | OpenError::Spec(_) => Refusal {
+                code: Code::Invalid,
+                text: chain(&error),
+            },
+        };
+        if !map.holds(place.server) {
+            // Wherever the others continue, there is nothing here that could differ.
+            let run = GenerationRun::without_tables(epoch, spec, place, start.step());
+            return run.map_err(failed);
+        }
         if let (GenerationStart::Fresh, Some(origin)) = (start, spec.origin.clone()) {
             return saving::open(epoch, spec, place, &origin);
         }
@@ -152,16 +166,10 @@ impl Host {
                 made
             }
         };
-        made.map_err(|error| match error {
-            OpenError::Restore { .. } => unable(chain(&error)),
-            OpenError::Table(_) | OpenError::Spec(_) => Refusal {
-                code: Code::Invalid,
-                text: chain(&error),
-            },
-        })
+        made.map_err(failed)
     }
 
-    /// Waits until the threads of the old epoch are gone.
+    /// Waits until the threads of the old generation are gone.
     fn await_data_connections(&self) -> Result<(), Refusal> {
         let begun = Instant::now();
         let limit = POLITE + self.config.silence;
@@ -182,8 +190,7 @@ impl Host {
             }
             (connections, _) = self
                 .fewer
-                .wait_timeout(connections, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(connections, Duration::from_millis(20));
         }
         Ok(())
     }
@@ -198,7 +205,13 @@ impl Host {
                     TablePiece::Absent => 0,
                 };
             }
-            if size == 0 {
+            if !run.holds() {
+                let (holders, servers) = (run.map.holders(), run.place.topology.servers);
+                let text = format!(
+                    "this server holds no table: the model is small, and {holders} of {servers} servers hold it"
+                );
+                self.say(Level::Info, &text);
+            } else if size == 0 {
                 self.say(Level::Warning, " --ports_num or --ports_num_for_sparse might be too large, or total dense parameter size or sparse parameters size might be too small, this psever doesn't store any parameter.");
             }
             self.say(Level::Info, "pserver: setParameter");

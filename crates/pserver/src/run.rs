@@ -16,13 +16,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::binding::Binding;
 use wire::recovery::Boundary;
-use wire::shard::{Block, blocks_of};
+use wire::shard::Block;
 use wire::shared::{SharedRegion, layout};
-use wire::{Generation, JobSpec, Mode, Step, TableId, Topology};
+use wire::{Generation, JobSpec, Mode, ShardMap, Step, TableId, Topology};
 
 /// Which server of which topology this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerIndex {
+pub(crate) struct ServerIndex {
     /// Index of the server, from 0.
     pub server: u32,
     /// Servers and ports of the job.
@@ -33,7 +33,7 @@ pub struct ServerIndex {
 
 /// The job in one generation.
 #[derive(Debug)]
-pub struct GenerationRun {
+pub(crate) struct GenerationRun {
     /// Number of the generation.
     pub epoch: Generation,
     /// As trainer 0 sent it.
@@ -42,24 +42,24 @@ pub struct GenerationRun {
     pub tables: Vec<Table>,
     /// Which of the servers this is.
     pub place: ServerIndex,
+    /// Which servers hold what.
+    pub map: ShardMap,
     /// The step at which this generation began.
     pub begun: Step,
     /// One per port.
-    pub services: Vec<Service>,
+    pub services: Vec<Arc<Service>>,
 }
 
 /// Why a generation cannot begin.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub(crate) enum OpenError {
     /// A table's description is not valid.
     #[error("create tables")]
     Table(#[source] TableError),
     /// The snapshot cannot be restored.
     #[error("restore the snapshot of step {step}")]
     Restore {
-        /// The step.
         step: Step,
-        /// The cause.
         #[source]
         source: StoreError,
     },
@@ -70,15 +70,44 @@ pub enum OpenError {
 
 impl GenerationRun {
     /// A run from the initial values.
-    pub fn fresh(epoch: Generation, spec: JobSpec, place: ServerIndex) -> Result<Self, OpenError> {
+    pub(crate) fn fresh(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+    ) -> Result<Self, OpenError> {
         let boundary = Boundary {
             step: Step(0),
             pass: spec.first_pass,
             batches: vec![0; place.trainers as usize],
         };
+        Self::at(epoch, spec, place, &boundary)
+    }
+
+    /// A run of a server that holds nothing, while the others are at `step`.
+    pub(crate) fn without_tables(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+        step: Step,
+    ) -> Result<Self, OpenError> {
+        let boundary = Boundary {
+            step,
+            pass: spec.first_pass,
+            batches: vec![0; place.trainers as usize],
+        };
+        Self::at(epoch, spec, place, &boundary)
+    }
+
+    /// A run from the initial values, wherever that is.
+    fn at(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+        boundary: &Boundary,
+    ) -> Result<Self, OpenError> {
         let shared = spec.mode == Mode::Sync;
-        let run = Self::build(epoch, spec, place, &boundary, |tables, port| {
-            new_pieces(tables, &place, port, shared)
+        let run = Self::build(epoch, spec, place, boundary, |tables, map, port| {
+            new_pieces(tables, (&place, map), port, shared)
         })?;
         for service in &run.services {
             for (table, piece) in run.tables.iter().zip(service.pieces()) {
@@ -89,19 +118,19 @@ impl GenerationRun {
     }
 
     /// A run that continues with the pieces of the last one, which was at `boundary`.
-    pub fn resumed(
+    pub(crate) fn resumed(
         epoch: Generation,
         old: &GenerationRun,
         spec: JobSpec,
         boundary: &Boundary,
     ) -> Result<Self, OpenError> {
-        Self::build(epoch, spec, old.place, boundary, |_, port| {
+        Self::build(epoch, spec, old.place, boundary, |_, _, port| {
             old.services[port as usize].same_pieces()
         })
     }
 
     /// A run from a snapshot.
-    pub fn restored(
+    pub(crate) fn restored(
         epoch: Generation,
         spec: JobSpec,
         place: ServerIndex,
@@ -130,7 +159,7 @@ impl GenerationRun {
         spec: JobSpec,
         place: ServerIndex,
         boundary: &Boundary,
-        pieces: impl Fn(&[Table], u32) -> TablePieces,
+        pieces: impl Fn(&[Table], &ShardMap, u32) -> TablePieces,
     ) -> Result<Self, OpenError> {
         spec.check().map_err(OpenError::Spec)?;
         let tables: Vec<Table> = spec
@@ -139,10 +168,12 @@ impl GenerationRun {
             .map(Table::new)
             .collect::<Result<_, _>>()
             .map_err(OpenError::Table)?;
+        let map = ShardMap::new(&spec.tables, &place.topology, place.trainers);
         let services = (0..place.topology.ports_of_server()).map(|port| {
             let barrier = Barrier::new(spec.mode, tables.len(), boundary);
-            let pieces = pieces(&tables, port);
-            Service::new(port as usize, pieces, barrier, place.trainers as usize)
+            let pieces = pieces(&tables, &map, port);
+            let trainers = place.trainers as usize;
+            Arc::new(Service::new(port as usize, pieces, barrier, trainers))
         });
         Ok(Self {
             epoch,
@@ -151,11 +182,17 @@ impl GenerationRun {
             spec,
             tables,
             place,
+            map,
         })
     }
 
+    /// Whether this server holds something, and so takes part in steps.
+    pub(crate) fn holds(&self) -> bool {
+        self.map.holds(self.place.server)
+    }
+
     /// The boundary of the server: only if all its services are at the same one.
-    pub fn boundary(&self) -> Option<Boundary> {
+    pub(crate) fn boundary(&self) -> Option<Boundary> {
         let first = self.services.first()?.boundary()?;
         let same = self
             .services
@@ -165,17 +202,19 @@ impl GenerationRun {
     }
 
     /// Which snapshots this run can use.
-    pub fn wanted(&self) -> SnapshotOwner {
+    pub(crate) fn wanted(&self) -> SnapshotOwner {
         SnapshotOwner {
             job: self.spec.job.clone(),
             shapes: self.spec.shapes() >> 11,
             topology: self.place.topology,
             server: self.place.server,
+            holders: self.map.holders(),
+            map: self.map.fingerprint(),
         }
     }
 
     /// The header of the part of a port.
-    pub fn header(
+    pub(crate) fn header(
         &self,
         boundary: Boundary,
         port: usize,
@@ -207,7 +246,7 @@ impl GenerationRun {
     }
 
     /// Whom the server waits for, as a sentence; empty if it waits for nobody.
-    pub fn waits_for(&self) -> String {
+    pub(crate) fn waits_for(&self) -> String {
         for service in &self.services {
             let (step, _, trainers) = service.look();
             if !trainers.is_empty() {
@@ -219,12 +258,17 @@ impl GenerationRun {
     }
 
     /// Wakes every waiting request with an error.
-    pub fn end(&self, reason: &str) {
+    pub(crate) fn end(&self, reason: &str) {
         self.services.iter().for_each(|service| service.end(reason));
     }
 
     /// Sets the values that trainer 0 sent for the blocks of a dense table on a port.
-    pub fn set_initial(&self, table: TableId, port: usize, values: &[f32]) -> Result<(), String> {
+    pub(crate) fn set_initial(
+        &self,
+        table: TableId,
+        port: usize,
+        values: &[f32],
+    ) -> Result<(), String> {
         match self
             .services
             .get(port)
@@ -239,7 +283,7 @@ impl GenerationRun {
     }
 
     /// Copies what belongs to this server from a part of a snapshot.
-    pub fn take_part<R: Read>(
+    pub(crate) fn take_part<R: Read>(
         &self,
         kind: PartKind,
         reader: &mut SnapshotPartReader<R>,
@@ -289,7 +333,7 @@ impl GenerationRun {
     }
 
     /// Rejects a file of another model.
-    pub fn check_header(&self, header: &SnapshotHeader) -> Result<(), FormatError> {
+    pub(crate) fn check_header(&self, header: &SnapshotHeader) -> Result<(), FormatError> {
         let same = header.tables.len() == self.tables.len()
             && header
                 .tables
@@ -309,7 +353,7 @@ impl GenerationRun {
     }
 
     /// The pieces of a sparse table on all ports.
-    pub fn sparse_pieces(&self, table: usize) -> impl Iterator<Item = &Arc<SparsePiece>> {
+    pub(crate) fn sparse_pieces(&self, table: usize) -> impl Iterator<Item = &Arc<SparsePiece>> {
         self.services
             .iter()
             .filter_map(move |service| match service.pieces().get(table) {
@@ -358,11 +402,19 @@ impl GenerationRun {
 
 /// The pieces of a port, with initial values. Values of dense tables are in memory that trainers on this host can
 /// read, if `shared` and the system allow it.
-fn new_pieces(tables: &[Table], place: &ServerIndex, port: u32, shared: bool) -> TablePieces {
-    let blocks: Vec<Option<Vec<Block>>> = tables
-        .iter()
-        .map(|table| dense_blocks(table, place, port))
-        .collect();
+fn new_pieces(
+    tables: &[Table],
+    (place, map): (&ServerIndex, &ShardMap),
+    port: u32,
+    shared: bool,
+) -> TablePieces {
+    let service = place.topology.dense_service_at(place.server, port);
+    // None for a sparse table and on a port for sparse tables.
+    let dense = |(at, table): (usize, &Table)| {
+        let service = service.filter(|_| !table.spec.sparse)?;
+        Some(map.blocks(at, &table.spec, service).collect())
+    };
+    let blocks: Vec<Option<Vec<Block>>> = tables.iter().enumerate().map(dense).collect();
     let len = |blocks: &Option<Vec<Block>>| blocks.iter().flatten().map(|block| block.len).sum();
     let lens: Vec<usize> = blocks.iter().map(len).collect();
     let memory = if shared { shared_numbers(&lens) } else { None };
@@ -395,15 +447,6 @@ fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<BlockValues>)> {
         descriptor,
         parts.into_iter().map(BlockValues::Shared).collect(),
     ))
-}
-
-/// The blocks of a dense table that a port holds; `None` for a sparse table and on a port for sparse tables.
-fn dense_blocks(table: &Table, place: &ServerIndex, port: u32) -> Option<Vec<Block>> {
-    let topology = &place.topology;
-    let service = topology.dense_service_at(place.server, port);
-    let service = service.filter(|_| !table.spec.sparse)?;
-    let (hash, len) = (table.spec.hash(), table.spec.len());
-    Some(blocks_of(hash, len, service, topology.dense_services()).collect())
 }
 
 fn sparse_piece(table: &Table, place: &ServerIndex, port: u32) -> TablePiece {

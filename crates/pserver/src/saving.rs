@@ -29,6 +29,9 @@ const ANY_JOB: &str = "saved";
 /// Writes this server's part into a directory that exists.
 pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Refusal> {
     let run = present(host)?;
+    if !run.holds() {
+        return Ok(());
+    }
     // If it were created here, it would be a different directory from the trainer's, on another machine.
     if !directory.is_dir() {
         return Err(refused(format!(
@@ -91,6 +94,8 @@ fn save_state(run: &GenerationRun, directory: &Path) -> Result<(), StoreError> {
         boundary,
         topology: wanted.topology,
         server: wanted.server,
+        holders: wanted.holders,
+        map: wanted.map,
         files,
     })
 }

@@ -1,7 +1,7 @@
 //! One port's part of the job: pieces of all tables, the barrier, and the pushes that wait for it.
 //!
-//! Connection threads meet here. The barrier decides under one short lock; payloads are read, summed and
-//! applied outside of it.
+//! The threads of connections meet here. The barrier decides under one short lock; payloads are read, summed and
+//! applied outside of it. Who has to wait for others is kept here, without a thread ([`Waiter`]).
 
 use crate::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use crate::dense::DensePiece;
@@ -12,17 +12,17 @@ use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
 use wire::{Step, TableId};
+use words::lock::{Condvar, Mutex, MutexGuard};
 
 /// One service's part of a table.
 #[derive(Debug, Clone)]
-pub enum TablePiece {
+pub(crate) enum TablePiece {
     /// Blocks of a dense table.
     Dense(Arc<DensePiece>),
     /// Rows of a sparse table.
@@ -33,7 +33,7 @@ pub enum TablePiece {
 
 impl TablePiece {
     /// The scalars of the table; `None` if nothing of it is stored here.
-    pub fn progress(&self) -> Option<ParameterProgress> {
+    pub(crate) fn progress(&self) -> Option<ParameterProgress> {
         match self {
             Self::Dense(piece) => Some(piece.read().progress.clone()),
             Self::Sparse(piece) => Some(piece.progress()),
@@ -42,7 +42,7 @@ impl TablePiece {
     }
 
     /// Changes the scalars.
-    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
+    pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         match self {
             Self::Dense(piece) => piece.change(|data| with(&mut data.progress)),
             Self::Sparse(piece) => piece.change_progress(with),
@@ -61,7 +61,7 @@ impl TablePiece {
 
 /// The pieces of all tables that a service holds.
 #[derive(Debug, Default)]
-pub struct TablePieces {
+pub(crate) struct TablePieces {
     /// One per table.
     pub all: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
@@ -70,7 +70,7 @@ pub struct TablePieces {
 
 /// A push that waits for the others.
 #[derive(Debug)]
-pub enum Staged {
+pub(crate) enum Staged {
     /// No push is waiting.
     Empty,
     /// The gradient of a dense piece.
@@ -80,7 +80,7 @@ pub enum Staged {
 }
 
 /// The last of the pushes that a table waits for.
-pub enum Last<'a, E> {
+pub(crate) enum Last<'a, E> {
     /// It has arrived.
     Held(Held),
     /// It arrives while the others are summed.
@@ -89,7 +89,7 @@ pub enum Last<'a, E> {
 
 /// A push that a trainer announces.
 #[derive(Debug, Clone, Copy)]
-pub struct Push {
+pub(crate) struct Push {
     /// Who pushes.
     pub trainer: usize,
     /// The batch that the gradient belongs to.
@@ -102,7 +102,7 @@ pub struct Push {
 
 /// The end of a trainer's batch.
 #[derive(Debug, Clone, Copy)]
-pub struct FinishedBatch {
+pub(crate) struct FinishedBatch {
     /// Whose batch.
     pub trainer: usize,
     /// The step that the batch is part of.
@@ -115,7 +115,7 @@ pub struct FinishedBatch {
 
 /// Where a pass is over or has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct PassEnd {
+pub(crate) struct PassEnd {
     /// Steps applied.
     pub step: Step,
     /// The pass that is over, or the one that begins.
@@ -123,7 +123,7 @@ pub struct PassEnd {
 }
 
 /// What a service calls when something is complete.
-pub trait Listener: Sync {
+pub(crate) trait Listener: Sync {
     /// `step` steps are applied on service `port`. Returns which snapshot to take now, if any; a trainer may have
     /// ordered one.
     fn step(&self, port: usize, step: u64, ordered: bool) -> Option<RowScope>;
@@ -138,8 +138,41 @@ pub trait Listener: Sync {
     fn pass(&self, port: usize, step: u64, pass: u64);
 }
 
+/// Who waits for something that happens in a service, and holds no thread meanwhile.
+pub(crate) trait Waiter: Send {
+    /// What it waits for may have happened.
+    fn wake(self: Box<Self>);
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// So many steps have been applied to all tables.
+    Steps(Step),
+    /// Anything has changed since there were so many [changes](Service::changes).
+    Change(u64),
+}
+
+/// Those who wait, and since when.
+#[derive(Default)]
+struct Waiters {
+    steps: Vec<(Instant, Box<dyn Waiter>)>,
+    changes: Vec<(Instant, Box<dyn Waiter>)>,
+}
+
+impl std::fmt::Debug for Waiters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let counts = (self.steps.len(), self.changes.len());
+        f.debug_tuple("Waiters").field(&counts).finish()
+    }
+}
+
+fn wake_all(waiters: impl IntoIterator<Item = (Instant, Box<dyn Waiter>)>) {
+    waiters.into_iter().for_each(|(_, waiter)| waiter.wake());
+}
+
 /// What a call of a service needs besides the request.
-pub struct ServiceContext<'a> {
+pub(crate) struct ServiceContext<'a> {
     /// All tables of the job.
     pub tables: &'a [Table],
     /// The longest that the call may wait for other trainers.
@@ -169,14 +202,16 @@ impl State {
 
 /// One port's part of the job in one generation.
 #[derive(Debug)]
-pub struct Service {
+pub(crate) struct Service {
     port: usize,
     state: Mutex<State>,
     changed: Condvar,
     /// Steps of which all tables have been applied, in synchronous training.
     complete: AtomicU64,
-    /// Who waits for it. They are woken without the lock of the state, which hundreds would queue for.
-    waiting: Mutex<Vec<Thread>>,
+    /// Who waits without a thread. They are woken without the lock of the state, which hundreds would queue for.
+    waiting: Mutex<Waiters>,
+    /// Counts what happened that somebody may wait for.
+    changes: AtomicU64,
     pieces: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
     values: Option<Arc<OwnedFd>>,
@@ -208,7 +243,7 @@ impl Drop for UpdateInProgress<'_> {
 
 impl Service {
     /// A service that continues at a boundary.
-    pub fn new(port: usize, pieces: TablePieces, barrier: Barrier, trainers: usize) -> Self {
+    pub(crate) fn new(port: usize, pieces: TablePieces, barrier: Barrier, trainers: usize) -> Self {
         let TablePieces {
             all: pieces,
             values,
@@ -226,9 +261,10 @@ impl Service {
         Self {
             port,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             complete: AtomicU64::new(complete),
             waiting: Mutex::default(),
+            changes: AtomicU64::new(0),
             pieces,
             values,
             trainers,
@@ -241,12 +277,12 @@ impl Service {
     }
 
     /// The pieces, one per table.
-    pub fn pieces(&self) -> &[TablePiece] {
+    pub(crate) fn pieces(&self) -> &[TablePiece] {
         &self.pieces
     }
 
     /// The pieces for the service of the next generation.
-    pub fn same_pieces(&self) -> TablePieces {
+    pub(crate) fn same_pieces(&self) -> TablePieces {
         TablePieces {
             all: self.pieces.clone(),
             values: self.values.clone(),
@@ -255,17 +291,17 @@ impl Service {
 
     /// The memory of the dense pieces' values, one after another in the order of [`wire::shared::layout`]; `None` if it
     /// cannot be shared.
-    pub fn values(&self) -> Option<&OwnedFd> {
+    pub(crate) fn values(&self) -> Option<&OwnedFd> {
         self.values.as_deref()
     }
 
     /// The boundary that the service is at, if it is at one.
-    pub fn boundary(&self) -> Option<Boundary> {
+    pub(crate) fn boundary(&self) -> Option<Boundary> {
         self.lock().barrier.boundary()
     }
 
     /// Where a job would continue from what is saved now, and the scalars of all tables there.
-    pub fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
+    pub(crate) fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
         let state = self.lock();
         let boundary = state.barrier.saved_boundary();
         let over = state.barrier.over();
@@ -282,7 +318,7 @@ impl Service {
     }
 
     /// Step, pass, and whom the service waits for.
-    pub fn look(&self) -> (u64, u64, Vec<wire::TrainerId>) {
+    pub(crate) fn look(&self) -> (u64, u64, Vec<wire::TrainerId>) {
         let state = self.lock();
         (
             state.barrier.step(),
@@ -292,91 +328,163 @@ impl Service {
     }
 
     /// Whether no trainer has more data in the pass.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.lock().barrier.over()
     }
 
     /// Whether an update is in progress that needs nothing more from a trainer, or values cannot be read now. For long,
     /// this means that the service hangs.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         let locked =
             |piece: &TablePiece| matches!(piece, TablePiece::Dense(piece) if !piece.is_free());
         self.updates.load(Ordering::Acquire) > 0 || self.pieces.iter().any(locked)
     }
 
     /// The generation is over: wakes every waiting request with an error.
-    pub fn end(&self, reason: &str) {
-        reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn end(&self, reason: &str) {
+        reason.clone_into(&mut self.reason.lock());
         let _state = self.lock();
         self.ended.store(true, Ordering::Release);
         self.notify();
     }
 
     /// Makes every waiting request check its condition again.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         let _state = self.lock();
         self.notify();
     }
 
     /// Something has changed that any request may wait for.
     fn notify(&self) {
-        self.changed.notify_all();
-        self.waiting().drain(..).for_each(|thread| thread.unpark());
+        self.notify_changes();
+        let steps = std::mem::take(&mut self.waiting().steps);
+        wake_all(steps);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Thread>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Something has changed that does not complete a step.
+    fn notify_changes(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        let changes = std::mem::take(&mut self.waiting().changes);
+        wake_all(changes);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
+        self.waiting.lock()
+    }
+
+    /// How often something has changed. Who does not find what it waits for may wait for a change after this.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Keeps a waiter until what it waits for may have happened.
+    pub(crate) fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
+        let mut waiting = self.waiting();
+        // It may have happened since the waiter looked; nobody would wake it then.
+        let missed = self.ended.load(Ordering::Acquire)
+            || match awaited {
+                Awaited::Steps(step) => self.complete.load(Ordering::Acquire) >= step.0,
+                Awaited::Change(seen) => self.changes() != seen,
+            };
+        if missed {
+            drop(waiting);
+            return waiter.wake();
+        }
+        let list = match awaited {
+            Awaited::Steps(_) => &mut waiting.steps,
+            Awaited::Change(_) => &mut waiting.changes,
+        };
+        list.push((Instant::now(), waiter));
+    }
+
+    /// Wakes those who have waited for so long, who then find that it was too long.
+    pub(crate) fn wake_overdue(&self, limit: Duration) {
+        let mut waiting = self.waiting();
+        let overdue = |(since, _): &mut (Instant, Box<dyn Waiter>)| since.elapsed() >= limit;
+        let mut late: Vec<_> = waiting.steps.extract_if(.., overdue).collect();
+        late.extend(waiting.changes.extract_if(.., overdue));
+        drop(waiting);
+        wake_all(late);
     }
 
     /// All tables of this many steps have been applied.
     fn completed(&self, steps: u64) {
         self.complete.fetch_max(steps, Ordering::AcqRel);
-        self.waiting().drain(..).for_each(|thread| thread.unpark());
+        let steps = std::mem::take(&mut self.waiting().steps);
+        wake_all(steps);
     }
 
     /// A table has been applied.
     fn applied(&self, table: usize) {
         let mut state = self.lock();
         state.barrier.applied(table);
-        self.changed.notify_all();
-        if state.barrier.all_applied() {
-            let steps = state.barrier.step() + 1;
-            drop(state);
+        let steps = state.barrier.step() + 1;
+        let all = state.barrier.all_applied();
+        drop(state);
+        self.notify_changes();
+        if all {
             self.completed(steps);
         }
     }
 
+    /// An error once the generation has ended.
+    pub(crate) fn check_running(&self) -> Result<(), Refusal> {
+        if !self.ended.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let text = self.reason.lock();
+        Err(Refusal {
+            code: Code::Interrupted,
+            text: text.clone(),
+        })
+    }
+
+    /// What a request is told that has waited for `limit`.
+    pub(crate) fn overdue(&self, limit: Duration) -> Refusal {
+        let trainers = self.lock().barrier.waits_for();
+        let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
+        let (seconds, list) = (limit.as_secs(), list.join(", "));
+        Refusal {
+            code: Code::Interrupted,
+            text: format!("waited {seconds} s for trainer {list}"),
+        }
+    }
+
+    /// Whether a message of a trainer for this step is taken now, or refused: it does not have to wait.
+    pub(crate) fn may_begin(&self, trainer: usize, step: Step) -> bool {
+        let state = self.lock();
+        state.barrier.admission(trainer, step.0) != Admission::Later
+    }
+
+    /// Whether the end of a batch can be taken now: it may have to wait for others, or for a snapshot. The order is noted.
+    pub(crate) fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
+        let mut state = self.lock();
+        let order = batch.order.unwrap_or_default();
+        state.ordered = state.ordered.max(order.0);
+        let next = state.barrier.step_after(batch.step.0);
+        !listener.must_wait(next, state.ordered == next)
+            && state.barrier.admission(batch.trainer, batch.step.0) != Admission::Later
+    }
+
+    /// Number of trainers.
+    pub(crate) fn trainers(&self) -> usize {
+        self.trainers
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<T>(
         &self,
         limit: Duration,
-        attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
-    ) -> Result<T, Refusal> {
-        self.wait_since(Instant::now(), limit, attempt)
-    }
-
-    fn wait_since<T>(
-        &self,
-        begun: Instant,
-        limit: Duration,
         mut attempt: impl FnMut(&mut State) -> Option<Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
+        let begun = Instant::now();
         let mut state = self.lock();
         loop {
-            if self.ended.load(Ordering::Acquire) {
-                let text = self
-                    .reason
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clone();
-                return Err(Refusal {
-                    code: Code::Interrupted,
-                    text,
-                });
-            }
+            self.check_running()?;
             if let Some(answer) = attempt(&mut state) {
                 return answer;
             }
@@ -384,25 +492,16 @@ impl Service {
                 .checked_sub(begun.elapsed())
                 .filter(|rest| !rest.is_zero())
             else {
-                let trainers = state.barrier.waits_for();
-                let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
-                let (seconds, list) = (limit.as_secs(), list.join(", "));
-                let text = format!("waited {seconds} s for trainer {list}");
-                return Err(Refusal {
-                    code: Code::Interrupted,
-                    text,
-                });
+                drop(state);
+                return Err(self.overdue(limit));
             };
-            (state, _) = self
-                .changed
-                .wait_timeout(state, rest)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.changed.wait_timeout(state, rest);
         }
     }
 
     /// Waits until the trainer may push, and registers the push. Returns its lead over the slowest trainer and, if
     /// the table is dense and waits only for this push, what to apply while it arrives.
-    pub fn begin_push(
+    pub(crate) fn begin_push(
         &self,
         limit: Duration,
         push: &Push,
@@ -429,7 +528,7 @@ impl Service {
     }
 
     /// Applies a dense table with its last push.
-    pub fn apply_last<E>(
+    pub(crate) fn apply_last<E>(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -468,7 +567,7 @@ impl Service {
     }
 
     /// Takes the buffer of the trainer's last push of the table, to be filled again.
-    pub fn take_staged(&self, trainer: usize, table: usize) -> Staged {
+    pub(crate) fn take_staged(&self, trainer: usize, table: usize) -> Staged {
         let mut place = self.place(trainer, table);
         std::mem::replace(&mut *place, Staged::Empty)
     }
@@ -482,13 +581,11 @@ impl Service {
     }
 
     fn place(&self, trainer: usize, table: usize) -> MutexGuard<'_, Staged> {
-        self.staged[trainer * self.pieces.len() + table]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.staged[trainer * self.pieces.len() + table].lock()
     }
 
     /// The push has arrived; applies what is complete.
-    pub fn end_push(
+    pub(crate) fn end_push(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -509,7 +606,7 @@ impl Service {
     }
 
     /// The trainer has finished its batch, and may order the snapshot of a step.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         context: &ServiceContext<'_>,
         batch: &FinishedBatch,
@@ -533,14 +630,14 @@ impl Service {
         Ok(())
     }
 
-    /// The trainer has no more data in the pass; returns step and pass when no trainer has.
-    pub fn finish_pass(
+    /// The trainer has no more data in the pass. [`Service::pass_over`] says when no trainer has.
+    pub(crate) fn finish_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
         step: Step,
         pass: u64,
-    ) -> Result<PassEnd, Refusal> {
+    ) -> Result<(), Refusal> {
         let applies = self.wait(context.limit, |state| {
             if state.barrier.pass() != pass {
                 let text = format!(
@@ -554,47 +651,52 @@ impl Service {
         self.perform(context, applies);
         // The pass may be over without another step.
         self.wake();
-        self.wait(context.limit, |state| {
-            let barrier = &state.barrier;
-            let over = barrier.over() || barrier.pass() > pass;
-            let step = Step(barrier.step());
-            over.then_some(Ok(PassEnd { step, pass }))
-        })
+        Ok(())
     }
 
-    /// The trainer has finished its work at the end of the pass; returns step and the next pass when trainer 0 has.
-    pub fn end_pass(
+    /// Step and pass, once no trainer has more data in the pass.
+    pub(crate) fn pass_over(&self, pass: u64) -> Option<PassEnd> {
+        let barrier = &self.lock().barrier;
+        let over = barrier.over() || barrier.pass() > pass;
+        let step = Step(barrier.step());
+        over.then_some(PassEnd { step, pass })
+    }
+
+    /// The trainer has finished its work at the end of the pass. [`Service::pass_ended`] says when trainer 0 has.
+    pub(crate) fn end_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
         pass: u64,
-    ) -> Result<PassEnd, Refusal> {
-        self.wait(context.limit, |state| {
-            // Trainer 0 may have been faster.
-            if state.barrier.pass() == pass + 1 {
-                return Some(Ok(()));
-            }
-            if state.barrier.pass() != pass {
-                let open = state.barrier.pass();
+    ) -> Result<(), Refusal> {
+        {
+            let mut state = self.lock();
+            let open = state.barrier.pass();
+            if open == pass {
+                let ended = state.barrier.end_pass(trainer);
+                ended.map_err(|error| invalid(error.to_string()))?;
+            } else if open != pass + 1 {
+                // Trainer 0 may have been faster, but not by more.
                 let text = format!("trainer {trainer} ends pass {pass}, the open one is {open}");
-                return Some(Err(invalid(text)));
+                return Err(invalid(text));
             }
-            let ended = state.barrier.end_pass(trainer);
-            Some(ended.map_err(|error| invalid(error.to_string())))
-        })?;
+        }
         self.perform(context, Vec::new());
-        self.wait(context.limit, |state| {
-            let barrier = &state.barrier;
-            let ended = PassEnd {
-                step: Step(barrier.step()),
-                pass: barrier.pass(),
-            };
-            (ended.pass > pass).then_some(Ok(ended))
-        })
+        Ok(())
+    }
+
+    /// Step and the next pass, once trainer 0 has ended the pass.
+    pub(crate) fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
+        let barrier = &self.lock().barrier;
+        let ended = PassEnd {
+            step: Step(barrier.step()),
+            pass: barrier.pass(),
+        };
+        (ended.pass > pass).then_some(ended)
     }
 
     /// Whether the trainer may read these tables with `step` steps applied, in a generation that goes on.
-    pub fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
+    pub(crate) fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
         if self.is_complete(step) {
             return true;
         }
@@ -603,34 +705,17 @@ impl Service {
     }
 
     /// Waits until the trainer may read these tables with `step` steps applied.
-    pub fn readable(
+    pub(crate) fn readable(
         &self,
         limit: Duration,
         trainer: usize,
         tables: &[TableId],
         step: Step,
     ) -> Result<(), Refusal> {
-        let begun = Instant::now();
-        // Who waits for several tables is woken once, not by each of them.
-        while tables.len() > 1 && self.sync && self.complete.load(Ordering::Acquire) < step.0 {
-            let Some(rest) = limit.checked_sub(begun.elapsed()) else {
-                break;
-            };
-            let mut waiting = self.waiting();
-            if self.ended.load(Ordering::Acquire) {
-                break;
-            }
-            // Completed before the lock was taken: nobody would wake this thread.
-            if self.complete.load(Ordering::Acquire) < step.0 {
-                waiting.push(std::thread::current());
-                drop(waiting);
-                std::thread::park_timeout(rest);
-            }
-        }
         if self.is_complete(step) {
             return Ok(());
         }
-        self.wait_since(begun, limit, |state| {
+        self.wait(limit, |state| {
             state.readable(trainer, tables, step).then_some(Ok(()))
         })
     }
@@ -642,36 +727,39 @@ impl Service {
             && !self.ended.load(Ordering::Acquire)
     }
 
-    /// Sums values over all trainers, in the order of their ids.
-    pub fn reduce(
+    /// Takes a trainer's values of a sum over all trainers, in the order of their ids. [`Service::reduced`] has the sum,
+    /// once all have sent theirs.
+    pub(crate) fn reduce(
         &self,
-        limit: Duration,
         trainer: usize,
         round: u64,
         numbers: Vec<f64>,
-    ) -> Result<Vec<f64>, Refusal> {
-        let mut offered = Some(numbers);
-        self.wait(limit, |state| {
-            if let Some(numbers) = offered.take() {
-                let first = state.reductions.iter().flatten().next();
-                if first.is_some_and(|first| first.len() != numbers.len()) {
-                    return Some(Err(invalid(format!(
-                        "trainer {trainer} reduces a different number of values"
-                    ))));
-                }
-                state.reductions[trainer] = Some(numbers);
-                if state.reductions.iter().all(Option::is_some) {
-                    let parts: Vec<Vec<f64>> = state
-                        .reductions
-                        .iter_mut()
-                        .filter_map(Option::take)
-                        .collect();
-                    state.reduced = (round, sum(&parts));
-                    self.changed.notify_all();
-                }
-            }
-            (state.reduced.0 >= round).then(|| Ok(state.reduced.1.clone()))
-        })
+    ) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        let first = state.reductions.iter().flatten().next();
+        if first.is_some_and(|first| first.len() != numbers.len()) {
+            return Err(invalid(format!(
+                "trainer {trainer} reduces a different number of values"
+            )));
+        }
+        state.reductions[trainer] = Some(numbers);
+        if state.reductions.iter().all(Option::is_some) {
+            let parts: Vec<Vec<f64>> = state
+                .reductions
+                .iter_mut()
+                .filter_map(Option::take)
+                .collect();
+            state.reduced = (round, sum(&parts));
+            drop(state);
+            self.notify_changes();
+        }
+        Ok(())
+    }
+
+    /// The sum of a round, once there is one.
+    pub(crate) fn reduced(&self, round: u64) -> Option<Vec<f64>> {
+        let state = self.lock();
+        (state.reduced.0 >= round).then(|| state.reduced.1.clone())
     }
 
     fn perform(&self, context: &ServiceContext<'_>, applies: Vec<Apply>) {
@@ -748,11 +836,6 @@ impl Service {
                 }
             }
         }
-    }
-
-    /// Number of trainers.
-    pub fn trainers(&self) -> usize {
-        self.trainers
     }
 }
 

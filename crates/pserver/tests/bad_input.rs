@@ -1,5 +1,5 @@
 //! What strangers, broken programs and wrong settings send: each gets a clear answer, and the job of the others
-//! goes on.
+//! continues.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -50,7 +50,7 @@ fn start(job: &Job, config: SessionConfig) -> std::thread::JoinHandle<Result<Mod
     })
 }
 
-/// Like `start`, but after its first batch the trainer waits twice: until all are there, and until they may go on.
+/// Like `start`, but after its first batch the trainer waits twice: until all are there, and until they may continue.
 fn start_held(
     job: &Job,
     config: SessionConfig,
@@ -266,13 +266,17 @@ struct Rogue {
 }
 
 fn hello(job: &Job, port: u16, role: ConnectionRole, epoch: Generation) -> Hello {
+    hello_of(job, 0, port, role, epoch)
+}
+
+fn hello_of(job: &Job, trainer: u32, port: u16, role: ConnectionRole, epoch: Generation) -> Hello {
     Hello {
         nonce: String::new(),
         proof: String::new(),
         role,
-        trainer: TrainerId(0),
-        instance: 5,
-        trainers: 1,
+        trainer: TrainerId(trainer),
+        instance: 5 + u64::from(trainer),
+        trainers: job.batches.len() as u32,
         topology: Topology {
             servers: 1,
             ports: 1,
@@ -283,6 +287,8 @@ fn hello(job: &Job, port: u16, role: ConnectionRole, epoch: Generation) -> Hello
         job_hash: job.spec().fingerprint() >> 11,
         job: job.name.clone(),
         shapes: job.spec().shapes() >> 11,
+        holders: 1,
+        map: 1,
         epoch,
     }
 }
@@ -592,6 +598,68 @@ fn rows_in_a_row_buffer_are_those_of_the_ticket() {
     refused(6, &Some, &[], "are not in the row buffer");
     refused(u32::MAX, &Some, &[], "are not in the row buffer");
     refused(3, &Some, &[0; 48], "are not in the row buffer");
+}
+
+/// More trainers than threads stop in the middle of a frame: those that have something to say are heard all the same.
+#[test]
+fn members_that_stop_in_the_middle_of_a_frame_hold_nobody_up() {
+    const STUCK: u32 = 24;
+    let job = Job {
+        servers: 1,
+        ..Job::new(&[1; STUCK as usize + 1])
+    };
+    let port = support::free_ports(1);
+    let config = pserver::ServerConfig {
+        // Nobody sends heartbeats here.
+        silence: Duration::from_secs(180),
+        ..job.server_config(port, None)
+    };
+    let _server = pserver::Server::start(config, support::quiet()).unwrap();
+    let dial = Dial {
+        timeout: Duration::from_secs(180),
+        tls: None,
+        local: false,
+    };
+    let line = |trainer, role, epoch| {
+        let stream = Stream::connect(&LOCALHOST.to_string(), port, &dial).unwrap();
+        stream.set_read_timeout(Some(dial.timeout)).unwrap();
+        let mut channel = Channel::new(stream);
+        let hello = hello_of(&job, trainer, port, role, epoch);
+        greet(&mut channel, &token(), hello).unwrap();
+        channel
+    };
+    let _pulses: Vec<Channel> = (0..=STUCK)
+        .map(|trainer| line(trainer, ConnectionRole::Pulse, Generation(0)))
+        .collect();
+    let mut command = line(0, ConnectionRole::Command, Generation(0));
+    let open = wire::message::Command::Open {
+        epoch: Generation(1),
+        spec: Box::new(job.spec()),
+        start: wire::message::GenerationStart::Fresh,
+        initial: Vec::new(),
+        saved: None,
+    };
+    command.send(FrameKind::Command, &open).unwrap();
+    let _: wire::recovery::ServerReport = command.expect(FrameKind::Report).unwrap();
+    let _stuck: Vec<Channel> = (0..STUCK)
+        .map(|trainer| {
+            let mut channel = line(trainer, ConnectionRole::Data, Generation(1));
+            let push = encoded(0, push_dense(0, 0, Carrier::Payload));
+            // The head announces all values of the table, and none follow.
+            channel
+                .begin_values(&push, Encoding::F32, &[], 70 * 50)
+                .unwrap();
+            channel
+        })
+        .collect();
+    let mut heard = line(STUCK, ConnectionRole::Data, Generation(1));
+    let pull = Request::PullDense {
+        view: View::Training,
+        except: 0,
+    };
+    heard.ask(&encoded(0, pull), Encoding::F32, &[]).unwrap();
+    let (_, reply) = heard.expect_reply().unwrap();
+    assert!(matches!(reply.message, Reply::Values { .. }), "{reply:?}");
 }
 
 #[test]

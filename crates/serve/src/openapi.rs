@@ -7,13 +7,12 @@ use serde_json::{Map, Value, json};
 use trainer::data::ElementKind;
 
 /// The name of the pass that a model is of, as responses have it.
-pub fn pass_name(model: &Model) -> String {
+pub(crate) fn pass_name(model: &Model) -> String {
     let name = model.located.directory.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-/// The document.
-pub fn document(model: &Model, version: &str) -> Value {
+pub(crate) fn document(model: &Model, version: &str) -> Value {
     let sample = sample(&model.inputs);
     let prediction = prediction(&model.outputs);
     let error = json!({"type": "object", "properties": {"error": {"type": "string"}}});
@@ -109,7 +108,7 @@ fn prediction(outputs: &[OutputField]) -> Value {
 }
 
 /// Inputs and outputs for people and programs.
-pub fn description(model: &Model) -> Value {
+pub(crate) fn description(model: &Model) -> Value {
     let inputs: Vec<Value> = model
         .inputs
         .iter()

@@ -210,7 +210,7 @@ pub struct Scores {
 
 impl Scores {
     /// Passes are compared by `measure` from now on; values of another measure are forgotten.
-    pub fn measured_by(&mut self, measure: Option<Measure>) {
+    pub(crate) fn measured_by(&mut self, measure: Option<Measure>) {
         if self.measure != measure {
             for score in self.passes.values_mut() {
                 (score.value, score.tested) = (None, false);
@@ -255,7 +255,7 @@ impl Scores {
     }
 
     /// The best of the models that are kept.
-    pub fn best_kept(&self) -> Option<(u32, f64)> {
+    pub(crate) fn best_kept(&self) -> Option<(u32, f64)> {
         self.best_of(u32::MAX, |score| score.kept)
     }
 
@@ -273,7 +273,7 @@ impl Scores {
 
     /// Whether training, which began with pass `start`, ends before pass `pass`: the last `patience` passes were
     /// tested, and none was better than the best before them. A run always gets as many passes.
-    pub fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
+    pub(crate) fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
         let Some((best, _)) = self.best_of(pass, |_| true) else {
             return false;
         };
@@ -314,7 +314,7 @@ impl Scores {
     }
 
     /// Corrects what a process noted that ended before it had saved, and what was deleted since.
-    pub fn check_kept(&mut self, exists: impl Fn(u32) -> bool) {
+    pub(crate) fn check_kept(&mut self, exists: impl Fn(u32) -> bool) {
         for (pass, score) in &mut self.passes {
             score.kept &= exists(*pass);
         }

@@ -97,7 +97,8 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
 fn batch_size(settings: &OptimizationConfig) -> Option<JobProblem> {
     let text = match settings.batch_size {
         1.. => return None,
-        0 if settings.learning_rate == 0.0 => "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)".to_owned(),
+        // What v1's message has where nothing was set.
+        0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)".to_owned(),
         size => format!("settings has batch_size={size}; a batch needs at least one sample"),
     };
     Some(JobProblem {

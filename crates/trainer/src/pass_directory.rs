@@ -32,7 +32,7 @@ pub use replacing::recover;
 pub const DONE: &str = "done";
 
 /// The file with the optimizer's state.
-pub const STATE: &str = "canoe.state";
+pub(crate) const STATE: &str = "canoe.state";
 
 /// The directory with the state of parameter servers.
 pub const SERVERS: &str = "canoe.servers";

@@ -57,7 +57,7 @@ impl Saver {
 
     /// A pass was tested and is about to be saved: makes its test result durable, because a model without one, which a
     /// process would leave that ends right after the save, could neither become the best nor be removed.
-    pub fn note_test(&mut self, pass: u32, value: Option<f64>) -> Result<(), TrainError> {
+    pub(crate) fn note_test(&mut self, pass: u32, value: Option<f64>) -> Result<(), TrainError> {
         self.scores.add(pass, value, true);
         Ok(scores_file::write(&self.save_dir, &self.scores)?)
     }
@@ -87,14 +87,18 @@ impl Saver {
     }
 
     /// Compares what was noted about models with those that exist.
-    pub fn check_kept(&mut self) {
+    pub(crate) fn check_kept(&mut self) {
         let folder = &self.save_dir;
         let exists = |pass| pass_directory::complete_now(folder, pass).is_some();
         self.scores.check_kept(exists);
     }
 
     /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
-    pub fn check_last(&self, passes: &Passes, patience: Option<u32>) -> Result<(), TrainError> {
+    pub(crate) fn check_last(
+        &self,
+        passes: &Passes,
+        patience: Option<u32>,
+    ) -> Result<(), TrainError> {
         let end = self.scores.end(passes.start, passes.count, patience);
         let count = u64::from(end.saturating_sub(passes.start));
         let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {

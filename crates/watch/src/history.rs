@@ -119,7 +119,7 @@ impl History {
     }
 
     /// How often a run replaced another, so that everything before it was forgotten.
-    pub fn replaced(&self) -> u64 {
+    pub(crate) fn replaced(&self) -> u64 {
         self.replaced
     }
 

@@ -113,7 +113,7 @@ impl WatchedJob {
     }
 
     /// The folder that `canoe dashboard` takes to show this job.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 

@@ -104,11 +104,14 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         state,
         WatchedState::Starting | WatchedState::Running | WatchedState::Waiting
     );
+    // When its trainers have finished, a job with a runner still ends its servers, and writes how it ended.
+    let over = !alive && (history.end.is_some() || run.is_none());
     json!({
         "state": state,
         "text": history.end.as_ref().map(|(_, _, text)| text.clone()).unwrap_or_default(),
         "ended": if alive { None } else { history.end.as_ref().map(|(t, _, _)| *t).or(history.last) },
         "folder": job.folder(),
+        "over": over,
         "pass": pass,
         "done": done,
         "passes": passes,
@@ -330,6 +333,49 @@ fn tables(history: &History, since: u64, began: f64) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_over_when_its_runner_has_written_how_it_ended() {
+        use crate::recorder::Recorder;
+        use words::event::{Event, EventLine, JobOutcome, Run};
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let start = br#"{"t":0,"kind":"start","role":"trainer","node":0,"run":"a"}"#;
+        let mut runner = Recorder::create(&output.join("events.jsonl")).unwrap();
+        let run = Run {
+            run: "a".to_owned(),
+            ..Run::default()
+        };
+        runner.record(Event::Run(run)).unwrap();
+        runner.flush().unwrap();
+        let mut trainer = Recorder::create(&output.join("node_0/train.events.jsonl")).unwrap();
+        let start = EventLine::parse(start).unwrap().event;
+        for event in [start, Event::End { error: None }] {
+            trainer.record(event).unwrap();
+        }
+        trainer.flush().unwrap();
+        let mut job = WatchedJob::open(folder.path()).unwrap();
+        let mut head = |now: Instant| {
+            job.look(now, 100.0);
+            update(&job, &Ask::default(), now)["head"].clone()
+        };
+        let begun = Instant::now();
+        let before = head(begun);
+        assert_eq!(
+            (&before["state"], &before["over"]),
+            (&json!("finished"), &json!(false))
+        );
+        let end = Event::JobEnd {
+            outcome: JobOutcome::Finished,
+            text: String::new(),
+        };
+        runner.record(end).unwrap();
+        runner.flush().unwrap();
+        assert_eq!(
+            head(begun + std::time::Duration::from_secs(1))["over"],
+            json!(true)
+        );
+    }
 
     #[test]
     fn numbers_are_short() {

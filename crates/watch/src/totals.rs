@@ -9,7 +9,7 @@ use words::result;
 
 impl History {
     /// Figures of a pass over all trainers that have finished it, weighted by samples: the same wherever a pass is shown.
-    pub fn figures_of(&self, pass: u64) -> Figures {
+    pub(crate) fn figures_of(&self, pass: u64) -> Figures {
         let same = || self.passes.iter().map(|done| &done.figures);
         let same = || same().filter(|figures| figures.pass == pass);
         let mean = |value: &dyn Fn(&Figures) -> Option<f64>| {
@@ -35,7 +35,7 @@ impl History {
     }
 
     /// The last pass that a trainer has finished.
-    pub fn last_pass(&self) -> Option<u64> {
+    pub(crate) fn last_pass(&self) -> Option<u64> {
         self.passes.iter().map(|pass| pass.figures.pass).max()
     }
 
@@ -72,7 +72,7 @@ impl History {
     }
 
     /// Samples that trainer 0, or the first that exists, had seen at a time.
-    pub fn samples_at(&self, t: f64) -> f64 {
+    pub(crate) fn samples_at(&self, t: f64) -> f64 {
         let mut curves = self
             .series
             .iter()

@@ -6,7 +6,7 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`ids`], [`shard`]: names of things, and which service holds each row and block. Pure.
+//! - [`ids`], [`shard`], [`shard_map`]: names of things, and which service holds each row and block. Pure.
 //! - [`spec`], [`status`]: what a job consists of; what a process reports about itself.
 //! - [`frame`], [`encoding`], [`message`]: the bytes.
 //! - [`auth`], [`tls`]: the job token, and encryption.
@@ -22,7 +22,8 @@
 //!
 //! 1. A length that a peer sends is checked against a limit before anything is allocated.
 //! 2. Every wait has a time limit, and a sentence that says whom it waits for.
-//! 3. Which service holds a row or block depends only on the table's name, the row and the number of services.
+//! 3. Which service holds a row depends only on the table's name, the row and the number of services; which holds a block
+//!    only on the tables' shapes and the numbers of servers, ports and trainers.
 
 mod ahead;
 pub mod auth;
@@ -35,7 +36,7 @@ pub mod encoding;
 pub mod frame;
 pub mod gaps;
 pub mod handshake;
-pub mod ids;
+mod ids;
 pub mod lines;
 pub mod message;
 pub mod order;
@@ -44,6 +45,7 @@ pub mod part;
 pub mod prefetch;
 pub mod recovery;
 pub mod shard;
+pub mod shard_map;
 pub mod shared;
 pub mod spec;
 pub mod status;
@@ -60,6 +62,7 @@ pub use data::View;
 pub use encoding::Encoding;
 pub use ids::{Generation, Step, TableId, TrainerId};
 pub use shard::Topology;
+pub use shard_map::ShardMap;
 pub use spec::{JobSpec, Mode, TableSpec};
 pub use status::PeerStatus;
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The server's first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Challenge {
+pub(crate) struct Challenge {
     /// 32 random bytes in hexadecimal.
     pub nonce: String,
 }
@@ -56,6 +56,10 @@ pub struct Hello {
     pub job: String,
     /// See `job`.
     pub shapes: u64,
+    /// How many servers hold tables: the first ones. See [`crate::shard_map`].
+    pub holders: u32,
+    /// Hash of the map from blocks to services: what was written under another one lies elsewhere.
+    pub map: u64,
     /// Data: the generation that the connection belongs to. Pulse: the last generation that the trainer was in. Else 0.
     pub epoch: Generation,
 }
@@ -63,7 +67,7 @@ pub struct Hello {
 /// The server's reply to a hello.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Welcome {
+pub(crate) struct Welcome {
     /// HMAC that proves that the server knows the token too.
     pub proof: String,
     /// The state of the server.
@@ -106,6 +110,16 @@ pub enum GenerationStart {
         /// The pass that comes next.
         pass: u64,
     },
+}
+
+impl GenerationStart {
+    /// Steps applied where it begins.
+    pub fn step(self) -> Step {
+        match self {
+            Self::Fresh => Step(0),
+            Self::Continue { step, .. } | Self::Restore(step) | Self::Saved { step, .. } => step,
+        }
+    }
 }
 
 /// A request on a command connection. The reply is a [`ServerReport`].
@@ -182,7 +196,7 @@ pub enum Code {
 }
 
 /// Encodes a value as a JSON body.
-pub fn to_body<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn to_body<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value)
         .expect("message types serialise: no maps with odd keys, no failing parts")
 }

@@ -5,7 +5,7 @@
 //! goes to every service: so all take the snapshot at the same step, or, after a loss, none does.
 
 use crate::ids::{Step, TrainerId};
-use crate::recovery::{ServerReport, stable};
+use crate::recovery::{ServerReport, held, stable};
 
 /// Trainer 0 orders immediately. It may have no more data in this pass, so another one orders after this time.
 const TURN: u64 = 1_000;
@@ -13,10 +13,11 @@ const TURN: u64 = 1_000;
 /// A snapshot that is not there after this time (another one was still being written) is ordered again.
 const AGAIN: u64 = 2_000;
 
-/// The step at or after which a server wants a snapshot on all servers; `None` once there is one.
-pub fn wish(reports: &[ServerReport]) -> Option<Step> {
+/// The step at or after which a server wants a snapshot on all servers that hold tables, the first `holders`; `None` once
+/// there is one.
+pub fn wish(reports: &[ServerReport], holders: u32) -> Option<Step> {
     let wanted = reports.iter().filter_map(|report| report.wanted).max()?;
-    (stable(reports) < Some(wanted)).then_some(wanted)
+    (stable(held(reports, holders)) < Some(wanted)).then_some(wanted)
 }
 
 /// When a trainer orders. Times are milliseconds of any clock of its own.
@@ -71,13 +72,15 @@ mod tests {
 
     #[test]
     fn a_wish_stands_until_all_servers_have_the_snapshot() {
-        assert_eq!(wish(&[report(None, &[]), report(None, &[3])]), None);
+        assert_eq!(wish(&[report(None, &[]), report(None, &[3])], 2), None);
         let asked = [report(Some(5), &[3]), report(None, &[3])];
-        assert_eq!(wish(&asked), Some(Step(5)));
+        assert_eq!(wish(&asked, 2), Some(Step(5)));
         let one_has_it = [report(Some(5), &[3, 6]), report(Some(4), &[3])];
-        assert_eq!(wish(&one_has_it), Some(Step(5)));
+        assert_eq!(wish(&one_has_it, 2), Some(Step(5)));
         let all_have_it = [report(Some(5), &[3, 6]), report(Some(4), &[6])];
-        assert_eq!(wish(&all_have_it), None);
+        assert_eq!(wish(&all_have_it, 2), None);
+        let holder_has_it = [report(Some(5), &[6]), report(Some(4), &[])];
+        assert_eq!(wish(&holder_has_it, 1), None);
     }
 
     #[test]

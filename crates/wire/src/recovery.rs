@@ -87,6 +87,8 @@ pub struct CoordinatorKnowledge {
 
 /// Where the job continues.
 ///
+/// The reports are those of the servers that hold tables ([`held`]).
+///
 /// - All servers are at the same boundary: from there, nothing is lost.
 /// - Otherwise from the newest snapshot that all have, or from the newest pass directory of this run if that is newer.
 /// - Without either, from the start, if there never was a snapshot or the user allows it.
@@ -159,6 +161,12 @@ fn loss(
     ))
 }
 
+/// The reports of the servers that hold tables, the first `holders`. The others have nothing that could be lost, and know
+/// no step.
+pub fn held(reports: &[ServerReport], holders: u32) -> &[ServerReport] {
+    &reports[..reports.len().min(holders as usize)]
+}
+
 /// The newest snapshot that all servers have.
 pub fn stable(reports: &[ServerReport]) -> Option<Step> {
     let (first, others) = reports.split_first()?;
@@ -206,11 +214,12 @@ pub enum AdmissionVerdict {
     Over,
 }
 
-/// What the reports mean. `seen` is the last generation that this trainer was in.
+/// What the reports mean. `seen` is the last generation that this trainer was in; `holders` is how many servers hold
+/// tables.
 pub fn judge(
     reports: &[ServerReport],
     (seen, known): (Generation, CoordinatorKnowledge),
-    trainers: u32,
+    (trainers, holders): (u32, u32),
     name: impl Fn(usize) -> String,
 ) -> AdmissionVerdict {
     if reports.iter().any(|r| r.phase == Phase::Finished) {
@@ -249,7 +258,7 @@ pub fn judge(
             )
         });
     }
-    match decide(reports, known, name) {
+    match decide(held(reports, holders), known, name) {
         Decision::Start(start) => AdmissionVerdict::Open(Generation(newest.max(seen).0 + 1), start),
         Decision::Lost(text) => AdmissionVerdict::Lost(text),
     }
@@ -549,7 +558,7 @@ mod tests {
         judge(
             reports,
             (Generation(seen), CoordinatorKnowledge::default()),
-            2,
+            (2, 2),
             |server| format!("s{server}"),
         )
     }
@@ -570,6 +579,46 @@ mod tests {
             verdict(&[run.clone(), run], 5),
             AdmissionVerdict::Open(Generation(6), _)
         ));
+    }
+
+    #[test]
+    fn a_server_that_holds_nothing_has_nothing_to_say_about_where_to_continue() {
+        let holder = seat(Phase::Lobby, 4, 2);
+        let replaced = ServerReport {
+            epoch: Generation(0),
+            boundary: None,
+            disk: Disk {
+                unreadable: Some("nothing is there".to_owned()),
+                ..Disk::default()
+            },
+            ..seat(Phase::Lobby, 4, 2)
+        };
+        let judged = |holders| {
+            judge(
+                &[holder.clone(), replaced.clone()],
+                (Generation(4), CoordinatorKnowledge::default()),
+                (2, holders),
+                |server| format!("s{server}"),
+            )
+        };
+        assert!(matches!(
+            judged(1),
+            AdmissionVerdict::Open(Generation(5), GenerationStart::Continue { .. })
+        ));
+        assert!(matches!(judged(2), AdmissionVerdict::Lost(_)));
+        let absent = ServerReport {
+            waiting: vec![],
+            ..holder.clone()
+        };
+        let reports = [holder.clone(), absent];
+        let known = (Generation(4), CoordinatorKnowledge::default());
+        assert!(
+            matches!(
+                judge(&reports, known, (2, 1), |server| format!("s{server}")),
+                AdmissionVerdict::Wait(_)
+            ),
+            "but all trainers have to be connected to it"
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Which service holds a block or a row: a pure function with the same result in every process.
+//! Which shard a block or a row belongs to, and which service holds a row: pure functions with the same result in every
+//! process.
 //!
 //! Tables are cut into pieces (dense: blocks of neighbouring values; sparse: rows), each piece belongs to one
-//! of [`SHARDS`] logical shards, and shards are distributed over services. A service is one port of one server.
+//! of [`SHARDS`] logical shards, and shards are distributed over services: those of dense tables by
+//! [`crate::shard_map`], those of sparse tables by [`service_of`]. A service is one port of one server.
 //! The piece-to-shard half does not depend on the number of servers, so a snapshot restores on another number.
 
 use serde::{Deserialize, Serialize};
@@ -40,18 +42,18 @@ pub fn row_shard(table_hash: u64, row: u32) -> u32 {
 }
 
 /// The logical shard of a block of a dense table: neighbours go to neighbouring shards, so load is even.
-pub fn block_shard(table_hash: u64, block: u64) -> u32 {
+pub(crate) fn block_shard(table_hash: u64, block: u64) -> u32 {
     (table_hash.wrapping_add(block) % u64::from(SHARDS)) as u32
 }
 
-/// The service (0..services) that holds a shard.
+/// The service (0..services) that holds a shard of a sparse table.
 #[inline(always)]
 pub fn service_of(shard: u32, services: u32) -> u32 {
     shard % services
 }
 
 /// Values in a block of a dense table of `len` values: a power of two, about a thousandth of the table.
-pub fn block_len(len: u64) -> usize {
+pub(crate) fn block_len(len: u64) -> usize {
     let ideal = (len / u64::from(SHARDS)).min(LARGEST_BLOCK as u64) as usize;
     ideal
         .next_power_of_two()
@@ -67,23 +69,6 @@ pub struct Block {
     pub start: usize,
     /// Number of values; the last block of a table may be short.
     pub len: usize,
-}
-
-/// The blocks of a dense table of `len` values that service `service` of `services` holds, in order.
-pub fn blocks_of(
-    table_hash: u64,
-    len: u64,
-    service: u32,
-    services: u32,
-) -> impl Iterator<Item = Block> {
-    let block = block_len(len) as u64;
-    (0..len.div_ceil(block))
-        .filter(move |&index| service_of(block_shard(table_hash, index), services) == service)
-        .map(move |index| Block {
-            index,
-            start: (index * block) as usize,
-            len: block.min(len - index * block) as usize,
-        })
 }
 
 /// How many servers and ports a job has.
@@ -110,7 +95,7 @@ impl Topology {
     }
 
     /// Ports of each server that hold sparse tables.
-    pub fn sparse_width(&self) -> u32 {
+    pub(crate) fn sparse_width(&self) -> u32 {
         if self.sparse_ports == 0 {
             self.ports
         } else {
@@ -149,7 +134,6 @@ fn mix(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn rows_spread_evenly_whatever_their_stride() {
@@ -188,22 +172,5 @@ mod tests {
     #[test]
     fn the_quick_start_table_is_cut_as_in_v1() {
         assert_eq!(block_len(60_002), 1024);
-        let blocks: usize = (0..6).map(|k| blocks_of(7, 60_002, k, 6).count()).sum();
-        assert_eq!(blocks, 59);
-    }
-
-    proptest! {
-        #[test]
-        fn blocks_cover_a_table_once(len in 0_u64..3_000_000, services in 1_u32..40, name in "[a-z]{1,8}") {
-            let hash = table_hash(&name);
-            let mut all: Vec<Block> = (0..services).flat_map(|k| blocks_of(hash, len, k, services)).collect();
-            all.sort_by_key(|b| b.start);
-            let mut next = 0;
-            for block in &all {
-                prop_assert_eq!(block.start, next);
-                next += block.len;
-            }
-            prop_assert_eq!(next as u64, len);
-        }
     }
 }

@@ -8,8 +8,9 @@
 //! - [`sparse`] (W4): 10 million rows of 16, AdaGrad on the server, 2 trainers; per step, each pulls and pushes 100,000
 //!   distinct Zipf(1.05) rows.
 //! - [`snapshot`]: the same steps with and without snapshots.
+//! - [`restore`]: a job continues from a snapshot of a large table.
 //! - [`flat`]: the same in tables of several sizes, alternately.
-//! - [`scale`]: the time of a step on many hosts, computed from such costs.
+//! - [`scale`]: the time of a step on many hosts, computed from such costs; [`predicted`] holds it against real steps.
 //! - [`wide`]: a small model, many trainers and servers: what a pair of them costs per step.
 //!
 //! Between hosts there is TCP or TLS, on one host shared memory: [`Transport`] chooses.
@@ -17,6 +18,8 @@
 pub mod dense;
 pub mod flat;
 pub mod keys;
+pub mod predicted;
+pub mod restore;
 mod rig;
 mod rows;
 pub mod scale;
@@ -31,16 +34,8 @@ use std::time::Duration;
 
 /// CPU time that this process has used, user and system.
 pub(crate) fn cpu_time() -> Duration {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: getrusage fills the struct that it is given; all-zero is a valid value should it fail.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    let of = |time: libc::timeval| {
-        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
-    };
-    of(usage.ru_utime) + of(usage.ru_stime)
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.try_into().unwrap_or_default()
 }
 
 /// The median of some times, in seconds.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::{
     Encoding, Error, JobSpec, Mode, ResumePoint, ServerAddress, Session, SessionConfig,
-    SessionTiming, TableSpec, Token, TrainerId,
+    SessionTiming, ShardMap, TableSpec, Token, TrainerId,
 };
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -30,6 +30,16 @@ pub enum BenchError {
     /// BenchKeys for TLS could not be made.
     #[error("make keys")]
     BenchKeys(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The process may not have as many files open.
+    #[error(
+        "this many trainers and servers in one process need {needed} open files, {allowed} are allowed; raise `ulimit -n` or take fewer"
+    )]
+    Descriptors {
+        /// How many are needed.
+        needed: u64,
+        /// How many the system allows.
+        allowed: u64,
+    },
     /// The result is mathematically wrong.
     #[error("wrong result: {0}")]
     Wrong(String),
@@ -123,6 +133,12 @@ impl Rig {
             token,
             keys,
         })
+    }
+
+    /// Servers that hold part of a table.
+    pub(crate) fn holders(&self) -> u32 {
+        let topology = self.config(0).topology();
+        ShardMap::new(&self.spec.tables, &topology, self.trainers).holders()
     }
 
     /// Runs `work` in one thread per trainer.

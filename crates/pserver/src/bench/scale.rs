@@ -2,13 +2,14 @@
 //! network cards. Pure: the same settings give the same times.
 //!
 //! Every node has a trainer and a server, as `canoe run` and a job on Kubernetes start them. In a step each trainer
-//! computes, then sends every server its part of the gradients. A server that has heard all trainers applies them and
+//! computes, then sends every server that holds part of the model ([`holders`]) its part of the gradients. A server that has heard all trainers applies them and
 //! replies to each with its part of the values. A message takes processor time at both ends, time on the card of both
 //! hosts, and the latency between them; a lost one is sent again after a pause. Who needs a card or a core that is busy
 //! waits for it, first come, first served.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use wire::{ShardMap, Topology};
 use words::random::SplitMix64;
 
 /// What the hosts and the program cost.
@@ -42,6 +43,8 @@ pub struct StepNetwork {
 pub struct StepJob {
     /// Trainers and servers.
     pub nodes: usize,
+    /// Servers that hold part of the model.
+    pub holders: usize,
     /// Hosts that the nodes are on; as many as nodes on a cluster.
     pub hosts: usize,
     /// Bytes that a trainer pushes per step, and as many that it pulls.
@@ -116,6 +119,19 @@ struct Event {
     server: usize,
 }
 
+/// How many of so many nodes hold part of a dense model of so many bytes.
+pub fn holders(nodes: usize, bytes: f64) -> usize {
+    let nodes = nodes as u32;
+    let topology = Topology {
+        servers: nodes,
+        ports: 1,
+        sparse_ports: 0,
+    };
+    let values = (bytes / 4.0) as u64;
+    let model = super::rig::table("model", values, 1, false, &optim::Rule::sgd(1.0));
+    ShardMap::new(&[model], &topology, nodes).holders() as usize
+}
+
 /// The time of a step in seconds.
 pub fn step(costs: &StepCosts, network: &StepNetwork, job: &StepJob) -> f64 {
     Simulation::new(costs, network, job).run()
@@ -145,7 +161,7 @@ impl<'a> Simulation<'a> {
                 .collect(),
             events: BinaryHeap::new(),
             draw: SplitMix64(1),
-            missing: vec![job.nodes; job.nodes],
+            missing: vec![job.nodes; job.holders],
         }
     }
 
@@ -164,9 +180,9 @@ impl<'a> Simulation<'a> {
         for trainer in 0..nodes {
             let seconds = self.job.compute * (1.0 + self.job.uneven * uniform(&mut self.draw));
             let done = self.host(trainer).compute(0.0, seconds);
-            for turn in 0..nodes {
+            for turn in 0..self.job.holders {
                 // As the client does: trainers begin at different servers.
-                let server = (trainer + turn) % nodes;
+                let server = (trainer + turn) % self.job.holders;
                 self.plan(done, push(Stage::Send, trainer, server));
             }
         }
@@ -180,7 +196,7 @@ impl<'a> Simulation<'a> {
 
     fn happen(&mut self, event: Event) {
         let now = event.at as f64 / NANO;
-        let bytes = self.job.bytes / self.job.nodes as f64;
+        let bytes = self.job.bytes / self.job.holders as f64;
         let work = self.costs.pair / 4.0 + bytes * self.costs.byte / 2.0;
         let (from, to) = match event.push {
             true => (event.trainer, event.server),
@@ -242,7 +258,8 @@ impl<'a> Simulation<'a> {
         if self.missing[server] > 0 {
             return;
         }
-        let applied = self.job.bytes * self.costs.apply;
+        let pushed = self.job.bytes * self.job.nodes as f64 / self.job.holders as f64;
+        let applied = pushed * self.costs.apply;
         let done = self.host(server).compute(now, applied);
         for trainer in 0..self.job.nodes {
             let reply = Event {
@@ -289,6 +306,7 @@ mod tests {
     fn job(nodes: usize) -> StepJob {
         StepJob {
             nodes,
+            holders: nodes,
             hosts: nodes,
             bytes: 1e6,
             compute: 0.01,
@@ -313,6 +331,7 @@ mod tests {
         };
         let idle = |nodes, hosts| StepJob {
             nodes,
+            holders: nodes,
             hosts,
             compute: 0.0,
             bytes: 0.0,
@@ -324,6 +343,25 @@ mod tests {
         let spread = |nodes| step(&bare, &NETWORK, &idle(nodes, nodes)) - 2.0 * NETWORK.latency;
         let growth = spread(400) / spread(100);
         assert!((3.5..4.5).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn a_small_model_on_some_nodes_takes_less_than_on_one_or_on_all() {
+        let small = |holders| StepJob {
+            holders,
+            bytes: 240e3,
+            compute: 0.0,
+            ..job(200)
+        };
+        let chosen = holders(200, 240e3);
+        assert_eq!(chosen, 28);
+        let (few, all) = (
+            step(&COSTS, &NETWORK, &small(chosen)),
+            step(&COSTS, &NETWORK, &small(200)),
+        );
+        assert!(few < all, "{few} {all}");
+        let one = step(&COSTS, &NETWORK, &small(1));
+        assert!(few < 0.5 * one, "{few} {one}");
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Wide {
     pub servers: u32,
     /// Steps that are timed.
     pub steps: u32,
+    /// Values of the model: a large table, and two small ones.
+    pub values: u64,
     /// TCP, TLS or unix sockets.
     pub transport: Transport,
 }
@@ -31,12 +33,17 @@ pub struct WideResult {
     pub joined: f64,
     /// Threads of servers and trainers while they train.
     pub threads: u64,
+    /// Servers that hold part of the model: the others exchange nothing with trainers in a step.
+    pub holders: u32,
     /// Bytes of memory that servers and trainers took.
     pub memory: u64,
 }
 
-/// Values of the tables: logistic regression over 30,000 words, and two small layers.
-const MODEL: [u64; 3] = [60_002, 128, 2];
+/// Values of a model of logistic regression over 30,000 words, and of two small layers.
+pub const SMALL_MODEL: u64 = 60_132;
+
+/// Values of the small tables.
+const LAYERS: [u64; 2] = [128, 2];
 
 /// Steps before the clock starts.
 const WARM: u32 = 3;
@@ -44,19 +51,26 @@ const WARM: u32 = 3;
 impl Wide {
     /// Measures.
     pub fn run(&self) -> Result<WideResult, BenchError> {
-        allow_descriptors();
         let memory = status("VmRSS:") << 10;
         let rule = Rule::sgd(1.0);
-        let model = MODEL.iter().enumerate();
+        let large = self.values.saturating_sub(LAYERS.iter().sum()).max(1);
+        let lens = [large, LAYERS[0], LAYERS[1]];
+        let model = lens.iter().enumerate();
         let specs = model.map(|(at, len)| table(&format!("w{at}"), *len, 1, false, &rule));
         let how = (self.transport, Encoding::F32);
         let rig = Rig::start(self.servers, self.trainers, how, specs.collect())?;
+        let holders = rig.holders();
+        let needed = descriptors(self.trainers, self.servers, holders);
+        let allowed = allow_descriptors();
+        if needed > allowed {
+            return Err(BenchError::Descriptors { needed, allowed });
+        }
         let begun = Instant::now();
         let results = rig.train(|_, session| {
             session.reduce(&mut [])?;
             let joined = begun.elapsed();
             let mut values: Vec<Vec<f32>> =
-                MODEL.iter().map(|len| vec![1.0; *len as usize]).collect();
+                lens.iter().map(|len| vec![1.0; *len as usize]).collect();
             let gradients = values.clone();
             let (mut started, mut cpu) = (Instant::now(), cpu_time());
             for step in 0..WARM + self.steps {
@@ -93,31 +107,41 @@ impl Wide {
             step: spent.0.as_secs_f64() / steps,
             joined: joined.as_secs_f64(),
             threads: threads.unwrap_or(0),
+            holders,
             memory: own.1.saturating_sub(memory),
         })
     }
 }
 
 /// A number in the kernel's report about this process.
-fn status(name: &str) -> u64 {
+pub(super) fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Raises the limit of open files as far as the system lets this process.
-fn allow_descriptors() {
+/// Raises the limit of open files as far as the system lets this process, and returns it.
+fn allow_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, setrlimit};
     for most in [1_u64 << 20, 1 << 18, 1 << 16] {
-        let limit = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
         };
-        // SAFETY: `limit` is valid for reads during the call. If it fails, the limit stays, and connections may fail.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
-            return;
+        // If it fails, the limit stays.
+        if setrlimit(Resource::Nofile, limit).is_ok() {
+            return most;
         }
     }
+    crate::gate::descriptors()
+}
+
+/// Descriptors of so many trainers and servers in one process: both ends of each connection, and a second handle of those
+/// that another thread may have to end.
+fn descriptors(trainers: u32, servers: u32, holders: u32) -> u64 {
+    let (trainers, servers) = (u64::from(trainers), u64::from(servers));
+    trainers * (3 * servers + 4 * u64::from(holders)) + 16 * servers + 64
 }
 
 #[cfg(test)]
@@ -131,6 +155,7 @@ mod tests {
                 trainers: 3,
                 servers: 2,
                 steps: 2,
+                values: SMALL_MODEL,
                 transport,
             };
             let result = wide.run().unwrap();

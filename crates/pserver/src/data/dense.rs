@@ -20,7 +20,7 @@ pub(super) struct Outbox {
     starts: Vec<usize>,
 }
 
-impl Line<'_> {
+impl Line {
     /// Gives a trainer on this host the memory of the values and an outbox of its own.
     pub(super) fn share(&mut self) -> Result<(), Stop> {
         let pieces = self.service.pieces().iter();
@@ -29,7 +29,8 @@ impl Line<'_> {
             TablePiece::Sparse(_) | TablePiece::Absent => 0,
         });
         let (starts, len) = layout(lens);
-        let values = self.service.values();
+        let service = self.service.clone();
+        let values = service.values();
         let values = values.filter(|_| self.channel.stream().is_local());
         let both = values.and_then(|values| Some((values, SharedRegion::create(len).ok()?)));
         let Some((values, memory)) = both else {
@@ -103,8 +104,8 @@ impl Line<'_> {
         if let Some(apply) = apply {
             // Not through `self`, whose channel is borrowed by `receive`.
             let listener = RunListener {
-                host: self.host,
-                run: self.run,
+                host: &self.host,
+                run: &self.run,
             };
             let context = ServiceContext {
                 tables: &self.run.tables,
@@ -201,9 +202,10 @@ impl Line<'_> {
     ) -> Result<(), Stop> {
         let except = self.exceptions(head, except)?;
         self.host.metrics.pulls.add(1);
+        let (run, service) = (self.run.clone(), self.service.clone());
         let wanted: Vec<(TableId, &DensePiece)> = (0..)
             .map(TableId)
-            .zip(self.service.pieces())
+            .zip(service.pieces())
             .filter_map(|(id, piece)| match piece {
                 TablePiece::Dense(piece) if !piece.is_empty() && !except.contains(&id.0) => {
                     Some((id, &**piece))
@@ -218,7 +220,7 @@ impl Line<'_> {
             self.wait_readable(&tables, step)?;
         }
         for (id, piece) in wanted {
-            let table = &self.run.tables[id.index()];
+            let table = &run.tables[id.index()];
             self.wait_readable(&[id], step)?;
             // No process changes values before this trainer has them: the step after needs its gradient.
             let steady = self.run.spec.mode == Mode::Sync && view != View::Averaged;

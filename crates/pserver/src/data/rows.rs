@@ -25,7 +25,6 @@ pub(super) struct RowsOfPush {
 
 /// A pull of rows.
 pub(super) struct RowPull {
-    /// The table.
     pub(super) table: TableId,
     /// Number of ids in the payload.
     pub(super) rows: u32,
@@ -33,7 +32,7 @@ pub(super) struct RowPull {
     pub(super) view: View,
 }
 
-impl Line<'_> {
+impl Line {
     fn sparse_piece(&self, table: TableId) -> Result<Arc<SparsePiece>, Stop> {
         match self.piece(table)? {
             TablePiece::Sparse(piece) => Ok(piece.clone()),
@@ -175,7 +174,8 @@ impl Line<'_> {
     ) -> Result<(), Stop> {
         let rows = pull.rows;
         let piece = self.sparse_piece(pull.table)?;
-        let table = &self.run.tables[pull.table.index()];
+        let run = self.run.clone();
+        let table = &run.tables[pull.table.index()];
         if u64::from(rows) > table.spec.rows || head.payload != u64::from(rows) * 4 {
             let text = format!(
                 "{} bytes are not {rows} row ids of table {}",

@@ -6,6 +6,7 @@
 
 use super::file::{OpenPart, StoreError, disk, format, open_file};
 use super::format::FormatError;
+use super::store::SnapshotOwner;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use wire::recovery::Boundary;
 use wire::{Generation, Topology};
 
 /// The format of manifests, and of the parts that they name.
-pub const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 2;
 
 /// What a server's part of a snapshot consists of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct SnapshotManifest {
     pub job: String,
     /// Hash of the tables' names and shapes.
     pub shapes: u64,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood.
     pub boundary: Boundary,
@@ -34,6 +35,12 @@ pub struct SnapshotManifest {
     pub topology: Topology,
     /// Which of them wrote this.
     pub server: u32,
+    /// How many of them held tables: the first ones. 0 in files of before there were others: all of them.
+    #[serde(default)]
+    pub holders: u32,
+    /// Hash of the map from blocks to services.
+    #[serde(default)]
+    pub map: u64,
     /// The files, one for each port.
     pub files: Vec<PartFile>,
 }
@@ -63,7 +70,7 @@ pub struct BaseFile {
     pub bytes: u64,
     /// The checksum over its checksums.
     pub fingerprint: u32,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood then.
     pub boundary: Boundary,
@@ -138,7 +145,21 @@ impl SnapshotManifest {
 
     /// Whether another server's manifest is of the same snapshot.
     pub fn same_snapshot(&self, other: &Self) -> bool {
-        self.binding(0).same_save(&other.binding(0))
+        let same_map = (self.holders, self.map) == (other.holders, other.map);
+        same_map && self.binding(0).same_save(&other.binding(0))
+    }
+
+    /// How many servers' manifests make the snapshot.
+    pub fn holders(&self) -> u32 {
+        match self.holders {
+            0 => self.topology.servers,
+            holders => holders,
+        }
+    }
+
+    /// Whether what a server wrote is what it holds now.
+    pub fn lies_as(&self, wanted: &SnapshotOwner) -> bool {
+        self.topology == wanted.topology && self.map == wanted.map
     }
 
     /// All files are there, one for each port, under their own names.

@@ -47,7 +47,7 @@ fn confirmed_name(server: u32) -> String {
 
 /// Which file it is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BaseInode {
+pub(crate) struct BaseInode {
     device: u64,
     inode: u64,
 }
@@ -94,6 +94,17 @@ pub struct SnapshotOwner {
     pub topology: Topology,
     /// Which of them this is.
     pub server: u32,
+    /// How many of them hold tables: the first ones.
+    pub holders: u32,
+    /// Hash of the map from blocks to services.
+    pub map: u64,
+}
+
+impl SnapshotOwner {
+    /// Whether this server holds something, and so writes snapshots.
+    pub fn holds(&self) -> bool {
+        self.server < self.holders
+    }
 }
 
 impl SnapshotStore {
@@ -112,7 +123,7 @@ impl SnapshotStore {
     }
 
     /// Writes one file: under a temporary name, then fsync, then rename.
-    pub fn write_part(
+    pub(crate) fn write_part(
         &self,
         step: Step,
         (server, port): (u32, usize),
@@ -133,7 +144,7 @@ impl SnapshotStore {
 
     /// Gives the part of a snapshot a second name, as the base of a part of `step`. `steps`: the snapshots whose
     /// directories may have the file, under either name.
-    pub fn link_base(
+    pub(crate) fn link_base(
         &self,
         (step, steps): (Step, &[Step]),
         (server, port): (u32, usize),
@@ -155,7 +166,7 @@ impl SnapshotStore {
     }
 
     /// The identity of a part, if its disk can give it a second name: not all can.
-    pub fn linkable(&self, step: Step, part: &PartFile) -> Option<BaseInode> {
+    pub(crate) fn linkable(&self, step: Step, part: &PartFile) -> Option<BaseInode> {
         let path = self.step_directory(step).join(&part.name);
         let trial = path.with_extension("tmp");
         fs::hard_link(&path, &trial).ok()?;
@@ -233,7 +244,7 @@ impl SnapshotStore {
     }
 
     /// Puts this server's files of the run aside, under a name that is not used yet: the job begins again.
-    pub fn put_aside(&self, wanted: &SnapshotOwner) -> Result<(), StoreError> {
+    pub(crate) fn put_aside(&self, wanted: &SnapshotOwner) -> Result<(), StoreError> {
         let mine = |step: &Step| {
             self.servers(*step).contains(&wanted.server)
                 && (self.belongs(*step, wanted.server, &wanted.job)
@@ -289,7 +300,7 @@ impl SnapshotStore {
         Ok(steps)
     }
 
-    /// The manifests to read for a step: the own one if the servers are the same, else all of them.
+    /// The manifests to read for a step: the own one if the same servers hold the same, else all of them.
     fn usable(
         &self,
         step: Step,
@@ -301,7 +312,7 @@ impl SnapshotStore {
         };
         let own = self.manifest(step, wanted.server, wanted)?;
         if let Some(own) = own
-            && own.topology == wanted.topology
+            && own.lies_as(wanted)
         {
             return Ok(vec![own]);
         }
@@ -311,7 +322,7 @@ impl SnapshotStore {
             .find_map(|server| self.manifest(step, server, wanted).ok().flatten());
         let any = any.ok_or_else(absent)?;
         let mut all = Vec::new();
-        for server in 0..any.topology.servers {
+        for server in 0..any.holders() {
             let manifest = self.manifest(step, server, wanted)?;
             all.push(
                 manifest
@@ -376,15 +387,15 @@ impl SnapshotStore {
     }
 
     /// Marks this server's part of a snapshot as unusable, so that it is not offered again; the files stay.
-    pub fn condemn(&self, step: Step, server: u32) {
+    pub(crate) fn condemn(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(manifest_name(server));
         // If it cannot be renamed, the next attempt fails with the same, named cause.
         let _ = fs::rename(&path, path.with_extension(DAMAGED));
     }
 
     /// Deletes what earlier lives of the job left: this server's files of steps that are neither `kept` nor as new as
-    /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that the job no
-    /// longer has. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
+    /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that no longer hold
+    /// anything. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
     /// until it is no longer.
     pub fn sweep(&self, wanted: &SnapshotOwner, kept: &[Step], stable: Step) {
         // What cannot be listed now is deleted another time.
@@ -392,9 +403,9 @@ impl SnapshotStore {
             let past = step < stable && !kept.contains(&step);
             // A step of the present servers: files of others in it are from before it was written again.
             let own = self.manifest(step, wanted.server, wanted).ok().flatten();
-            let ours = own.is_some_and(|own| own.topology == wanted.topology);
+            let ours = own.is_some_and(|own| own.lies_as(wanted));
             for server in self.servers(step) {
-                let orphan = wanted.server == 0 && server >= wanted.topology.servers;
+                let orphan = wanted.server == 0 && server >= wanted.holders;
                 let due = (past && server == wanted.server) || (orphan && (past || ours));
                 if due && self.belongs(step, server, &wanted.job) {
                     self.remove(step, server);

@@ -14,7 +14,7 @@ pub struct FoundSnapshot {
     pub path: PathBuf,
     /// Servers whose files are whole.
     pub whole: Vec<u32>,
-    /// Servers of the job that took it; 0 if no manifest can be read.
+    /// Servers of the job that took it and held tables; 0 if no manifest can be read.
     pub servers: u32,
 }
 
@@ -109,7 +109,7 @@ fn check_step(
         if findings.problems.len() == before {
             found.whole.push(server);
         }
-        found.servers = first.topology.servers;
+        found.servers = first.holders();
     }
     left.retain(|name| !name.ends_with(".confirmed"));
     for name in left {

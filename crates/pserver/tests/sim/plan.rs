@@ -7,7 +7,7 @@ use wire::owed::{Periods, Save};
 /// A pass, and what of it is saved.
 pub(super) type Place = (u64, Save);
 
-/// The values of all servers and tables.
+/// The values of all servers that hold tables, and of these.
 pub(super) type Values = Vec<Vec<u64>>;
 
 /// A repeatable source of chance.
@@ -41,6 +41,8 @@ pub(super) fn mix(value: u64) -> u64 {
 pub(crate) struct Plan {
     pub trainers: usize,
     pub servers: usize,
+    /// Servers that hold tables: the first ones.
+    pub holders: usize,
     pub tables: usize,
     pub passes: u64,
     pub batches: Vec<u64>,
@@ -61,6 +63,7 @@ impl Plan {
         Self {
             trainers,
             servers,
+            holders: 1 + chance.below(servers as u64) as usize,
             tables: 1 + chance.below(3) as usize,
             passes: 1 + chance.below(2),
             batches: (0..trainers).map(|_| chance.below(7)).collect(),
@@ -96,7 +99,7 @@ impl Plan {
     /// The values of all servers and tables after a run without faults, and all that is saved on the way.
     pub(crate) fn undisturbed(&self) -> (Values, BTreeMap<Place, Values>) {
         let mut saved = BTreeMap::new();
-        let mut values = vec![vec![0_u64; self.tables]; self.servers];
+        let mut values = vec![vec![0_u64; self.tables]; self.holders];
         for (server, tables) in values.iter_mut().enumerate() {
             tables
                 .iter_mut()

@@ -108,6 +108,8 @@ impl SimServer {
             job_hash: 1,
             job: "sim".to_owned(),
             shapes: 1,
+            holders: self.plan.holders as u32,
+            map: 1,
             epoch,
         }
     }
@@ -144,7 +146,7 @@ impl SimServer {
         self.work(out);
     }
 
-    /// Where it stands, while an epoch runs.
+    /// Where it stands, while a generation runs.
     pub(super) fn running(&self) -> Option<(Generation, u64)> {
         let run = self.run.as_ref().filter(|run| !run.ended)?;
         Some((run.epoch, run.barrier.step()))
@@ -277,6 +279,7 @@ impl SimServer {
             batches: vec![0; self.plan.trainers],
         };
         let (boundary, values) = match start {
+            _ if self.index >= self.plan.holders => (zero, Vec::new()),
             GenerationStart::Fresh => {
                 self.rewind(None, disk);
                 (
@@ -314,7 +317,7 @@ impl SimServer {
                 (boundary, run.values.clone())
             }
         };
-        // What was taken is still being written if the job goes on from where it stood.
+        // What was taken is still being written if the job continues from where it stood.
         let captured = match (start, &mut self.run) {
             (GenerationStart::Continue { .. }, Some(run)) => std::mem::take(&mut run.captured),
             _ => BTreeMap::new(),
@@ -322,7 +325,7 @@ impl SimServer {
         self.run = Some(Run {
             epoch,
             ended: false,
-            barrier: Barrier::new(Mode::Sync, self.plan.tables, &boundary),
+            barrier: Barrier::new(Mode::Sync, values.len(), &boundary),
             values,
             staged: BTreeMap::new(),
             waiting: Vec::new(),

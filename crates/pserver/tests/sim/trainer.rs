@@ -5,7 +5,7 @@ use super::{HEARTBEAT, JOIN, PATIENCE, Plan, SILENCE, Time};
 use wire::order::{self, Orders};
 use wire::owed::{Save, passed};
 use wire::recovery::{
-    AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, judge, stable,
+    AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, held, judge, stable,
 };
 use wire::{Generation, Mode, Step, TrainerId};
 use words::status::Phase;
@@ -62,7 +62,7 @@ pub(super) struct SimTrainer {
 
 impl SimTrainer {
     pub(super) fn new(index: usize, plan: Plan, instance: u64) -> Self {
-        let servers = plan.servers;
+        let (servers, holders) = (plan.servers, plan.holders);
         Self {
             index,
             plan,
@@ -78,7 +78,7 @@ impl SimTrainer {
             opening: None,
             opened: Generation(0),
             answers: vec![false; servers],
-            values: vec![None; servers],
+            values: vec![None; holders],
             step: 0,
             pass: 0,
             batch: 0,
@@ -120,6 +120,11 @@ impl SimTrainer {
         (0..self.plan.servers).for_each(|server| out.to_server.push((server, message.clone())));
     }
 
+    /// To the servers that hold something, over data connections.
+    fn holders(&self, out: &mut Outbox, message: &Message) {
+        (0..self.plan.holders).for_each(|server| out.to_server.push((server, message.clone())));
+    }
+
     fn go(&mut self, state: State, now: Time) {
         self.state = state;
         self.since = now;
@@ -131,7 +136,7 @@ impl SimTrainer {
         if self.at != Generation(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
-        // An epoch that no server has let it into is tried again.
+        // A generation that no server has let it into is tried again.
         if self.state != State::Attaching {
             self.seen = self.seen.max(self.at);
         }
@@ -190,7 +195,8 @@ impl SimTrainer {
             self.beaten = now;
             let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
             let (stable, dead) = if known.len() == self.plan.servers {
-                (stable(&known), dead(&known))
+                let known = held(&known, self.plan.holders as u32);
+                (stable(known), dead(known))
             } else {
                 (None, Vec::new())
             };
@@ -212,7 +218,7 @@ impl SimTrainer {
     fn repeat(&self, out: &mut Outbox) {
         match self.state {
             State::PassEnd => {
-                self.all(
+                self.holders(
                     out,
                     &Message::FinishPass {
                         epoch: self.at,
@@ -223,7 +229,7 @@ impl SimTrainer {
             }
             State::Ending => {
                 let (epoch, pass) = (self.at, self.pass);
-                self.all(out, &Message::EndPass { epoch, pass });
+                self.holders(out, &Message::EndPass { epoch, pass });
             }
             State::Leaving => self.all(out, &Message::Leave { epoch: self.at }),
             _ => {}
@@ -255,7 +261,8 @@ impl SimTrainer {
             saved,
             passes_saved: u64::from(saved.is_some()),
         };
-        match judge(&known, (self.seen, also), trainers, |server| {
+        let holders = self.plan.holders as u32;
+        match judge(&known, (self.seen, also), (trainers, holders), |server| {
             server.to_string()
         }) {
             AdmissionVerdict::Lost(text) => panic!("no disk is lost in these schedules: {text}"),
@@ -281,7 +288,7 @@ impl SimTrainer {
         self.over = false;
         self.settled = passed(Mode::Sync, &boundary.batches, self.index);
         self.go(State::Attaching, now);
-        self.all(
+        self.holders(
             out,
             &Message::Attach {
                 instance: self.instance,
@@ -293,7 +300,7 @@ impl SimTrainer {
     fn pull(&mut self, now: Time, out: &mut Outbox) {
         self.values.fill(None);
         self.go(State::Pulling, now);
-        self.all(
+        self.holders(
             out,
             &Message::Pull {
                 epoch: self.at,
@@ -341,7 +348,7 @@ impl SimTrainer {
                     return;
                 }
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     self.pull(now, out);
                 }
             }
@@ -359,7 +366,7 @@ impl SimTrainer {
                 if epoch == self.at && self.state == State::PassEnd && pass == self.pass =>
             {
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     (self.step, self.over, self.settled) = (step, true, false);
                     self.pull(now, out);
                 }
@@ -368,7 +375,7 @@ impl SimTrainer {
                 if epoch == self.at && self.state == State::Ending && pass > self.pass =>
             {
                 self.answers[server] = true;
-                if self.answers.iter().all(|answer| *answer) {
+                if self.answered() {
                     (self.step, self.pass, self.batch) = (step, pass, 0);
                     (self.over, self.settled) = (false, false);
                     self.pull(now, out);
@@ -379,7 +386,14 @@ impl SimTrainer {
         }
     }
 
-    /// What trainer 0 has to save before it goes on.
+    /// All servers that hold something have answered.
+    fn answered(&self) -> bool {
+        self.answers[..self.plan.holders]
+            .iter()
+            .all(|answer| *answer)
+    }
+
+    /// What trainer 0 has to save before it continues.
     fn owed(&self) -> Option<Save> {
         let periods = &self.plan.periods;
         let owed = match self.over {
@@ -405,12 +419,12 @@ impl SimTrainer {
         if self.over {
             self.go(State::Ending, now);
             let (epoch, pass) = (self.at, self.pass);
-            self.all(out, &Message::EndPass { epoch, pass });
+            self.holders(out, &Message::EndPass { epoch, pass });
             return;
         }
         if self.batch >= self.plan.batches[self.index] {
             self.go(State::PassEnd, now);
-            self.all(
+            self.holders(
                 out,
                 &Message::FinishPass {
                     epoch: self.at,
@@ -423,7 +437,9 @@ impl SimTrainer {
         let samples = Plan::samples(self.index, self.batch);
         let known: Vec<ServerReport> = self.reports.iter().flatten().cloned().collect();
         let me = TrainerId(self.index as u32);
-        let ordered = self.orders.due(me, order::wish(&known), now);
+        let ordered = self
+            .orders
+            .due(me, order::wish(&known, self.plan.holders as u32), now);
         for (server, values) in self.values.iter().enumerate() {
             for (table, value) in values.iter().flatten().enumerate() {
                 let gradient = Plan::gradient(*value, self.index, self.pass, self.batch);

@@ -253,7 +253,7 @@ async function turn() {
   if (!jobs.every(job => job.head)) return;
   const shown = showAll();
   if (failures > 0) return;
-  if (!jobs.every(job => job.head.state in ENDS)) { await logs.further(); return; }
+  if (!jobs.every(job => job.head.over)) { await logs.further(); return; }
   if (told) return;
   await Promise.all([shown, logs.further()]);
   told = true;
@@ -278,7 +278,7 @@ const ENDS = { finished: 'has finished', failed: 'has failed', interrupted: 'was
 let told = false;
 
 function isOver(job) {
-  return job.head && ['finished', 'failed', 'interrupted', 'gone'].includes(job.head.state);
+  return job.head && (job.head.over || job.head.state === 'gone');
 }
 
 async function live() {

@@ -6,7 +6,8 @@ use crate::channel::GATHERED;
 use crate::data::{Carrier, Reply, Request, View};
 use crate::gaps;
 use crate::ids::TableId;
-use crate::shard::{Block, Topology, block_len, blocks_of};
+use crate::shard::{Block, Topology, block_len};
+use crate::shard_map::ShardMap;
 use crate::spec::JobSpec;
 
 /// Tables with fewer values are sent whole, without a search for gaps.
@@ -27,11 +28,11 @@ pub(super) struct DenseMap {
 }
 
 impl DenseMap {
-    pub(super) fn new(spec: &JobSpec, topology: &Topology) -> Self {
-        let services = topology.dense_services();
-        let blocks = spec.tables.iter().map(|table| {
+    pub(super) fn new(spec: &JobSpec, topology: &Topology, map: &ShardMap) -> Self {
+        let services = map.holders() * topology.ports;
+        let blocks = spec.tables.iter().enumerate().map(|(at, table)| {
             let count = if table.sparse { 0 } else { services };
-            let of = |k| blocks_of(table.hash(), table.len(), k, services).collect();
+            let of = |k| map.blocks(at, table, k).collect();
             (0..count).map(of).collect::<Vec<Vec<Block>>>()
         });
         let blocks: Vec<_> = blocks.collect();

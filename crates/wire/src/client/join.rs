@@ -116,7 +116,13 @@ impl Session {
                 saved: newest.map(|saved| (saved.step, saved.pass)),
                 passes_saved: saved.count,
             };
-            match judge(&reports, (self.epoch, known), config.trainers, names) {
+            let holders = self.dialer.map.holders();
+            match judge(
+                &reports,
+                (self.epoch, known),
+                (config.trainers, holders),
+                names,
+            ) {
                 AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
                 // Reports from before the opening are no reason to open it again.
                 AdmissionVerdict::Open(..)
@@ -303,7 +309,8 @@ impl Session {
     /// Opens the data connections of a generation.
     fn enter(&mut self, epoch: Generation) -> Result<(), Fault> {
         let mut lines = Vec::new();
-        for server in 0..self.topology.servers {
+        // With the others there is nothing to exchange.
+        for server in 0..self.dialer.map.holders() {
             for port in 0..self.topology.ports_of_server() {
                 let (mut channel, _) =
                     self.dialer

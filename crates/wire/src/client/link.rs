@@ -10,6 +10,7 @@ use crate::ids::Generation;
 use crate::message::{Command, ConnectionRole, Hello};
 use crate::recovery::ServerReport;
 use crate::shard::table_hash;
+use crate::shard_map::ShardMap;
 use crate::spec::JobSpec;
 use crate::stream::{ConnectError, Dial, Stream};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -28,6 +29,8 @@ pub(super) struct Dialer {
     job_hash: u64,
     job: String,
     shapes: u64,
+    /// Which servers hold what.
+    pub(super) map: ShardMap,
 }
 
 impl Dialer {
@@ -39,6 +42,7 @@ impl Dialer {
             job_hash: spec.fingerprint() >> 11,
             job: spec.job.clone(),
             shapes: spec.shapes() >> 11,
+            map: ShardMap::new(&spec.tables, &config.topology(), config.trainers),
             config,
         }
     }
@@ -125,6 +129,8 @@ impl Dialer {
             job_hash: self.job_hash,
             job: self.job.clone(),
             shapes: self.shapes,
+            holders: self.map.holders(),
+            map: self.map.fingerprint(),
             epoch,
         }
     }

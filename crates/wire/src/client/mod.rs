@@ -70,7 +70,7 @@ pub struct Session {
     spec: JobSpec,
     topology: Topology,
     pulses: Pulses,
-    /// One per port of each server: `lines[server * ports_of_server + port]`.
+    /// One per port of each server that holds something: `lines[server * ports_of_server + port]`.
     lines: Vec<Channel>,
     /// Shared memory for each line, where there is any.
     places: Vec<Option<ServiceMemory>>,
@@ -151,9 +151,9 @@ impl Session {
         config.check()?;
         spec.check().map_err(Error::Usage)?;
         let topology = config.topology();
-        let dense = DenseMap::new(&spec, &topology);
         let groups = spec.tables.iter().map(|_| OrderedIds::default()).collect();
         let dialer = Arc::new(Dialer::new(config, &spec));
+        let dense = DenseMap::new(&spec, &topology, &dialer.map);
         let mut session = Self {
             pulses: Pulses::none(&dialer),
             dialer,
@@ -323,8 +323,9 @@ impl Session {
         self.settle(done)
     }
 
+    /// Sends a command to every server that holds something.
     fn command_all(&mut self, command: &Command) -> Result<(), Fault> {
-        for server in 0..self.topology.servers {
+        for server in 0..self.dialer.map.holders() {
             self.dialer.command(server, self.epoch, command)?;
         }
         Ok(())

@@ -9,13 +9,14 @@ use crate::ids::{Generation, Step};
 use crate::lines::LineWatch;
 use crate::message::Heartbeat;
 use crate::order::{self, Orders};
-use crate::recovery::{ServerReport, dead, stable};
+use crate::recovery::{ServerReport, dead, held, stable};
 use crate::status::PeerStatus;
 use crate::stream::{ByteMeter, Stopper};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::Phase;
 
 /// Between two heartbeats of a trainer that waits to be admitted, with up to [`CROWD`] trainers.
@@ -71,7 +72,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn ring(&self) {
@@ -93,14 +94,11 @@ pub struct Watch(Arc<Mutex<Option<Arc<Shared>>>>);
 impl Watch {
     /// From now on, these heartbeats are the session's.
     fn follow(&self, shared: &Arc<Shared>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.clone());
+        *self.0.lock() = Some(shared.clone());
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// Whom this trainer or the servers wait for; empty while nothing waits.
@@ -178,7 +176,7 @@ impl Pulses {
                 stopping: false,
                 orders: Orders::default(),
             }),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             dialer: dialer.clone(),
             begun: Instant::now(),
             bell,
@@ -229,7 +227,7 @@ impl Pulses {
     /// If this trainer has to order a snapshot with the batch that it ends now: the newest step of any server.
     pub(super) fn order(&self) -> Option<Step> {
         let mut state = self.shared.lock();
-        let wish = order::wish(&state.reports);
+        let wish = order::wish(&state.reports, self.shared.dialer.map.holders());
         let now = self.shared.begun.elapsed().as_millis() as u64;
         let trainer = self.shared.dialer.config.trainer;
         let newest = state.reports.iter().map(|report| report.status.step).max();
@@ -243,8 +241,7 @@ impl Pulses {
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
+            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none());
         *seen = state.versions;
     }
 
@@ -328,6 +325,7 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
     };
     let config = &shared.dialer.config;
     let timing = config.timing;
+    let holders = shared.dialer.map.holders();
     let lose = |server: usize, text: &str| {
         let name = shared.dialer.server_name(server as u32);
         let text = format!("server {name} is lost ({text})");
@@ -350,11 +348,11 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
             }
             let message = Heartbeat {
                 at: state.at,
-                stable: stable(&state.reports),
-                dead: dead(&state.reports),
+                stable: stable(held(&state.reports, holders)),
+                dead: dead(held(&state.reports, holders)),
                 status: state.status.clone(),
             };
-            (message, order::wish(&state.reports).is_some())
+            (message, order::wish(&state.reports, holders).is_some())
         };
         let period = |pulse: &Pulse| match message.at {
             // A trainer that waits to be admitted sends more often, to start quickly.

@@ -5,9 +5,10 @@ use clap::{Args, Subcommand};
 use pserver::bench::Transport;
 use pserver::bench::dense::Dense;
 use pserver::bench::flat::{Flat, spread};
+use pserver::bench::restore::Restore;
 use pserver::bench::snapshot::Snapshots;
 use pserver::bench::sparse::Sparse;
-use pserver::bench::wide::Wide;
+use pserver::bench::wide::{SMALL_MODEL, Wide};
 use std::path::{Path, PathBuf};
 
 use super::job::{self, BenchModel};
@@ -65,6 +66,18 @@ enum Workload {
         #[arg(long, default_value = "/tmp")]
         dir: PathBuf,
     },
+    /// A job continues from a snapshot of a large table: seconds and memory.
+    Restore {
+        /// Rows of the table.
+        #[arg(long, default_value_t = 10_000_000, value_parser = row_count())]
+        rows: u64,
+        /// Values per row.
+        #[arg(long, default_value_t = 16)]
+        cols: u32,
+        /// A folder on the disk to be measured; nothing is left in it.
+        #[arg(long, default_value = "/tmp")]
+        dir: PathBuf,
+    },
     /// One client, 10,000 rows of 16 values: latency of a pull and a push.
     Latency {
         #[command(flatten)]
@@ -81,6 +94,9 @@ enum Workload {
         /// Number of measured steps.
         #[arg(long, default_value_t = 50)]
         steps: u32,
+        /// Values of the model.
+        #[arg(long, default_value_t = SMALL_MODEL)]
+        values: u64,
         #[command(flatten)]
         over: Over,
     },
@@ -152,6 +168,7 @@ pub(super) fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
             every,
             dir,
         } => snapshot(*rows, *steps, *every, dir)?,
+        Workload::Restore { rows, cols, dir } => restore(*rows, *cols, dir)?,
         Workload::Latency { over } => sparse(&Sparse {
             transport: over.transport(),
             ..Sparse::latency()
@@ -160,14 +177,16 @@ pub(super) fn run(bench: &PsBench) -> anyhow::Result<serde_json::Value> {
             trainers,
             servers,
             steps,
+            values,
             over,
         } => wide(&Wide {
             trainers: *trainers,
             servers: *servers,
             steps: *steps,
+            values: *values,
             transport: over.transport(),
         })?,
-        Workload::Scale(scale) => scale::run(scale),
+        Workload::Scale(scale) => scale::run(scale)?,
         Workload::Job {
             model,
             repeats,
@@ -226,11 +245,37 @@ fn wide(wide: &Wide) -> anyhow::Result<serde_json::Value> {
         "trainers": wide.trainers,
         "servers": wide.servers,
         "transport": wide.transport.name(),
+        "servers_that_hold_tables": result.holders,
         "cpu_us_per_pair_and_step": 1e6 * result.cpu_per_pair,
+        "cpu_us_per_exchange": 1e6 * result.cpu_per_pair * f64::from(wide.servers) / f64::from(result.holders),
+        "cpu_ms_per_step": 1e3 * result.cpu_per_pair * f64::from(wide.servers * wide.trainers),
         "step_ms": 1e3 * result.step,
         "join_s": result.joined,
         "threads": result.threads,
         "memory_mb": result.memory as f64 / 1e6,
+    }))
+}
+
+fn restore(rows: u64, cols: u32, dir: &Path) -> anyhow::Result<serde_json::Value> {
+    let folder = tempfile::Builder::new()
+        .prefix("canoe-bench-")
+        .tempdir_in(dir)?;
+    let directory = folder.path().to_owned();
+    let result = Restore {
+        rows,
+        cols,
+        directory,
+    }
+    .run()?;
+    Ok(serde_json::json!({
+        "bench": "ps restore",
+        "rows": rows,
+        "values_a_row": cols,
+        "written_s": result.written,
+        "restored_s": result.restored,
+        "mb_on_disk": result.bytes as f64 / 1e6,
+        "mb_of_memory": result.memory as f64 / 1e6,
+        "mb_of_table": result.table as f64 / 1e6,
     }))
 }
 

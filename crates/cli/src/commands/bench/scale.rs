@@ -1,7 +1,9 @@
 //! `canoe bench ps scale`: the time of a step on many hosts, computed from measured costs.
 
 use clap::Args;
-use pserver::bench::scale::{StepCosts, StepJob, StepNetwork, step};
+use pserver::bench::Transport;
+use pserver::bench::predicted::Predicted;
+use pserver::bench::scale::{StepCosts, StepJob, StepNetwork, holders, step};
 
 /// What is simulated. The costs are those of one of our measurements; measure yours with `canoe bench ps wide` and
 /// `canoe bench ps dense`.
@@ -47,13 +49,66 @@ pub(super) struct ScaleArgs {
     /// Share of messages that are lost once and sent again after 200 ms.
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
+    /// Measure the costs on this machine, predict steps of nodes that are all on it and compute nothing, and compare them
+    /// with real ones. Uses --nodes (at most 64 of them), --model-mb, and --check-steps.
+    #[arg(long)]
+    check: bool,
+    /// Steps that are measured for each number of nodes.
+    #[arg(long, default_value_t = 100, requires = "check")]
+    check_steps: u32,
+    /// The measurements go over TLS, not plain TCP.
+    #[arg(long, requires = "check")]
+    tls: bool,
 }
 
 /// Seconds until TCP sends a lost message again, if nothing that follows tells it earlier.
 const RESEND: f64 = 0.2;
 
+/// More nodes than these, with all their servers, trainers and sockets, are too many for one machine.
+const MOST_CHECKED: usize = 64;
+
 /// Simulates a step for each number of nodes.
-pub(super) fn run(scale: &ScaleArgs) -> serde_json::Value {
+pub(super) fn run(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
+    if scale.check {
+        return check(scale);
+    }
+    Ok(simulate(scale))
+}
+
+fn check(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
+    let nodes = scale.nodes.iter().copied();
+    let predicted = Predicted {
+        nodes: nodes.filter(|nodes| *nodes <= MOST_CHECKED).collect(),
+        values: (scale.model_mb * 1e6 / 4.0) as u64,
+        steps: scale.check_steps,
+        transport: if scale.tls {
+            Transport::Tls
+        } else {
+            Transport::Tcp
+        },
+    };
+    let result = predicted.run()?;
+    let steps = result.steps.iter().map(|step| {
+        serde_json::json!({
+            "nodes": step.nodes,
+            "holders": step.holders,
+            "predicted_ms": 1e3 * step.predicted,
+            "real_ms": 1e3 * step.real,
+            "real_cpu_ms": 1e3 * step.cpu,
+            "error": step.predicted / step.real - 1.0,
+        })
+    });
+    Ok(serde_json::json!({
+        "bench": "ps scale check",
+        "model_mb": scale.model_mb,
+        "pair_us": 1e6 * result.pair,
+        "byte_ns": 1e9 * result.byte,
+        "cores_available": result.cores,
+        "steps": steps.collect::<Vec<_>>(),
+    }))
+}
+
+fn simulate(scale: &ScaleArgs) -> serde_json::Value {
     let costs = StepCosts {
         pair: scale.pair_us * 1e-6,
         byte: scale.byte_ns * 1e-9,
@@ -70,6 +125,7 @@ pub(super) fn run(scale: &ScaleArgs) -> serde_json::Value {
     let steps = scale.nodes.iter().map(|nodes| {
         let job = StepJob {
             nodes: *nodes,
+            holders: holders(*nodes, scale.model_mb * 1e6),
             hosts: scale.hosts.unwrap_or(*nodes),
             bytes: scale.model_mb * 1e6,
             compute,
@@ -78,6 +134,7 @@ pub(super) fn run(scale: &ScaleArgs) -> serde_json::Value {
         let seconds = step(&costs, &network, &job);
         serde_json::json!({
             "nodes": nodes,
+            "holders": job.holders,
             "step_ms": 1e3 * seconds,
             "share_of_time_computing": compute / seconds,
         })

@@ -14,7 +14,6 @@ use crate::exit::Exit;
 use crate::form::Form;
 use crate::wherever::{self, WhereverError};
 
-/// Runs the command.
 pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     let path = std::path::absolute(&file.file).context("find the configuration")?;
     let (evaluated, folder) = match wherever::evaluate(&options(file)) {
