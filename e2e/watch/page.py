@@ -121,7 +121,7 @@ def an_open_page_shows_the_end(browser, job):
     told = browser.ask("document.getElementById('ended').textContent")
     assert "has finished" in told and f"canoe dashboard {job}" in told, told
     assert browser.ask("document.getElementById('trouble').hidden"), "the end is no fault"
-    working = browser.ask("[...document.querySelectorAll('#node-table .pill')].map(pill => pill.textContent).filter(text => text !== 'finished')")
+    working = browser.ask("[...document.querySelectorAll('#node-table .pill')].map(pill => pill.textContent).filter(text => text !== 'finished' && text !== 'ended')")
     assert not working, working
 
 
