@@ -75,6 +75,17 @@ pub enum PredictError {
         /// Names of the data layers.
         layers: String,
     },
+    /// The data provider, which says what the inputs take, is not where it was searched.
+    #[error(
+        "name the folder that the model was trained in with --job, or say with --type LAYER=TYPE what the inputs take ({layers}; --dictionary and --unknown say more)"
+    )]
+    NoProvider {
+        /// Names of the data layers.
+        layers: String,
+        /// Where it was searched.
+        #[source]
+        source: Box<DataError>,
+    },
     /// A type or dictionary was given for a data layer that is not needed or does not exist.
     #[error("{option}: {reason}")]
     Option {

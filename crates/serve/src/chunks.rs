@@ -107,7 +107,7 @@ impl BodyChunks {
         if length > (most - got.min(most)) as u64 {
             return Err(Malformed {
                 status: 413,
-                reason: "the body is too large",
+                reason: "the body is larger than this server accepts",
             });
         }
         self.part = match length {

@@ -11,6 +11,7 @@ use words::causes::chain;
 
 use crate::connection::{ClientConnection, Driven};
 use crate::merge::merge;
+use crate::openapi::pass_name;
 use crate::queue::RequestQueue;
 use crate::reply::error_body;
 use crate::worker::ServeWorker;
@@ -55,10 +56,10 @@ pub(crate) struct ModelRunner {
 impl ModelRunner {
     /// A runner of a model.
     pub(crate) fn new(model: Arc<Model>) -> Result<Self, PredictError> {
-        let pass = model.located.directory.file_name().unwrap_or_default();
+        let pass = pass_name(&model);
         Ok(Self {
             runner: model.runner()?,
-            pass: serde_json::Value::from(pass.to_string_lossy()).to_string(),
+            pass: serde_json::Value::from(pass).to_string(),
             model,
             text: Vec::new(),
         })

@@ -421,7 +421,7 @@ impl ConnectionState {
             return true;
         }
         if size > most {
-            let reason = "the body is larger than this server accepts (--largest-body)";
+            let reason = "the body is larger than this server accepts";
             let status = 413;
             self.refuse(handler, incoming, Malformed { status, reason });
             return true;
@@ -490,7 +490,16 @@ impl ConnectionState {
             keep: false,
             ..incoming
         };
-        let body = error_body(error.reason);
+        let body = match error.status {
+            413 => {
+                let most = handler.largest_body();
+                error_body(&format!(
+                    "{}: at most {most} bytes, and `canoe serve --largest-body` changes that",
+                    error.reason
+                ))
+            }
+            _ => error_body(error.reason),
+        };
         self.reply(handler, incoming, (error.status, JSON), None, &body);
         self.input.clear();
     }

@@ -62,7 +62,11 @@ pub enum PassDirectoryError {
     },
     /// The directory has no `done` file.
     #[error(
-        "{path} is not a complete pass directory: it has no file `done` (give a directory of a finished pass, or name it with --init_model_path)"
+        "{path} {} (give a directory of a finished pass, or name it with --init_model_path)",
+        match path.exists() {
+            true => "is not a complete pass directory: it has no file `done`",
+            false => "does not exist",
+        }
     )]
     Incomplete {
         /// Path of the directory.
@@ -121,7 +125,7 @@ pub fn complete(save_dir: &Path, pass: u32) -> Result<PathBuf, PassDirectoryErro
 }
 
 /// The directory of a pass in `save_dir`, if it is complete at this moment.
-pub(crate) fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
+pub fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
     let path = save_dir.join(name(pass, None));
     let whole = |path: &PathBuf| path.join(DONE).is_file();
     let old = replacing::old(&path);

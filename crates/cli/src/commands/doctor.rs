@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::form::Form;
+use crate::table::wrapped;
 
 /// Arguments of `canoe doctor`.
 #[derive(Debug, Args)]
@@ -82,15 +83,17 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     if args.form.json() {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
+        let width = crate::display::help_width();
         for check in &checks {
             let word = match check.verdict {
                 Verdict::Ok => "ok",
                 Verdict::Warning => "note",
                 Verdict::Fault => "FAULT",
             };
-            println!("{word:<6} {:<14} {}", check.what, check.found);
+            let found = wrapped(&check.found, 22, width);
+            println!("{word:<6} {:<14} {found}", check.what);
             if !check.way_out.is_empty() {
-                println!("{:<21} → {}", "", check.way_out);
+                println!("{:<21} → {}", "", wrapped(&check.way_out, 24, width));
             }
         }
     }

@@ -7,6 +7,8 @@ use words::lock::{Mutex, MutexGuard};
 use anyhow::Context;
 use watch::job::WatchedJob;
 
+use super::audience::Audience;
+
 /// A larger response did not come from one of our pages.
 const LARGEST: u64 = 64 << 20;
 
@@ -26,12 +28,21 @@ pub(crate) enum PageSource {
 /// The jobs that a page shows.
 pub(crate) struct Site {
     jobs: Vec<PageSource>,
+    audience: Audience,
 }
 
 impl Site {
     /// A page of these jobs.
     pub(crate) fn new(jobs: Vec<PageSource>) -> Site {
-        Site { jobs }
+        Site {
+            jobs,
+            audience: Audience::default(),
+        }
+    }
+
+    /// The pages that show it.
+    pub(crate) fn audience(&self) -> &Audience {
+        &self.audience
     }
 
     /// A page of the job that writes into this output folder.

@@ -34,7 +34,7 @@ pub enum FetchError {
         hint: &'static str,
     },
     /// The URL has no file name in it.
-    #[error("{url} does not end with a file name; choose one with --out FILE")]
+    #[error("{url} does not end with a file name; choose one with --to FILE")]
     NoFileName {
         /// The address.
         url: String,
@@ -93,7 +93,7 @@ pub enum FetchError {
     },
     /// A file of that name exists, and the source has something else.
     #[error(
-        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --out to choose another name"
+        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --to to choose another name"
     )]
     Differs {
         path: PathBuf,

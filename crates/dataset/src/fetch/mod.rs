@@ -160,13 +160,23 @@ pub fn fetch(
     }
     let mut partial = Partial::open(request.target, request.source)?;
     let resumed_from = if is_url(request.source) {
-        http::download(
+        let downloaded = http::download(
             (request.source, request.largest),
             &mut partial,
             request.checksum.is_some(),
             patience,
             progress,
-        )?
+        );
+        match downloaded {
+            Ok(resumed_from) => resumed_from,
+            Err(error) => {
+                // Nothing has arrived that another run could continue from.
+                if partial.length() == 0 {
+                    partial.discard()?;
+                }
+                return Err(error);
+            }
+        }
     } else {
         partial.copy_from(Path::new(request.source), progress)?;
         0

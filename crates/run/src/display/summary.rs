@@ -486,6 +486,7 @@ mod tests {
             pass: 0,
             measure,
             value,
+            kept: None,
         };
         let stopped = Stopped {
             pass: 1,

@@ -17,6 +17,7 @@ use run::display::text;
 use run::display::view::TerminalView;
 use run::event::JobEvent;
 use run::node::health::NodeStatus;
+use serde_json::json;
 use tokio::task::JoinSet;
 use words::process::ProcessId;
 
@@ -213,6 +214,27 @@ impl ObservedJob {
         format!("{}{lines}", self.diagnosis.summary())
     }
 
+    /// The same for programs.
+    pub(super) fn json(&self) -> serde_json::Value {
+        let state = match self.diagnosis.state {
+            JobState::Absent => "absent",
+            JobState::Deleting => "deleting",
+            JobState::Starting => "starting",
+            JobState::Running => "running",
+            JobState::Complete => "finished",
+            JobState::Failed => "failed",
+        };
+        let findings = self.diagnosis.findings.iter().map(ToString::to_string);
+        json!({
+            "namespace": self.target.namespace,
+            "name": self.target.job,
+            "state": state,
+            "summary": self.diagnosis.summary(),
+            "findings": findings.collect::<Vec<_>>(),
+            "nodes": self.nodes.iter().map(Node::json).collect::<Vec<_>>(),
+        })
+    }
+
     /// A row for each node.
     pub(super) fn table(&self) -> String {
         if self.nodes.is_empty() {
@@ -262,8 +284,24 @@ impl ObservedJob {
 }
 
 impl Node {
-    fn cells(&self) -> [String; 8] {
-        let status = match &self.told {
+    fn json(&self) -> serde_json::Value {
+        let status = self.status();
+        let trainer = status.trainer.clone().unwrap_or_default();
+        json!({
+            "node": status.node.or(self.row.node),
+            "pod": self.row.pod,
+            "state": self.row.shown.to_string(),
+            "pass": trainer.pass,
+            "batch": trainer.batch,
+            "cost": trainer.cost,
+            "samples_per_second": trainer.samples_per_second,
+            "does": self.does(&status),
+        })
+    }
+
+    /// What the node says of itself, or why it says nothing.
+    fn status(&self) -> NodeStatus {
+        match &self.told {
             Reported::Status(status) => NodeStatus::clone(status),
             Reported::Nothing => NodeStatus::default(),
             Reported::NotAllowed => says("you may not ask it (no right to pods/exec)"),
@@ -272,7 +310,11 @@ impl Node {
                 "cannot be asked: {}",
                 text::fit(last_line(reason), 80)
             )),
-        };
+        }
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let status = self.status();
         let trainer = status.trainer.clone().unwrap_or_default();
         let shown = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
         let id = status.node.or(self.row.node).map(|id| id.to_string());
@@ -480,6 +522,9 @@ mod tests {
             matches!(&events[1], JobEvent::Progress { status, .. } if status.batch == Some(20)),
             "{events:?}"
         );
+        let value = node.json();
+        assert_eq!((&value["batch"], &value["node"]), (&json!(20), &json!(1)));
+        assert_eq!(value["does"], "training");
         assert_eq!(node.cells()[7], "training");
         if let Reported::Status(status) = &mut node.told {
             status.roll_backs = 2;

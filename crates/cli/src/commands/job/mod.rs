@@ -92,7 +92,12 @@ enum JobCommand {
     /// Continue a paused job from its snapshot.
     Resume(Name),
     /// Say what runs and how far it is, and if the job stands still, why and what to do.
-    Status(Name),
+    Status {
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        form: Form,
+    },
     /// Show the job as `canoe run` shows one, until it has ended; or its page.
     Watch {
         #[command(flatten)]
@@ -311,11 +316,15 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
         }
         JobCommand::Pause(name) => life::pause(access, &name.target(access)).await,
         JobCommand::Resume(name) => life::resume(access, &name.target(access)).await,
-        JobCommand::Status(name) => {
+        JobCommand::Status { name, form } => {
             let target = name.target(access);
             let seen = look::look(&access.connect().await?, &target).await?;
-            println!("{}", seen.words());
-            print!("{}", seen.table());
+            if form.json() {
+                println!("{}", serde_json::to_string_pretty(&seen.json())?);
+            } else {
+                println!("{}", seen.words());
+                print!("{}", seen.table());
+            }
             Ok(seen.exit())
         }
         JobCommand::Watch { name, web, port } => {
