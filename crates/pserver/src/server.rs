@@ -233,6 +233,11 @@ impl Server {
         self.host.report()
     }
 
+    /// Whether this server holds part of a table, as far as it knows, and so takes part in steps.
+    pub fn takes_steps(&self) -> bool {
+        self.host.run().is_none_or(|run| run.holds())
+    }
+
     /// The trainers that the present step waits for; none while trainer 0 tests and saves at the end of a pass.
     pub fn waits_on(&self) -> Vec<u32> {
         self.host.waits_on()

@@ -127,8 +127,9 @@ impl Watchdog {
             return;
         };
         (seen.state, seen.silent) = (Some(now), Duration::ZERO);
-        let wait = Some(StepWait {
-            step: status.step.unwrap_or(0),
+        // Who takes no steps, as a server that holds no table, is not waited for.
+        let wait = status.step.map(|step| StepWait {
+            step,
             on: status.waits_on.clone(),
             busy: status.busy,
         });
@@ -213,11 +214,12 @@ impl Watchdog {
     }
 
     fn waited_for(&mut self) -> Vec<StalledProcess> {
-        // The servers must agree, and none of them may have gone on.
+        // The servers that take steps must agree, and none of them may have gone on.
+        let steps = |seen: &Seen| seen.state.is_none() || seen.wait.is_some();
         let servers = self
             .processes
             .iter()
-            .filter(|(id, _)| id.role == Role::Pserver);
+            .filter(|(id, seen)| id.role == Role::Pserver && steps(seen));
         let waits: Option<Vec<_>> = servers
             .map(|(_, seen)| Some((seen.wait.clone()?, seen.waited)))
             .collect();
@@ -323,6 +325,28 @@ mod tests {
             );
         }
         found
+    }
+
+    #[test]
+    fn a_server_that_takes_no_steps_does_not_hide_whom_the_others_wait_for() {
+        let mut dog = dog();
+        let mut found = Vec::new();
+        for second in 0..2 * StallLimits::default().named.as_secs() {
+            for (process, status) in [
+                (S0, server(7, &[1])),
+                (S1, Status::default()),
+                (T0, Status::default()),
+                (T1, Status::default()),
+            ] {
+                dog.state(process, &status, at(second));
+            }
+            found.extend(dog.look(at(second)));
+        }
+        assert!(
+            found.iter().all(|finding| finding.process == T1),
+            "{found:?}"
+        );
+        assert!(!found.is_empty());
     }
 
     #[test]
