@@ -1,5 +1,5 @@
-//! Gradients of a dense piece that wait for their step: received whole, or still in the outbox of a trainer on this
-//! host. Either way they are read block by block, in the cache, when the step is applied.
+//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a trainer on
+//! this host. They are read block by block, in the cache, when the step is applied; gaps are neither stored nor added.
 
 use std::sync::Arc;
 use wire::gaps;
@@ -11,8 +11,19 @@ use wire::shared::SharedRegion;
 pub enum Held {
     /// The values of all blocks, one after another.
     Whole(Vec<f32>),
+    /// The values without the gaps.
+    Packed(PackedGradient),
     /// In the outbox of a trainer on this host.
     Placed(OutboxGradient),
+}
+
+/// A gradient with gaps (see [`gaps`]).
+#[derive(Debug, Clone, Default)]
+pub struct PackedGradient {
+    /// Which parts of each block are present.
+    pub masks: Vec<u64>,
+    /// The parts that are present, one after another.
+    pub values: Vec<f32>,
 }
 
 /// A gradient in an outbox.
@@ -33,6 +44,8 @@ pub(crate) type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a
 pub(crate) enum GradientSource<'a, E> {
     /// From memory of this process.
     Held(&'a [f32]),
+    /// From memory of this process that has no gaps: the masks and values of the next blocks.
+    Packed(&'a [u64], &'a [f32]),
     /// From an outbox.
     Placed(&'a OutboxGradient, Cursor),
     /// From a connection, as it arrives.
@@ -52,13 +65,14 @@ impl<'a, E> GradientSource<'a, E> {
         let passed = || before.iter().map(|block| block.len).sum();
         match held {
             Held::Whole(values) => Self::Held(&values[passed()..]),
+            Held::Packed(packed) => {
+                let (masks, later) = packed.masks.split_at(before.len());
+                Self::Packed(later, &packed.values[packed_len(masks, before)..])
+            }
             Held::Placed(placed) => {
                 let values = match &placed.masks {
                     None => passed(),
-                    Some(masks) => {
-                        let packed = masks.iter().zip(before);
-                        packed.map(|(mask, block)| count(*mask, block.len)).sum()
-                    }
+                    Some(masks) => packed_len(masks, before),
                 };
                 let blocks = before.len();
                 Self::Placed(placed, Cursor { values, blocks })
@@ -70,6 +84,11 @@ impl<'a, E> GradientSource<'a, E> {
     pub(crate) fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
             Self::Held(values) => sum.copy_from_slice(take(values, sum.len())),
+            Self::Packed(masks, values) => {
+                let (mask, parts) = next_parts(masks, values, sum.len());
+                gaps::unpack(parts, mask, sum);
+                return Ok(mask);
+            }
             Self::Placed(placed, cursor) => {
                 let Some(mask) = placed.next(cursor, sum.len(), scratch) else {
                     sum.copy_from_slice(scratch);
@@ -124,6 +143,10 @@ impl<'a, E> GradientSource<'a, E> {
     ) -> Result<u64, E> {
         match self {
             Self::Held(values) => add(sum, take(values, sum.len())),
+            Self::Packed(masks, values) => {
+                let (mask, parts) = next_parts(masks, values, sum.len());
+                return Ok(gaps::add(parts, mask, sum, filled));
+            }
             Self::Placed(placed, cursor) => {
                 if let Some(mask) = placed.next(cursor, sum.len(), scratch) {
                     return Ok(gaps::add(scratch, mask, sum, filled));
@@ -158,6 +181,19 @@ fn take<'a>(values: &mut &'a [f32], len: usize) -> &'a [f32] {
     let (own, rest) = values.split_at(len);
     *values = rest;
     own
+}
+
+/// Splits off the mask of the next block, which has `len` values, and the parts of it that are present.
+fn next_parts<'a>(masks: &mut &[u64], values: &mut &'a [f32], len: usize) -> (u64, &'a [f32]) {
+    let (mask, later) = masks.split_first().expect("there is a mask for each block");
+    *masks = later;
+    (*mask, take(values, count(*mask, len)))
+}
+
+/// Number of values that are present of these blocks.
+fn packed_len(masks: &[u64], blocks: &[Block]) -> usize {
+    let blocks = masks.iter().zip(blocks);
+    blocks.map(|(mask, block)| count(*mask, block.len)).sum()
 }
 
 /// `sum += other`, element by element.
@@ -218,11 +254,17 @@ mod tests {
         let gaps = OutboxGradient {
             outbox,
             at: 160,
-            masks: Some(masks),
+            masks: Some(masks.clone()),
+        };
+        let values_present = packed;
+        let packed = PackedGradient {
+            masks,
+            values: values_present,
         };
         for held in [
             Held::Placed(whole),
             Held::Placed(gaps),
+            Held::Packed(packed),
             Held::Whole(values.clone()),
         ] {
             assert_eq!(read(&held, &lens, 0), values);

@@ -551,7 +551,8 @@ impl Service {
             Last::Held(held) => {
                 pushes.insert(before, held);
                 piece.apply(table, apply.samples, &pushes);
-                pushes.remove(before);
+                // Its buffers are filled again by the next push.
+                *self.place(trainer, apply.table) = Staged::Dense(pushes.remove(before));
             }
             Last::Arriving(receive) => {
                 piece.apply_arriving(table, apply.samples, (&pushes, before), receive)?;

@@ -21,7 +21,7 @@ const CONVERTED: usize = 16_384;
 /// A channel that gathers sends its small frames when they have this many bytes together.
 pub const GATHERED: usize = 64 << 10;
 /// Bytes that a channel that gathers reads ahead.
-const AHEAD: usize = 16 << 10;
+const AHEAD: usize = 64 << 10;
 
 /// Why a connection can no longer be used, or a request was refused.
 #[derive(Debug, thiserror::Error)]
@@ -332,6 +332,10 @@ impl Channel {
             self.stream.read(out)?
         };
         self.due = self.due.saturating_sub(count as u64);
+        if self.due == 0 {
+            // Whoever waits for the next frame, with a poll perhaps, is woken by its first byte.
+            self.stream.await_bytes(0);
+        }
         Ok(count)
     }
 
@@ -540,6 +544,7 @@ fn read_all(
             Err(cause) => return Err(cause),
         }
     }
+    stream.await_bytes(0);
     Ok(())
 }
 
@@ -548,24 +553,55 @@ mod tests {
     use super::*;
     use crate::data::{BODY, Carrier};
     use crate::ids::{Generation, Step, TableId};
-    use crate::stranger::Accepted;
-    use crate::stream::Dial;
+    use crate::stream::tests::{tcp_pair, tls_pair};
     use proptest::prelude::*;
-    use std::net::{Ipv4Addr, TcpListener};
     use std::time::Duration;
 
     fn pair() -> (Channel, Channel) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let dial = Dial {
-            timeout: Duration::from_secs(5),
-            tls: None,
-            local: false,
-        };
-        let port = listener.local_addr().unwrap().port();
-        let one = Stream::connect("127.0.0.1", port, &dial).unwrap();
-        let (tcp, _) = listener.accept().unwrap();
-        let other = Stream::accepted(Accepted::Tcp(tcp), String::new());
+        let (one, other) = tcp_pair();
         (Channel::greeted(one), Channel::greeted(other))
+    }
+
+    /// A hang is the mistake to be found: a reader that waits for more bytes than are sent.
+    #[test]
+    fn large_payloads_arrive_whole_and_in_pieces() {
+        let sizes = [262_143, 262_144, 262_145, 300_000, 700_001];
+        let numbers: Vec<f32> = (0..700_001).map(|at| at as f32).collect();
+        for (one, other) in [tcp_pair(), tls_pair()] {
+            let limit = Some(Duration::from_secs(180));
+            other.set_read_timeout(limit).unwrap();
+            let (mut one, mut other) = (Channel::greeted(one), Channel::greeted(other));
+            other.gather();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (step, len) in (0..).zip(sizes).chain((5..).zip(sizes)) {
+                        let runs = numbers[..len].chunks(1024);
+                        one.send_values(&values(step), Encoding::F32, &[], runs)
+                            .unwrap();
+                    }
+                });
+                for (step, len) in (0..).zip(sizes).chain((5..).zip(sizes)) {
+                    let (head, reply) = other.expect_reply().unwrap();
+                    assert_eq!((head.payload, reply.step), (4 * len as u64, Step(step)));
+                    let mut got = vec![0.0; len];
+                    if step < 5 {
+                        let all = [Block {
+                            index: 0,
+                            start: 0,
+                            len,
+                        }];
+                        other.read_blocks(head.encoding, &mut got, &all).unwrap();
+                    } else {
+                        for piece in got.chunks_mut(65_536) {
+                            other.read_values(head.encoding, piece).unwrap();
+                        }
+                    }
+                    assert!(got == numbers[..len]);
+                    // A poll for the next frame is woken by its first byte.
+                    assert_eq!(other.stream().woken_at, 1);
+                }
+            });
+        }
     }
 
     fn values(step: u64) -> Encoded {

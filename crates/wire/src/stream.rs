@@ -33,8 +33,8 @@ pub struct Stream {
     /// What identifies the connection to both ends.
     name: String,
     meter: Arc<ByteMeter>,
-    /// The socket wakes a reader when it has this many bytes.
-    woken_at: usize,
+    /// The socket wakes a reader, or a poll, when it has this many bytes.
+    pub(crate) woken_at: usize,
 }
 
 #[derive(Debug)]
@@ -408,8 +408,13 @@ impl Write for Stream {
         self.writing(|inner| match inner {
             Inner::Tcp(stream) => stream.write_vectored(bufs),
             Inner::Unix(stream) => stream.write_vectored(bufs),
-            Inner::TlsClient(stream) => stream.write_vectored(bufs),
-            Inner::TlsServer(stream) => stream.write_vectored(bufs),
+            // The owned stream of rustls makes a record and a call of the kernel of every slice.
+            Inner::TlsClient(stream) => {
+                rustls::Stream::new(&mut stream.conn, &mut stream.sock).write_vectored(bufs)
+            }
+            Inner::TlsServer(stream) => {
+                rustls::Stream::new(&mut stream.conn, &mut stream.sock).write_vectored(bufs)
+            }
         })
     }
 
@@ -563,4 +568,82 @@ fn unix_name(_address: Option<IpAddr>, _port: u16) -> io::Result<UnixAddr> {
         io::ErrorKind::Unsupported,
         "no abstract unix sockets here",
     ))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::tls::{Identity, SERVER_NAME, ServerTls};
+    use std::net::Ipv4Addr;
+
+    /// Both ends of a connection over TCP.
+    pub(crate) fn tcp_pair() -> (Stream, Stream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let one = connect(&listener, None);
+        let (tcp, _) = listener.accept().unwrap();
+        (one, Stream::accepted(Accepted::Tcp(tcp), String::new()))
+    }
+
+    /// Both ends of a connection over TLS.
+    pub(crate) fn tls_pair() -> (Stream, Stream) {
+        let (authority, identity) = issue().unwrap();
+        let client = ClientTls::new(&authority, SERVER_NAME, None).unwrap();
+        let server = ServerTls::new(&identity, None).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| connect(&listener, Some(client)));
+            let (mut tcp, _) = listener.accept().unwrap();
+            let mut connection = server.connection().unwrap();
+            while connection.is_handshaking() {
+                connection.complete_io(&mut tcp).unwrap();
+            }
+            let accepted = Accepted::Tls(Box::new(connection), tcp);
+            let other = Stream::accepted(accepted, String::new());
+            (one.join().unwrap(), other)
+        })
+    }
+
+    fn connect(listener: &TcpListener, tls: Option<ClientTls>) -> Stream {
+        let dial = Dial {
+            timeout: Duration::from_secs(180),
+            tls,
+            local: false,
+        };
+        let port = listener.local_addr().unwrap().port();
+        Stream::connect("127.0.0.1", port, &dial).unwrap()
+    }
+
+    fn issue() -> Result<(String, Identity), rcgen::Error> {
+        let key = rcgen::KeyPair::generate()?;
+        let mut params = rcgen::CertificateParams::new(Vec::new())?;
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&key)?.pem();
+        let issuer = rcgen::Issuer::new(params, key);
+        let own = rcgen::KeyPair::generate()?;
+        let params = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
+        let identity = Identity {
+            certificates: params.signed_by(&own, &issuer)?.pem(),
+            key: own.serialize_pem(),
+        };
+        Ok((authority, identity))
+    }
+
+    #[test]
+    fn slices_leave_together_over_tls() {
+        let (mut one, mut other) = tls_pair();
+        let (small, slices) = ([7_u8; 1000], 40);
+        let count = one.write_vectored(&[IoSlice::new(&small); 40]).unwrap();
+        assert_eq!(count, slices * small.len());
+        let mut got = vec![0; count];
+        other.read_exact(&mut got).unwrap();
+        assert_eq!(got, vec![7; count]);
+    }
+
+    #[test]
+    fn a_reader_is_never_woken_for_more_than_is_sent() {
+        for due in [0, 1, WOKEN_AT as u64, 2 * WOKEN_AT as u64 - 1] {
+            assert_eq!(wake_at(due), 1);
+        }
+        assert_eq!(wake_at(2 * WOKEN_AT as u64), WOKEN_AT);
+    }
 }

@@ -1,17 +1,18 @@
 //! Pushes and pulls of dense tables: through the connection, or in memory that a trainer on this host shares.
 
 use super::{Line, Stop};
+use crate::barrier::Apply;
 use crate::dense::DensePiece;
-use crate::gradient::{Held, OutboxGradient};
+use crate::gradient::{Held, OutboxGradient, PackedGradient};
 use crate::host::RunListener;
 use crate::service::{Last, Push, ServiceContext, Staged, TablePiece, invalid};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wire::channel::{ChannelError, GATHERED};
+use wire::channel::GATHERED;
 use wire::data::{Carrier, Reply};
 use wire::frame::Head;
 use wire::shared::{SharedRegion, layout};
-use wire::{Mode, Step, TableId, View, gaps};
+use wire::{Encoding, Mode, Step, TableId, View, gaps};
 
 /// Shared memory to which a trainer on this host writes its gradients.
 pub(super) struct Outbox {
@@ -67,41 +68,61 @@ impl Line {
             masks,
         };
         self.host.metrics.bytes_in.add(4 * count as u64);
-        match self.begin_push(push)? {
-            Some(apply) => {
-                let listener = self.listener();
-                let last = Last::<Stop>::Held(Held::Placed(placed));
-                self.service
-                    .apply_last(&self.context(&listener), self.trainer, &apply, last)
-            }
-            None => {
-                self.end_push(push.table, Staged::Dense(Held::Placed(placed)));
-                Ok(())
-            }
-        }
+        let apply = self.begin_push(push)?;
+        self.hold(push, apply, Held::Placed(placed))
     }
 
     /// A gradient that arrives through the connection.
     pub(super) fn push_dense(&mut self, head: &Head, push: &Push, blocks: u32) -> Result<(), Stop> {
         let piece = self.dense_piece(push.table)?;
         let bytes = head.encoding.bytes();
-        let (masks, _) = self.masks(head, push.table, blocks, &piece, bytes)?;
+        match self.masks(head, push.table, blocks, &piece, bytes)? {
+            (Some(masks), count) => self.push_with_gaps(head.encoding, push, masks, count),
+            (None, _) => self.push_whole(head.encoding, push, &piece),
+        }
+    }
+
+    /// Receives a gradient with gaps, which is small, before it is summed or waits for others.
+    fn push_with_gaps(
+        &mut self,
+        encoding: Encoding,
+        push: &Push,
+        masks: Vec<u64>,
+        count: usize,
+    ) -> Result<(), Stop> {
         let apply = self.begin_push(push)?;
-        let mut packed = std::mem::take(&mut self.values);
-        let mut masks_left = masks.as_deref();
-        let channel = &mut *self.channel;
-        let mut receive = |block: &mut [f32]| -> Result<(), ChannelError> {
-            let Some((mask, rest)) = masks_left.and_then(<[u64]>::split_first) else {
-                return channel.read_values(head.encoding, block);
-            };
-            masks_left = Some(rest);
-            let count = gaps::count(*mask, block.len()).unwrap_or(0);
-            packed.resize(count, 0.0);
-            channel.read_values(head.encoding, &mut packed)?;
-            gaps::unpack(&packed, *mask, block);
-            Ok(())
+        let mut values = match self.service.take_staged(self.trainer, push.table.index()) {
+            Staged::Dense(Held::Packed(old)) => old.values,
+            _ => Vec::new(),
         };
-        if let Some(apply) = apply {
+        values.resize(count, 0.0);
+        self.channel.read_values(encoding, &mut values)?;
+        let held = Held::Packed(PackedGradient { masks, values });
+        self.hold(push, apply, held)
+    }
+
+    /// Applies the table if this push is the last one that it waits for; otherwise the push waits for the others.
+    fn hold(&mut self, push: &Push, apply: Option<Apply>, held: Held) -> Result<(), Stop> {
+        let Some(apply) = apply else {
+            self.end_push(push.table, Staged::Dense(held));
+            return Ok(());
+        };
+        let listener = self.listener();
+        let context = self.context(&listener);
+        let last = Last::<Stop>::Held(held);
+        self.service
+            .apply_last(&context, self.trainer, &apply, last)
+    }
+
+    /// Receives a gradient without gaps. If it is the last one that the table waits for, it is summed and applied as it
+    /// arrives.
+    fn push_whole(
+        &mut self,
+        encoding: Encoding,
+        push: &Push,
+        piece: &DensePiece,
+    ) -> Result<(), Stop> {
+        if let Some(apply) = self.begin_push(push)? {
             // Not through `self`, whose channel is borrowed by `receive`.
             let listener = RunListener {
                 host: &self.host,
@@ -113,28 +134,19 @@ impl Line {
                 metrics: &self.host.metrics,
                 listener: &listener,
             };
-            let last = Last::Arriving(Box::new(&mut receive));
-            self.service
-                .apply_last(&context, self.trainer, &apply, last)?;
-            self.values = packed;
-            return Ok(());
+            let channel = &mut *self.channel;
+            let receive = |block: &mut [f32]| channel.read_values(encoding, block);
+            let last = Last::Arriving(Box::new(receive));
+            return Ok(self
+                .service
+                .apply_last(&context, self.trainer, &apply, last)?);
         }
         let mut gradient = match self.service.take_staged(self.trainer, push.table.index()) {
             Staged::Dense(Held::Whole(buffer)) => buffer,
             _ => Vec::new(),
         };
         gradient.resize(piece.len(), 0.0);
-        if masks.is_some() {
-            let mut rest = gradient.as_mut_slice();
-            for block in piece.blocks() {
-                let (own, later) = rest.split_at_mut(block.len);
-                receive(own)?;
-                rest = later;
-            }
-        } else {
-            receive(&mut gradient)?;
-        }
-        self.values = packed;
+        self.channel.read_values(encoding, &mut gradient)?;
         self.end_push(push.table, Staged::Dense(Held::Whole(gradient)));
         Ok(())
     }
