@@ -210,7 +210,7 @@ pub struct Scores {
 
 impl Scores {
     /// Passes are compared by `measure` from now on; values of another measure are forgotten.
-    pub(crate) fn measured_by(&mut self, measure: Option<Measure>) {
+    pub fn measured_by(&mut self, measure: Option<Measure>) {
         if self.measure != measure {
             for score in self.passes.values_mut() {
                 (score.value, score.tested) = (None, false);
