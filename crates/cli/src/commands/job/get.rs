@@ -306,11 +306,13 @@ mod tests {
     #[test]
     fn a_whole_output_has_the_link_to_the_best_model() {
         let here = tempfile::tempdir().unwrap();
-        let mut scores = trainer::best::Scores::default();
-        scores.measured_by(Some(trainer::best::Measure {
-            name: "cost".to_owned(),
-            better: trainer::best::Better::Lower,
-        }));
+        let mut scores = trainer::best::Scores {
+            measure: Some(trainer::best::Measure {
+                name: "cost".to_owned(),
+                better: trainer::best::Better::Lower,
+            }),
+            ..trainer::best::Scores::default()
+        };
         scores.add(0, Some(0.5), true);
         scores.add(1, Some(0.7), true);
         for pass in ["pass-00000", "pass-00001"] {
