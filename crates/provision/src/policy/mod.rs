@@ -61,7 +61,7 @@ pub fn operator_name(spec: &ClusterSpec) -> String {
 }
 
 /// ARN of the boundary that every role of the cluster has.
-pub(crate) fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
+pub fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
     boundary::arn(PolicyScope { spec, account })
 }
 
