@@ -28,7 +28,7 @@ use crate::user_data::UserData;
 pub(crate) const MAX_BODY: usize = 51_200;
 
 /// Tag with the cluster's name, for people and for bills. What is ours is decided by [`ID_TAG`] alone.
-pub(crate) const CLUSTER_TAG: &str = "canoe:cluster";
+pub const CLUSTER_TAG: &str = "canoe:cluster";
 
 /// What CloudFormation does with the data and logs of a stack that goes: it leaves them, unless the stack
 /// was never finished. `down` removes them itself, by their id, and only if it is told to.
