@@ -166,7 +166,7 @@ fn left(count: usize) -> String {
 
 fn not_ours(reasons: &[String]) -> String {
     let named = reasons.join("; ");
-    let other_remedy = ["has no id", "it is a copy"];
+    let other_remedy = ["has no id", "it is a copy", "choose another name"];
     if other_remedy.iter().any(|words| named.contains(words)) {
         return named;
     }
