@@ -94,8 +94,7 @@ fn secret_in(directory: &Path) -> anyhow::Result<String> {
         }
     }
     let found = std::fs::symlink_metadata(&path)?;
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = rustix::process::geteuid().as_raw();
     if !found.is_file() || found.uid() != user || found.mode() & 0o077 != 0 {
         anyhow::bail!(
             "{} must be a file that only you can read; remove it",

@@ -189,8 +189,7 @@ fn fingerprint(files: &[(String, String)]) -> u64 {
 }
 
 fn user() -> u32 {
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

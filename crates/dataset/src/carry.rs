@@ -25,31 +25,25 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Why a folder was not copied.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CarryError {
     /// A read error on this side.
     #[error("read {path}")]
     Read {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A write error on the receiving side.
     #[error("write {path}{}", full(.source))]
     Write {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A name that would leave the folder, or is not valid text.
     #[error("{name:?} is not the name of a file in a folder")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// The pipe closed early.
     #[error("the connection was closed; run the command again to resume")]
     Broken(#[source] io::Error),
@@ -63,24 +57,15 @@ pub enum CarryError {
     #[error(
         "{path} exists and is not the one that comes; choose another folder, or replace it with --force"
     )]
-    Other {
-        /// The file.
-        path: PathBuf,
-    },
+    Other { path: PathBuf },
     /// A file has the name of a folder that comes.
     #[error("{path} is a file, and a folder of this name comes; choose another folder, or move it")]
-    InTheWay {
-        /// The file.
-        path: PathBuf,
-    },
+    InTheWay { path: PathBuf },
     /// The bytes that arrived differ from those that were sent.
     #[error(
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
     )]
-    Differs {
-        /// The file.
-        path: PathBuf,
-    },
+    Differs { path: PathBuf },
 }
 
 fn full(error: &io::Error) -> &'static str {

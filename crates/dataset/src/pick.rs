@@ -28,13 +28,12 @@ pub enum Pick {
 
 /// Why nothing was picked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum PickError {
     /// A folder cannot be read.
     #[error("read {path}")]
     Read {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -44,7 +43,6 @@ pub enum PickError {
     /// This one has not.
     #[error("there is no finished pass {pass}; there are {}", numbers(.there))]
     NoPass {
-        /// It.
         pass: u32,
         /// Those that have.
         there: Vec<u32>,

@@ -250,7 +250,7 @@ fn is_namespace(name: &str) -> bool {
 }
 
 /// RFC 1035: a Service of this name is made too, and that must begin with a letter.
-pub fn is_label(name: &str) -> bool {
+pub(crate) fn is_label(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&name.len())
         && name.bytes().all(inner)
@@ -259,7 +259,7 @@ pub fn is_label(name: &str) -> bool {
 }
 
 /// Kubernetes' numbers: decimal, with an optional suffix.
-pub fn is_quantity(text: &str) -> bool {
+pub(crate) fn is_quantity(text: &str) -> bool {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let suffix = &text[digits.len()..];
     let number = digits.split_once('.').map_or((digits, "0"), |parts| parts);

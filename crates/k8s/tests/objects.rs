@@ -47,7 +47,7 @@ fn inputs(job: JobFile) -> ObjectInputs {
     }
 }
 
-/// As few wishes as possible.
+/// As few settings as possible.
 fn plain() -> JobFile {
     JobFile {
         image: Some("registry.example/canoe@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef".into()),
@@ -61,7 +61,7 @@ fn plain() -> JobFile {
     }
 }
 
-/// As many wishes as possible.
+/// As many settings as possible.
 fn rich() -> JobFile {
     JobFile {
         namespace: "team-a".into(),

@@ -13,6 +13,7 @@ use crate::sample::FieldError;
 
 /// Why a model cannot be opened or applied.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum PredictError {
     /// The path is no pass directory, job folder or output folder.
     #[error(
@@ -124,7 +125,6 @@ pub enum PredictError {
     /// A batch cannot be computed.
     #[error("compute {samples}")]
     Compute {
-        /// Which samples.
         samples: String,
         /// The layer and the reason.
         #[source]

@@ -16,7 +16,7 @@ use crate::error::PredictError;
 pub const BEST: &str = "best";
 
 /// The folder of a job that holds its pass directories.
-pub const OUTPUT: &str = "output";
+pub(crate) const OUTPUT: &str = "output";
 
 /// A model on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -88,7 +88,7 @@ impl Reply {
     }
 }
 
-/// Answers requests until the input ends.
+/// Replies to requests until the input ends.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), WorkerError> {
     let mut machines = Machines::default();
     while let Some((header, arrays)) = read(input)? {

@@ -18,6 +18,7 @@ use crate::statuses::{
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CloudError {
     /// AWS said no.
     #[error("{action}: {code}{}", with_colon(.message))]
@@ -44,7 +45,6 @@ pub enum CloudError {
         action: String,
         /// Where the request went.
         endpoint: String,
-        /// Why.
         reason: String,
         /// No connection came about: no such host, refused, no route.
         connecting: bool,
@@ -54,7 +54,6 @@ pub enum CloudError {
     Unreadable {
         /// Such as `ec2:DescribeVolumes`.
         action: String,
-        /// Why.
         reason: String,
     },
 }
@@ -100,7 +99,7 @@ impl CloudError {
     }
 
     /// Whether trying again later may help: no answer, a failing server, or too many requests.
-    pub fn is_temporary(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => {
@@ -111,7 +110,7 @@ impl CloudError {
     }
 
     /// Whether the service is not to be found there at all.
-    pub fn is_absent_service(&self) -> bool {
+    pub(crate) fn is_absent_service(&self) -> bool {
         matches!(
             self,
             Self::Unreachable {
@@ -122,7 +121,7 @@ impl CloudError {
     }
 
     /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
-    pub fn is_about_time(&self) -> bool {
+    pub(crate) fn is_about_time(&self) -> bool {
         self.has_code(&[
             "Skewed",
             "RequestExpired",
@@ -146,7 +145,7 @@ impl CloudError {
     }
 
     /// Whether the credentials are no longer good.
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         let words = [
             "ExpiredToken",
             "RequestExpired",
@@ -244,7 +243,7 @@ pub struct ChangeSetView {
 
 impl ChangeSetView {
     /// Whether it failed only because nothing has changed.
-    pub fn is_empty_change(&self) -> bool {
+    pub(crate) fn is_empty_change(&self) -> bool {
         self.status == ChangeSetStatus::Failed
             && (self.reason.contains("didn't contain changes")
                 || self.reason.contains("No updates are to be performed"))

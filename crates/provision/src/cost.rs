@@ -42,12 +42,12 @@ impl Estimate {
     }
 
     /// The same for a month of 730 hours.
-    pub fn monthly(&self) -> f64 {
+    pub(crate) fn monthly(&self) -> f64 {
         self.hourly() * price::HOURS_PER_MONTH
     }
 
     /// Whether a price is missing, so that the sum is too low.
-    pub fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| part.hourly.is_none())
     }
 
@@ -74,57 +74,6 @@ impl Estimate {
         lines.extend(self.notes.iter().map(|line| format!("note: {line}")));
         lines
     }
-}
-
-/// How AWS bills a resource type of our templates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Billing {
-    /// It costs nothing by itself, for this reason.
-    Free(&'static str),
-    /// It has a line of [`Estimate::parts`] that contains this word.
-    Hourly(&'static str),
-    /// It has a line of [`Estimate::by_use`] that contains this word.
-    ByUse(&'static str),
-}
-
-/// How a resource type is billed; `None` for one that nobody has thought about.
-pub fn billed(kind: &str) -> Option<Billing> {
-    Some(match kind {
-        "AWS::EKS::Cluster" => Billing::Hourly("EKS control plane"),
-        "AWS::EKS::Nodegroup" | "AWS::AutoScaling::AutoScalingGroup" => Billing::Hourly("worker"),
-        "AWS::EC2::LaunchTemplate" => Billing::Hourly("worker disk"),
-        "AWS::EC2::Instance" => Billing::Hourly("controller"),
-        "AWS::EC2::Volume" => Billing::Hourly("etcd disk"),
-        "AWS::EC2::NatGateway" | "AWS::EC2::EIP" => Billing::Hourly("NAT gateway"),
-        "AWS::EC2::VPCEndpoint" => Billing::Hourly("VPC endpoint"),
-        "AWS::ElasticLoadBalancingV2::LoadBalancer" => Billing::Hourly("load balancer"),
-        "AWS::KMS::Key" => Billing::Hourly("KMS key"),
-        "AWS::EFS::FileSystem" => Billing::ByUse("EFS storage"),
-        "AWS::EFS::AccessPoint" | "AWS::EFS::MountTarget" => Billing::ByUse("EFS storage"),
-        "AWS::Logs::LogGroup" => Billing::ByUse("control-plane logs"),
-        "AWS::ECR::Repository" => Billing::ByUse("images"),
-        "AWS::EC2::VPC"
-        | "AWS::EC2::InternetGateway"
-        | "AWS::EC2::VPCGatewayAttachment"
-        | "AWS::EC2::Subnet"
-        | "AWS::EC2::Route"
-        | "AWS::EC2::RouteTable"
-        | "AWS::EC2::SubnetRouteTableAssociation"
-        | "AWS::EC2::SecurityGroup" => Billing::Free("traffic is billed, networks are not"),
-        "AWS::EKS::AccessEntry" | "AWS::EKS::PodIdentityAssociation" => {
-            Billing::Free("part of the control plane")
-        }
-        "AWS::EKS::Addon" => Billing::Free("add-ons of AWS run on machines that are paid for"),
-        "AWS::ElasticLoadBalancingV2::Listener" | "AWS::ElasticLoadBalancingV2::TargetGroup" => {
-            Billing::Free("part of the load balancer")
-        }
-        "AWS::IAM::InstanceProfile" | "AWS::IAM::Role" => Billing::Free("IAM is free"),
-        "AWS::KMS::Alias" => Billing::Free("part of the key"),
-        "AWS::Route53::RecordSet" => {
-            Billing::Free("the hosted zone is there and paid for; records in it are not billed")
-        }
-        _ => return None,
-    })
 }
 
 /// Estimates a cluster.
@@ -168,7 +117,7 @@ pub fn estimate(spec: &ClusterSpec) -> Estimate {
 }
 
 /// What a cluster that has run for `hours` has cost so far.
-pub fn so_far(estimate: &Estimate, hours: f64) -> f64 {
+pub(crate) fn so_far(estimate: &Estimate, hours: f64) -> f64 {
     estimate.hourly() * hours.max(0.0)
 }
 
@@ -363,6 +312,60 @@ fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How AWS bills a resource type of our templates.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Billing {
+        /// It costs nothing by itself, for this reason.
+        Free(&'static str),
+        /// It has a line of [`Estimate::parts`] that contains this word.
+        Hourly(&'static str),
+        /// It has a line of [`Estimate::by_use`] that contains this word.
+        ByUse(&'static str),
+    }
+
+    /// How a resource type is billed; `None` for one that nobody has thought about.
+    fn billed(kind: &str) -> Option<Billing> {
+        Some(match kind {
+            "AWS::EKS::Cluster" => Billing::Hourly("EKS control plane"),
+            "AWS::EKS::Nodegroup" | "AWS::AutoScaling::AutoScalingGroup" => {
+                Billing::Hourly("worker")
+            }
+            "AWS::EC2::LaunchTemplate" => Billing::Hourly("worker disk"),
+            "AWS::EC2::Instance" => Billing::Hourly("controller"),
+            "AWS::EC2::Volume" => Billing::Hourly("etcd disk"),
+            "AWS::EC2::NatGateway" | "AWS::EC2::EIP" => Billing::Hourly("NAT gateway"),
+            "AWS::EC2::VPCEndpoint" => Billing::Hourly("VPC endpoint"),
+            "AWS::ElasticLoadBalancingV2::LoadBalancer" => Billing::Hourly("load balancer"),
+            "AWS::KMS::Key" => Billing::Hourly("KMS key"),
+            "AWS::EFS::FileSystem" => Billing::ByUse("EFS storage"),
+            "AWS::EFS::AccessPoint" | "AWS::EFS::MountTarget" => Billing::ByUse("EFS storage"),
+            "AWS::Logs::LogGroup" => Billing::ByUse("control-plane logs"),
+            "AWS::ECR::Repository" => Billing::ByUse("images"),
+            "AWS::EC2::VPC"
+            | "AWS::EC2::InternetGateway"
+            | "AWS::EC2::VPCGatewayAttachment"
+            | "AWS::EC2::Subnet"
+            | "AWS::EC2::Route"
+            | "AWS::EC2::RouteTable"
+            | "AWS::EC2::SubnetRouteTableAssociation"
+            | "AWS::EC2::SecurityGroup" => Billing::Free("traffic is billed, networks are not"),
+            "AWS::EKS::AccessEntry" | "AWS::EKS::PodIdentityAssociation" => {
+                Billing::Free("part of the control plane")
+            }
+            "AWS::EKS::Addon" => Billing::Free("add-ons of AWS run on machines that are paid for"),
+            "AWS::ElasticLoadBalancingV2::Listener"
+            | "AWS::ElasticLoadBalancingV2::TargetGroup" => {
+                Billing::Free("part of the load balancer")
+            }
+            "AWS::IAM::InstanceProfile" | "AWS::IAM::Role" => Billing::Free("IAM is free"),
+            "AWS::KMS::Alias" => Billing::Free("part of the key"),
+            "AWS::Route53::RecordSet" => {
+                Billing::Free("the hosted zone is there and paid for; records in it are not billed")
+            }
+            _ => return None,
+        })
+    }
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9

@@ -77,7 +77,7 @@ pub fn stranger(what: &str, tags: &Tags, id: Option<&str>) -> String {
 }
 
 /// Whether Kubernetes says that it made this for the cluster `name`. Good only for what lies in our VPC.
-pub fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
+pub(crate) fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
     let has = |key: &str, value: &str| tags.get(key).is_some_and(|found| found == value);
     has(&format!("kubernetes.io/cluster/{name}"), "owned")
         || has("elbv2.k8s.aws/cluster", name)
@@ -86,20 +86,20 @@ pub fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
 
 /// Whether a bucket is ours. Its name holds the whole id; the tag may be missing when a run was
 /// interrupted between making and tagging it, but it never names another cluster.
-pub fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
+pub(crate) fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
     let id = spec.id.as_deref();
     let named = id.is_some_and(|id| bucket.ends_with(id));
     named && (is_ours(tags, id) || !tags.contains_key(ID_TAG))
 }
 
 /// Those of `things` that carry the id, by their ids.
-pub fn own_ids(things: Vec<Thing>, id: Option<&str>) -> Vec<String> {
+pub(crate) fn own_ids(things: Vec<Thing>, id: Option<&str>) -> Vec<String> {
     let own = things.into_iter().filter(|thing| is_ours(&thing.tags, id));
     own.map(|thing| thing.id).collect()
 }
 
 /// Name tag of the disk with the etcd of a self-managed cluster.
-pub fn etcd_disk_name(cluster: &str) -> String {
+pub(crate) fn etcd_disk_name(cluster: &str) -> String {
     format!("{cluster}-etcd")
 }
 

@@ -94,13 +94,8 @@ fn room(descriptors: u64) -> usize {
 
 /// The descriptors that this process may have.
 pub(crate) fn descriptors() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is valid for writes during the call.
-    let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if asked == 0 { limit.rlim_cur } else { 1024 }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
 }
 
 /// Serves all doors until the server ends.

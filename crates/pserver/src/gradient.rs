@@ -7,7 +7,7 @@ use wire::shard::Block;
 use wire::shared::SharedRegion;
 
 /// A gradient that waits for those of the other trainers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Held {
     /// The values of all blocks, one after another.
     Whole(Vec<f32>),
@@ -27,10 +27,10 @@ pub struct OutboxGradient {
 }
 
 /// Reads the next block of a gradient that is arriving.
-pub type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a>;
+pub(crate) type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a>;
 
 /// Reads one gradient, block after block.
-pub enum GradientSource<'a, E> {
+pub(crate) enum GradientSource<'a, E> {
     /// From memory of this process.
     Held(&'a [f32]),
     /// From an outbox.
@@ -41,14 +41,14 @@ pub enum GradientSource<'a, E> {
 
 /// How far an outbox has been read.
 #[derive(Debug)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     values: usize,
     blocks: usize,
 }
 
 impl<'a, E> GradientSource<'a, E> {
     /// Starts at the block after `before`.
-    pub fn after(held: &'a Held, before: &[Block]) -> Self {
+    pub(crate) fn after(held: &'a Held, before: &[Block]) -> Self {
         let passed = || before.iter().map(|block| block.len).sum();
         match held {
             Held::Whole(values) => Self::Held(&values[passed()..]),
@@ -67,7 +67,7 @@ impl<'a, E> GradientSource<'a, E> {
     }
 
     /// Writes the next block to `sum`; returns which of its parts (see [`gaps`]) may differ from zero.
-    pub fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
+    pub(crate) fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
             Self::Held(values) => sum.copy_from_slice(take(values, sum.len())),
             Self::Placed(placed, cursor) => {
@@ -83,9 +83,45 @@ impl<'a, E> GradientSource<'a, E> {
         Ok(u64::MAX)
     }
 
+    /// Writes the sum of the next blocks of two gradients to `sum`. Where the values are at hand it does not copy the first
+    /// before it adds the second.
+    pub(crate) fn begin_pair(
+        &mut self,
+        other: &mut Self,
+        sum: &mut [f32],
+        scratch: &mut Vec<f32>,
+    ) -> Result<u64, E> {
+        match (&mut *self, &mut *other) {
+            (Self::Held(first), Self::Arriving(receive)) => {
+                receive(sum)?;
+                let first = take(first, sum.len());
+                sum.iter_mut()
+                    .zip(first)
+                    .for_each(|(sum, first)| *sum += *first);
+                Ok(u64::MAX)
+            }
+            (Self::Held(first), Self::Held(second)) => {
+                let both = take(first, sum.len()).iter().zip(take(second, sum.len()));
+                sum.iter_mut()
+                    .zip(both)
+                    .for_each(|(sum, (first, second))| *sum = *first + *second);
+                Ok(u64::MAX)
+            }
+            _ => {
+                let filled = self.begin(sum, scratch)?;
+                other.add(sum, filled, scratch)
+            }
+        }
+    }
+
     /// Adds the next block to `sum`, of which the parts `filled` may differ from zero; returns those that may
     /// afterwards.
-    pub fn add(&mut self, sum: &mut [f32], filled: u64, scratch: &mut Vec<f32>) -> Result<u64, E> {
+    pub(crate) fn add(
+        &mut self,
+        sum: &mut [f32],
+        filled: u64,
+        scratch: &mut Vec<f32>,
+    ) -> Result<u64, E> {
         match self {
             Self::Held(values) => add(sum, take(values, sum.len())),
             Self::Placed(placed, cursor) => {
@@ -192,6 +228,14 @@ mod tests {
             assert_eq!(read(&held, &lens, 0), values);
             assert_eq!(read(&held, &lens, 1), values[64..]);
             assert!(read(&held, &lens, 3).is_empty());
+            for other in [Held::Whole(values.clone()), held.clone()] {
+                let mut pair = vec![9.0; 64];
+                let mut first = GradientSource::<Infallible>::after(&held, &[]);
+                let mut second = GradientSource::<Infallible>::after(&other, &[]);
+                let Ok(_) = first.begin_pair(&mut second, &mut pair, &mut Vec::new());
+                let doubled: Vec<f32> = values[..64].iter().map(|value| value + value).collect();
+                assert_eq!(pair, doubled);
+            }
             let mut sum = vec![1.0; 64];
             let mut source = GradientSource::<Infallible>::after(&held, &[]);
             let Ok(_) = source.add(&mut sum, u64::MAX, &mut Vec::new());

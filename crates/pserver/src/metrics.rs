@@ -25,7 +25,7 @@ impl Counter {
     }
 
     /// Adds a time, in microseconds.
-    pub fn add_time(&self, time: Duration) {
+    pub(crate) fn add_time(&self, time: Duration) {
         self.add(time.as_micros() as u64);
     }
 

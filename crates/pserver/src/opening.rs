@@ -1,4 +1,4 @@
-//! Opening an epoch on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
+//! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
 use crate::host::{Host, chain};
 use crate::run::{GenerationRun, OpenError, ServerIndex};
@@ -7,7 +7,7 @@ use crate::server::Level;
 use crate::service::{TablePiece, invalid};
 use crate::snapshot::StoreError;
 use crate::snapshot::writer::Snapshotter;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
@@ -16,7 +16,7 @@ use wire::{Generation, JobSpec, ShardMap, TrainerId};
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
 impl Host {
-    /// Opens an epoch. `fill` receives what trainer 0 sends for a fresh start.
+    /// Opens a generation. `fill` receives what trainer 0 sends for a fresh start.
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
@@ -52,7 +52,7 @@ impl Host {
         self.metrics.step.set(run.begun.0);
         self.metrics.confirmed_at.set(self.now());
         self.metrics.overdue.set(0);
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+        *self.run.lock() = Some(run);
         members.opened(epoch);
         self.steps();
         let restored = matches!(
@@ -74,7 +74,7 @@ impl Host {
         let done = snapshots.begin(&run.wanted());
         self.look_for_snapshots(snapshots, &run.wanted());
         match done {
-            // A job whose snapshots cannot be written goes on without them, as ever.
+            // A job whose snapshots cannot be written continues without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
                 self.say(Level::Error, &chain(&error));
                 Ok(())
@@ -169,7 +169,7 @@ impl Host {
         made.map_err(failed)
     }
 
-    /// Waits until the threads of the old epoch are gone.
+    /// Waits until the threads of the old generation are gone.
     fn await_data_connections(&self) -> Result<(), Refusal> {
         let begun = Instant::now();
         let limit = POLITE + self.config.silence;
@@ -190,8 +190,7 @@ impl Host {
             }
             (connections, _) = self
                 .fewer
-                .wait_timeout(connections, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(connections, Duration::from_millis(20));
         }
         Ok(())
     }

@@ -15,11 +15,11 @@ use crate::reply::error_body;
 use crate::worker::ServeWorker;
 
 /// Samples that are computed together at most, unless one request has more.
-pub const LARGEST_BATCH: usize = 128;
+pub(crate) const LARGEST_BATCH: usize = 128;
 
 /// Samples of a request, parsed and checked.
 #[derive(Debug)]
-pub struct ParsedSamples {
+pub(crate) struct ParsedSamples {
     /// The samples.
     pub batch: Batch,
     /// The request was one sample, not a list of them.
@@ -31,7 +31,7 @@ pub struct ParsedSamples {
 }
 
 /// A request that waits for its result.
-pub struct PredictRequest {
+pub(crate) struct PredictRequest {
     /// Where the response goes.
     pub connection: Arc<ClientConnection>,
     /// What is asked for.
@@ -39,10 +39,10 @@ pub struct PredictRequest {
 }
 
 /// The queue of a server.
-pub type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
+pub(crate) type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
 
 /// A runner, and the model that it is of.
-pub struct ModelRunner {
+pub(crate) struct ModelRunner {
     model: Arc<Model>,
     runner: Runner,
     /// Name of the pass directory, as JSON.
@@ -53,7 +53,7 @@ pub struct ModelRunner {
 
 impl ModelRunner {
     /// A runner of a model.
-    pub fn new(model: Arc<Model>) -> Result<Self, PredictError> {
+    pub(crate) fn new(model: Arc<Model>) -> Result<Self, PredictError> {
         let pass = model.located.directory.file_name().unwrap_or_default();
         Ok(Self {
             runner: model.runner()?,
@@ -104,7 +104,7 @@ impl From<PredictError> for ComputeFailure {
 
 /// Puts requests into the queue, and computes what waits while a runner is free. Requests that do not fit are refused at
 /// once.
-pub fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
+pub(crate) fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
     let shared = worker.shared().clone();
     let mut more = Vec::new();
     let mut taken = Vec::new();

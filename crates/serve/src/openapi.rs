@@ -6,8 +6,7 @@ use predict::sample::{InputField, expected};
 use serde_json::{Map, Value, json};
 use trainer::data::ElementKind;
 
-/// The document.
-pub fn document(model: &Model, version: &str) -> Value {
+pub(crate) fn document(model: &Model, version: &str) -> Value {
     let sample = sample(&model.inputs);
     let prediction = prediction(&model.outputs);
     let error = json!({"type": "object", "properties": {"error": {"type": "string"}}});
@@ -103,7 +102,7 @@ fn prediction(outputs: &[OutputField]) -> Value {
 }
 
 /// Inputs and outputs for people and programs.
-pub fn description(model: &Model) -> Value {
+pub(crate) fn description(model: &Model) -> Value {
     let inputs: Vec<Value> = model
         .inputs
         .iter()

@@ -23,10 +23,10 @@ use crate::reply::{JSON, error_body};
 use crate::routes::{Target, target};
 
 /// Memory for the bodies of requests that are being read, in bytes.
-pub const BODIES: usize = 256 << 20;
+pub(crate) const BODIES: usize = 256 << 20;
 
 /// What threads share.
-pub struct Shared {
+pub(crate) struct Shared {
     /// The model.
     pub current: Current,
     /// Requests that wait.
@@ -54,7 +54,7 @@ pub struct Shared {
 }
 
 /// A thread.
-pub struct ServeWorker {
+pub(crate) struct ServeWorker {
     shared: Arc<Shared>,
     model: Arc<Model>,
     version: u64,
@@ -65,7 +65,7 @@ pub struct ServeWorker {
 
 impl ServeWorker {
     /// A thread of a server.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             version: shared.current.version(),
             model: shared.current.model(),
@@ -76,12 +76,12 @@ impl ServeWorker {
     }
 
     /// What threads share.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
     /// Serves until the server ends.
-    pub fn run(&mut self) -> std::io::Result<()> {
+    pub(crate) fn run(&mut self) -> std::io::Result<()> {
         let (mut raw, mut found, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         let shared = self.shared.clone();
         while !shared.ended.load(Ordering::Acquire) {

@@ -191,7 +191,7 @@ pub struct Scores {
 
 impl Scores {
     /// Passes are compared by `measure` from now on; values of another measure are forgotten.
-    pub fn measured_by(&mut self, measure: Option<Measure>) {
+    pub(crate) fn measured_by(&mut self, measure: Option<Measure>) {
         if self.measure != measure {
             for score in self.passes.values_mut() {
                 (score.value, score.tested) = (None, false);
@@ -237,7 +237,7 @@ impl Scores {
 
     /// Whether training, which began with pass `start`, ends before pass `pass`: the last `patience` passes were
     /// tested, and none was better than the best before them. A run always gets as many passes.
-    pub fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
+    pub(crate) fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
         let Some((best, _)) = self.best_of(pass, |_| true) else {
             return false;
         };

@@ -373,8 +373,8 @@ fn resume(
         report.warn(Topic::Resume, text);
         return Ok(());
     }
-    DirectorySums::open(directory)?.check(&file)?;
     let saved = state_file::read(&file)?;
+    DirectorySums::open(directory)?.check(&file)?;
     for name in updater.restore(&saved, parameters) {
         let text = format!(
             "the saved optimizer state does not match parameter '{name}', whose state starts from the beginning"

@@ -32,7 +32,7 @@ pub use replacing::recover;
 pub const DONE: &str = "done";
 
 /// The file with the optimizer's state.
-pub const STATE: &str = "canoe.state";
+pub(crate) const STATE: &str = "canoe.state";
 
 /// The directory with the state of parameter servers.
 pub const SERVERS: &str = "canoe.servers";
@@ -121,7 +121,7 @@ pub fn complete(save_dir: &Path, pass: u32) -> Result<PathBuf, PassDirectoryErro
 }
 
 /// The directory of a pass in `save_dir`, if it is complete at this moment.
-pub fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
+pub(crate) fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
     let path = save_dir.join(name(pass, None));
     let whole = |path: &PathBuf| path.join(DONE).is_file();
     let old = replacing::old(&path);

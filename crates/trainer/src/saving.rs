@@ -79,7 +79,11 @@ impl Saver {
     }
 
     /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
-    pub fn check_last(&self, passes: &Passes, patience: Option<u32>) -> Result<(), TrainError> {
+    pub(crate) fn check_last(
+        &self,
+        passes: &Passes,
+        patience: Option<u32>,
+    ) -> Result<(), TrainError> {
         let end = self.scores.end(passes.start, passes.count, patience);
         let count = u64::from(end.saturating_sub(passes.start));
         let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {

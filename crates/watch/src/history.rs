@@ -441,7 +441,7 @@ impl History {
     }
 
     /// Samples that trainer 0, or the first that exists, had seen at a time.
-    pub fn samples_at(&self, t: f64) -> f64 {
+    pub(crate) fn samples_at(&self, t: f64) -> f64 {
         let mut curves = self
             .series
             .iter()

@@ -34,7 +34,7 @@ pub mod follow;
 pub mod history;
 pub mod job;
 pub mod logs;
-pub mod mark;
+mod mark;
 pub mod nodes;
 mod number_text;
 pub mod page;

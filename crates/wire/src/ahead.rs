@@ -61,6 +61,9 @@ impl Ahead {
 /// Most bytes that are read ahead below TLS.
 const BELOW_TLS: usize = 256 << 10;
 
+/// More bytes than rustls keeps: a record that is not complete, and one that has been decrypted.
+const RECORDS: u64 = 64 << 10;
+
 /// A TCP stream below TLS: rustls reads 4 KiB at a time.
 #[derive(Debug)]
 pub(crate) struct Buffered {
@@ -77,6 +80,11 @@ impl Buffered {
     /// Whether bytes were read ahead.
     pub(crate) fn has_bytes(&self) -> bool {
         self.ahead.len() > 0
+    }
+
+    /// How many of `due` bytes of plain text cannot have been received yet: rustls keeps a record at most.
+    pub(crate) fn outstanding(&self, due: u64) -> u64 {
+        due.saturating_sub(self.ahead.len() as u64 + RECORDS)
     }
 }
 

@@ -25,13 +25,13 @@ const AHEAD: usize = 16 << 10;
 
 /// Why a connection can no longer be used, or a request was refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ChannelError {
     /// The stream broke or timed out.
     #[error("connection to {peer} broke")]
     Io {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -46,7 +46,6 @@ pub enum ChannelError {
     Frame {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: FrameError,
     },
@@ -74,6 +73,8 @@ pub struct Channel {
     out: Vec<u8>,
     ahead: Ahead,
     gathers: bool,
+    /// Payload bytes of the frame that was received last that have not been read.
+    due: u64,
 }
 
 impl Channel {
@@ -90,6 +91,7 @@ impl Channel {
             out: Vec::new(),
             ahead: Ahead::new(AHEAD),
             gathers: false,
+            due: 0,
         }
     }
 
@@ -272,6 +274,7 @@ impl Channel {
     /// Receives a frame's head and body. The payload, if any, must be read next.
     pub fn receive(&mut self) -> Result<Head, ChannelError> {
         let mut bytes = [0_u8; HEAD];
+        self.due = 0;
         self.read_head(&mut bytes)?;
         let head = Head::decode(&bytes, &self.limits).map_err(|source| self.violation(source))?;
         if head.sequence != self.received {
@@ -289,6 +292,7 @@ impl Channel {
         if crc32fast::hash(&self.body) != head.body_crc {
             return Err(self.violation(FrameError::BodyChecksum));
         }
+        self.due = head.payload;
         Ok(head)
     }
 
@@ -320,10 +324,15 @@ impl Channel {
 
     /// Reads some bytes: first those received ahead.
     fn read_some(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.gathers || self.ahead.len() > 0 {
-            return self.ahead.read(&mut self.stream, out);
-        }
-        self.stream.read(out)
+        let ahead = self.ahead.len() as u64;
+        self.stream.await_bytes(self.due.saturating_sub(ahead));
+        let count = if self.gathers || self.ahead.len() > 0 {
+            self.ahead.read(&mut self.stream, out)?
+        } else {
+            self.stream.read(out)?
+        };
+        self.due = self.due.saturating_sub(count as u64);
+        Ok(count)
     }
 
     /// Receives a frame of this kind with a JSON body; a refusal becomes an error.
@@ -416,7 +425,7 @@ impl Channel {
     }
 
     /// Reads payload values into blocks of `values`; the blocks are ascending and inside it.
-    pub fn read_blocks(
+    pub(crate) fn read_blocks(
         &mut self,
         encoding: Encoding,
         values: &mut [f32],
@@ -443,11 +452,13 @@ impl Channel {
             let count = self.ahead.take(first);
             IoSliceMut::advance_slices(&mut slices, count);
         }
-        read_all(&mut self.stream, slices).map_err(|source| Self::broken(&self.peer, source))
+        let left = slices.iter().map(|slice| slice.len() as u64).sum();
+        self.due = 0;
+        read_all(&mut self.stream, slices, left).map_err(|source| Self::broken(&self.peer, source))
     }
 
     /// Receives what the other end passes with [`Stream::send_descriptors`] after a reply that says so.
-    pub fn expect_descriptors(
+    pub(crate) fn expect_descriptors(
         &mut self,
     ) -> Result<(Head, Stamped<Reply>, Vec<OwnedFd>), ChannelError> {
         // Descriptors belong to a byte: it must not be received ahead as a part of the reply.
@@ -510,12 +521,21 @@ fn write_all(stream: &mut Stream, mut slices: &mut [IoSlice<'_>]) -> io::Result<
     stream.flush()
 }
 
-fn read_all(stream: &mut Stream, mut slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+/// Reads the `left` bytes of all slices.
+fn read_all(
+    stream: &mut Stream,
+    mut slices: &mut [IoSliceMut<'_>],
+    mut left: u64,
+) -> io::Result<()> {
     IoSliceMut::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
+        stream.await_bytes(left);
         match stream.read_vectored(slices) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => IoSliceMut::advance_slices(&mut slices, count),
+            Ok(count) => {
+                IoSliceMut::advance_slices(&mut slices, count);
+                left -= count as u64;
+            }
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
             Err(cause) => return Err(cause),
         }

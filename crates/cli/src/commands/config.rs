@@ -77,7 +77,6 @@ enum Drawing {
     Dot,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
     let text = match args.command {
         ConfigCommand::Check { file, fast, form } => return check::run(&file, fast, form),

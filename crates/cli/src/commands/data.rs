@@ -153,7 +153,6 @@ enum LayoutName {
     Tutorial,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: DataArgs) -> Result<()> {
     match args.action {
         Action::Split(args) => run_split(&args),

@@ -62,7 +62,6 @@ struct Source {
     binary: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ImageArgs) -> Result<Exit> {
     match args.action {
         Action::Build {

@@ -23,7 +23,6 @@ pub(crate) struct ReportArgs {
     svg: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let mut jobs = Vec::new();
     for folder in &args.jobs {

@@ -122,7 +122,6 @@ fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
     text.parse::<trainer::best::Keep>().map(|_| text.to_owned())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
     let wish = FolderOptions {

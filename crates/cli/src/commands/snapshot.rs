@@ -24,7 +24,6 @@ enum SnapshotCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<Exit> {
     match args.command {
         SnapshotCommand::Verify { directory } => check(&directory),

@@ -1,8 +1,8 @@
 //! The jobs that a page shows: folders on this machine, and pages of other machines, to which requests are forwarded.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use words::lock::{Mutex, MutexGuard};
 
 use anyhow::Context;
 use watch::job::WatchedJob;
@@ -41,7 +41,6 @@ impl Site {
         )))])
     }
 
-    /// All of them.
     pub(crate) fn jobs(&self) -> &[PageSource] {
         &self.jobs
     }
@@ -57,7 +56,7 @@ impl Site {
 
 /// A job, after reading what is new.
 pub(super) fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
-    let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut job = job.lock();
     job.look(Instant::now(), watch::recorder::now());
     job
 }

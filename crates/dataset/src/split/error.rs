@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 /// Why data could not be split.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum SplitError {
     /// A read error.
     #[error("read {path}")]
     Read {
         /// What was being read.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -20,7 +20,6 @@ pub enum SplitError {
     Write {
         /// What was being written.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -32,7 +31,6 @@ pub enum SplitError {
     TooFewLines {
         /// The file to split.
         path: PathBuf,
-        /// Its lines.
         lines: u64,
         /// Shards requested.
         shards: u32,
@@ -118,7 +116,6 @@ pub enum SplitError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::check::{amount, is_quantity};
 
 /// A line for each difference; nothing if all that is wanted is there.
-pub fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
+pub(crate) fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for object in wanted {
         let same = |other: &&Value| {

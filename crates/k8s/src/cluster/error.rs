@@ -10,6 +10,7 @@ use kube::core::Status;
 
 /// Why a call did not work. Whoever decides something from it asks [`ClusterError::status`], never the text.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClusterError {
     /// None of the files exists.
     #[error(
@@ -23,7 +24,6 @@ pub enum ClusterError {
     /// A file cannot be read or does not describe a cluster.
     #[error("read the kubeconfig {path}")]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
@@ -103,7 +103,6 @@ pub enum ClusterError {
         .differences.join("\n  ")
     )]
     Differs {
-        /// The job.
         job: String,
         /// Each with its place.
         differences: Vec<String>,
@@ -113,7 +112,6 @@ pub enum ClusterError {
         "job {job} is being deleted; `{status}` says what that waits for. Submit again when it is gone, or with --replace, which waits for it"
     )]
     BeingDeleted {
-        /// The job.
         job: String,
         /// The command that shows it.
         status: String,
@@ -121,7 +119,6 @@ pub enum ClusterError {
     /// What is deleted does not go.
     #[error("waited {seconds} s, and these are still being deleted: {left}")]
     Stays {
-        /// How long.
         seconds: u64,
         /// Kinds and names.
         left: String,
@@ -197,7 +194,7 @@ impl ClusterError {
     }
 
     /// What was asked for is not there.
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 

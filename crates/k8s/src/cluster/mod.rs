@@ -12,16 +12,16 @@
 //! - [`pod`]: logs, commands and ports of a pod.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
-pub mod access;
+pub(crate) mod access;
 pub mod apply;
 pub mod client;
-pub mod delete;
-pub mod difference;
-pub mod error;
+pub(crate) mod delete;
+pub(crate) mod difference;
+pub(crate) mod error;
 pub mod files;
-pub mod in_cluster;
+pub(crate) mod in_cluster;
 pub mod listing;
-pub mod observe;
+pub(crate) mod observe;
 pub mod pod;
 pub mod submit;
 

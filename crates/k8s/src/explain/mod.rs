@@ -52,7 +52,7 @@ pub struct Observed {
     pub now: Timestamp,
 }
 
-/// One thing that keeps the job from going on, has ended it, or is good to know.
+/// One thing that keeps the job from continuing, has ended it, or is good to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What it is about: everything with the same reason together.
@@ -74,7 +74,7 @@ pub enum JobState {
     Running,
     /// All nodes have finished.
     Complete,
-    /// It will not go on.
+    /// It will not continue.
     Failed,
 }
 

@@ -40,16 +40,16 @@ pub use content::{files, secret};
 pub use storage::claim_name;
 
 /// The label that the Job controller gives to pods; Services and policies select by it.
-pub const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+pub(crate) const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The name that server-side apply and the labels carry.
-pub const MANAGER: &str = "canoe";
+pub(crate) const MANAGER: &str = "canoe";
 
 /// The value of `app.kubernetes.io/component` of the ConfigMap that says where a job's files are.
-pub const FILES_COMPONENT: &str = "files";
+pub(crate) const FILES_COMPONENT: &str = "files";
 /// Which keys a Secret has, and which ones a Job began with: a fingerprint.
 pub const KEYS_ANNOTATION: &str = "canoe/keys";
 /// The label by which a Job names its queue of Kueue.
-pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+pub(crate) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 /// What the objects are made of.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ pub fn files_name(job: &str) -> String {
 }
 
 /// The name of the data job.
-pub fn data_job_name(job: &str) -> String {
+pub(crate) fn data_job_name(job: &str) -> String {
     format!("{job}-data")
 }
 

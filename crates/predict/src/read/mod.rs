@@ -249,7 +249,7 @@ impl Parser {
     }
 
     /// The batch of the first `count` samples of a piece.
-    pub fn parse_first(&self, piece: &BatchText, count: usize) -> Result<Batch, Unusable> {
+    pub(crate) fn parse_first(&self, piece: &BatchText, count: usize) -> Result<Batch, Unusable> {
         let mut filling = Filling::new(&self.fields);
         let mut before = 0;
         let parsed = self.for_each(piece, &mut |line, sample| {

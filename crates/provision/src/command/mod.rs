@@ -5,8 +5,8 @@
 
 mod boundary;
 pub mod down;
-pub mod encrypt;
-pub mod follow;
+pub(crate) mod encrypt;
+pub(crate) mod follow;
 pub mod nodes;
 pub(crate) mod own;
 pub mod roll;
@@ -14,8 +14,8 @@ pub mod stack;
 pub mod status;
 pub mod up;
 pub mod validate;
-pub mod volume;
-pub mod workload;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub enum Talk {
         /// How long this type usually takes.
         usual: Duration,
     },
-    /// Unexpected, but it goes on.
+    /// Unexpected, but it continues.
     Warning(String),
 }
 
@@ -82,6 +82,7 @@ impl Default for Pace {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CommandError {
     /// A call failed. AWS's words and the way out make one sentence, so there is no cause below it.
     #[error("{0}; {advice}", advice = .0.advice())]
@@ -89,14 +90,13 @@ pub enum CommandError {
     /// A stack failed.
     #[error("stack {stack} failed: {}; {leftover}", cause_words(.cause.as_ref()))]
     Stack {
-        /// Its name.
         stack: String,
         /// First cause, if the events name one.
         cause: Option<StackFailure>,
         /// What is left.
         leftover: Leftover,
     },
-    /// Only a person can decide how to go on.
+    /// Only a person can decide how to continue.
     #[error("{0}")]
     Decision(String),
     /// AWS took too long.
@@ -104,11 +104,8 @@ pub enum CommandError {
         "stack {stack} is still {status} after {minutes} minutes; AWS continues with it; run this again to keep waiting"
     )]
     Patience {
-        /// Its name.
         stack: String,
-        /// Its status.
         status: String,
-        /// How long.
         minutes: u64,
     },
     /// The user said no.

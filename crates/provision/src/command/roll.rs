@@ -14,7 +14,7 @@ use crate::spec::ClusterSpec;
 const PATIENCE: Duration = Duration::from_secs(45 * 60);
 
 /// The next worker to replace: one with another version, those that are not Ready first.
-pub fn next_old<'a>(nodes: &'a [ClusterNode], version: &str) -> Option<&'a ClusterNode> {
+pub(crate) fn next_old<'a>(nodes: &'a [ClusterNode], version: &str) -> Option<&'a ClusterNode> {
     let mut old: Vec<&ClusterNode> = nodes
         .iter()
         .filter(|node| !node.controller && node.version != version)

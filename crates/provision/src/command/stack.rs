@@ -17,7 +17,7 @@ use crate::template::{CLUSTER_TAG, MAX_BODY, Stack, StackLayer};
 pub enum ChangeReview {
     /// Show it and ask.
     Ask,
-    /// Show it and go on.
+    /// Show it and continue.
     Show,
 }
 

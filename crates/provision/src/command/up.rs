@@ -44,7 +44,7 @@ pub struct UpReport {
     pub kubeconfig: Value,
 }
 
-/// Makes the cluster, or brings it up to date. Idempotent; goes on where an earlier run stopped.
+/// Makes the cluster, or brings it up to date. Idempotent; continues where an earlier run stopped.
 pub async fn up(
     cloud: &impl Cloud,
     spec: &ClusterSpec,

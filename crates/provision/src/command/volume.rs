@@ -21,7 +21,7 @@ const SCRIPT: &str = "cd /files && find . -type d -name 'pass-[0-9]*' -prune -ex
 
 /// The passes that one job saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavedModel {
+pub(crate) struct SavedModel {
     /// Directory of its passes on the volume.
     pub directory: String,
     /// Number of passes.
@@ -90,7 +90,7 @@ fn size(kib: u64) -> String {
 }
 
 /// The models on the volume, by directory.
-pub async fn models(
+pub(crate) async fn models(
     kubectl: &Kubectl,
     spec: &ClusterSpec,
 ) -> Result<Vec<SavedModel>, KubectlError> {

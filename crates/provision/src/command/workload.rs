@@ -7,7 +7,7 @@ use super::nodes::{Kubectl, KubectlError};
 use super::{CommandError, Sink, Talk, counted};
 
 /// Stops `down` while jobs run, and when nobody can say whether some do.
-pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), CommandError> {
+pub(crate) async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), CommandError> {
     let unknown = |reason: String| {
         CommandError::Decision(format!(
             "the cluster cannot be asked whether jobs are running and what they saved: {reason}; make it \
@@ -33,7 +33,7 @@ pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), Comm
 
 /// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
 /// What stays is removed directly later, so nothing here is fatal.
-pub async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
+pub(crate) async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
     for kind in ["services", "ingresses.networking.k8s.io"] {
         let found = match kubectl.list(kind).await {
             Ok(list) => with_load_balancer(&list),

@@ -23,7 +23,6 @@ use crate::statuses::{DriftStatus, InterfaceStatus, KeyState, StackStatus};
 
 type CloudResult<T> = Result<T, CloudError>;
 
-/// The double.
 #[derive(Default)]
 pub(crate) struct Double(pub Mutex<Account>);
 

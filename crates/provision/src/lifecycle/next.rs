@@ -17,13 +17,13 @@ pub enum StackState {
     Ready(StackStatus),
     /// Its creation failed or was never finished: nothing in it can be used, it has to go first.
     Broken(StackStatus),
-    /// An update failed and so did its undoing: only a person can say how to go on.
+    /// An update failed and so did its undoing: only a person can say how to continue.
     Stuck(StackStatus),
 }
 
 impl StackState {
     /// What AWS's status means here.
-    pub fn from_status(status: impl Into<StackStatus>) -> Self {
+    pub(crate) fn from_status(status: impl Into<StackStatus>) -> Self {
         use StackStatus as S;
         match status.into() {
             S::DeleteComplete => Self::Absent,
@@ -43,7 +43,7 @@ impl StackState {
     }
 
     /// Whether AWS has come to an end with it, good or bad.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         !matches!(self, Self::Busy(_))
     }
 }
@@ -66,7 +66,11 @@ pub enum UpStep {
 }
 
 /// The next step. `updated` are the layers that this run has already brought up to date.
-pub fn next(states: &[(StackLayer, StackState)], updated: &[StackLayer], name: &str) -> UpStep {
+pub(crate) fn next(
+    states: &[(StackLayer, StackState)],
+    updated: &[StackLayer],
+    name: &str,
+) -> UpStep {
     for (layer, state) in states {
         let layer = *layer;
         match state {

@@ -5,7 +5,7 @@
 //! then storage, then the network, then the bucket and the logs. The stacks leave file system, key and
 //! disks of claims behind: these are the data, and they go only when the user says so, the file system
 //! when its mount targets have gone and the key last of all. Each step is decided from what is seen, so
-//! an interrupted run goes on where it was. Everything in an [`Inventory`] has been found to be the
+//! an interrupted run continues where it was. Everything in an [`Inventory`] has been found to be the
 //! cluster's own.
 
 use serde::Serialize;
@@ -169,7 +169,7 @@ fn all_volumes(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Ids of everything that stays when the data stay.
-pub fn data_ids(inventory: &Inventory) -> Vec<String> {
+pub(crate) fn data_ids(inventory: &Inventory) -> Vec<String> {
     let mut ids = [
         &inventory.file_systems[..],
         &inventory.keys,
@@ -186,7 +186,7 @@ pub fn data_ids(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Whether there are data about which a word is needed.
-pub fn has_data(inventory: &Inventory) -> bool {
+pub(crate) fn has_data(inventory: &Inventory) -> bool {
     !data_ids(inventory).is_empty()
 }
 

@@ -337,7 +337,7 @@ spec:
 }
 
 /// Kubernetes name of the controller node, which its certificate carries.
-pub fn controller_node(spec: &ClusterSpec) -> String {
+pub(crate) fn controller_node(spec: &ClusterSpec) -> String {
     format!("{}-controller", spec.name.to_ascii_lowercase())
 }
 

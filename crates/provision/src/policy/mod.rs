@@ -55,7 +55,7 @@ fn packed(statements: Vec<Value>) -> Vec<Value> {
 }
 
 /// ARN of the boundary that every role of the cluster has.
-pub fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
+pub(crate) fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
     boundary::arn(PolicyScope { spec, account })
 }
 
@@ -103,7 +103,7 @@ pub fn simulations(spec: &ClusterSpec, account: &str) -> Vec<Simulation> {
 }
 
 /// What is true of the requests that are simulated: for every key of a condition a value that it takes.
-pub fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
+pub(crate) fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
     let mut context = BTreeMap::new();
     for grant in grants(PolicyScope { spec, account }) {
         let operators = grant.condition.as_object().into_iter().flatten();
@@ -148,7 +148,7 @@ fn full(scope: PolicyScope<'_>) -> Vec<Grant> {
 
 /// Name of the bucket that is made only when a template is too large to be sent. The names of all
 /// accounts share one space, so it is the cluster's id that makes it ours.
-pub fn bucket_name(id: &str) -> String {
+pub(crate) fn bucket_name(id: &str) -> String {
     format!("canoe-{id}")
 }
 

@@ -28,7 +28,7 @@ pub enum ValueKind {
 }
 
 /// Keys of an entry of `workers.groups`: name, type, whether it must be there.
-pub const GROUP_KEYS: [(&str, ValueKind, bool); 6] = [
+pub(crate) const GROUP_KEYS: [(&str, ValueKind, bool); 6] = [
     ("name", ValueKind::Text, true),
     ("count", ValueKind::Number(0, 1000), true),
     ("max", ValueKind::Number(1, 1000), false),
@@ -86,7 +86,7 @@ const fn field(
 }
 
 /// The table.
-pub const FIELDS: &[SpecField] = &[
+pub(crate) const FIELDS: &[SpecField] = &[
     field(
         "apiVersion",
         ValueKind::Choice(&[API_VERSION]),

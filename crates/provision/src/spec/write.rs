@@ -107,7 +107,7 @@ pub fn with_number(text: &str, path: &str, value: u32) -> Option<String> {
 }
 
 /// The file `text` with `path` set to a table of texts; everything else stays.
-pub fn with_table(
+pub(crate) fn with_table(
     text: &str,
     path: &str,
     table: &std::collections::BTreeMap<String, String>,

@@ -19,7 +19,7 @@ use crate::spec::{ACCESS_LEVELS, Capacity, ClusterSpec};
 const BEFORE_NODES: [&str; 3] = ["vpc-cni", "kube-proxy", "eks-pod-identity-agent"];
 
 /// Taint that keeps pods off a node until the EFS driver runs there; the driver removes it.
-pub const STORAGE_TAINT: &str = "efs.csi.aws.com/agent-not-ready";
+pub(crate) const STORAGE_TAINT: &str = "efs.csi.aws.com/agent-not-ready";
 
 /// Name of the log group that EKS writes to.
 pub(crate) fn log_group(spec: &ClusterSpec) -> String {

@@ -38,15 +38,19 @@ pub fn loopback(load: &StreamLoad, keys: Option<&BenchKeys>) -> Result<Rate, Ben
     for _ in 0..load.streams {
         pairs.push(pair(keys).map_err(BenchError::Stream)?);
     }
+    // Filled with ones, so that every page exists before the clock starts.
+    let buffers = |_| [vec![1_u8; load.memory], vec![1_u8; load.memory]];
+    let mut buffers: Vec<[Vec<u8>; 2]> = (0..load.streams).map(buffers).collect();
     let (begun, cpu) = (Instant::now(), cpu_time());
     std::thread::scope(|scope| {
         let threads: Vec<_> = pairs
             .iter_mut()
-            .flat_map(|(sender, receiver)| {
+            .zip(&mut buffers)
+            .flat_map(|((sender, receiver), [from, to])| {
                 // Streams end after both threads: a socket that closes with unread bytes resets the connection.
                 [
-                    scope.spawn(move || send(sender, load)),
-                    scope.spawn(move || receive(receiver, load)),
+                    scope.spawn(|| send(sender, load, from)),
+                    scope.spawn(|| receive(receiver, load, to)),
                 ]
             })
             .collect();
@@ -85,16 +89,14 @@ fn pair(keys: Option<&BenchKeys>) -> io::Result<(Sender, Receiver)> {
     Ok((Box::new(sender), Box::new(receiver)))
 }
 
-fn send(stream: &mut Sender, load: &StreamLoad) -> io::Result<()> {
-    let buffer = vec![1_u8; load.memory];
+fn send(stream: &mut Sender, load: &StreamLoad, buffer: &[u8]) -> io::Result<()> {
     for piece in buffer.chunks(PIECE).cycle().take(load.bytes / PIECE) {
         stream.write_all(piece)?;
     }
     Ok(())
 }
 
-fn receive(stream: &mut Receiver, load: &StreamLoad) -> io::Result<()> {
-    let mut buffer = vec![0_u8; load.memory];
+fn receive(stream: &mut Receiver, load: &StreamLoad, buffer: &mut [u8]) -> io::Result<()> {
     let mut left = load.bytes / PIECE * PIECE;
     let mut at = 0;
     while left > 0 {

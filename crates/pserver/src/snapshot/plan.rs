@@ -17,7 +17,7 @@ pub fn due(step: Step, every: u64, ordered: bool) -> bool {
 
 /// Whether the newest common snapshot is so old that somebody must look: more than three periods, and trainer 0 has
 /// confirmed no newer one for so many milliseconds that this is not just the time that heartbeats take.
-pub fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
+pub(crate) fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
     const HEARTBEATS: u64 = 5_000;
     every > 0 && age > every.saturating_mul(3) && unconfirmed > HEARTBEATS
 }
@@ -34,7 +34,7 @@ pub enum RowScope {
 
 /// Whether changed rows of so many bytes are few enough beside a base of so many: a restore reads both, so it takes at
 /// most half as long again as one of all rows, and a little more for the last one before the next base.
-pub fn worth_a_base(changed: u64, base: u64) -> bool {
+pub(crate) fn worth_a_base(changed: u64, base: u64) -> bool {
     changed <= base / 2
 }
 
@@ -127,7 +127,7 @@ impl SnapshotPlan {
 
     /// Whether the next snapshots may hold changed rows only. Told after a snapshot with all rows was written, and again
     /// when changed rows have become so many ([`worth_a_base`]) that all are written anew.
-    pub fn use_base(&mut self, life: u64, base: bool) {
+    pub(crate) fn use_base(&mut self, life: u64, base: bool) {
         if life == self.life {
             self.base = base;
         }

@@ -146,7 +146,7 @@ impl SimServer {
         self.work(out);
     }
 
-    /// Where it stands, while an epoch runs.
+    /// Where it stands, while a generation runs.
     pub(super) fn running(&self) -> Option<(Generation, u64)> {
         let run = self.run.as_ref().filter(|run| !run.ended)?;
         Some((run.epoch, run.barrier.step()))
@@ -317,7 +317,7 @@ impl SimServer {
                 (boundary, run.values.clone())
             }
         };
-        // What was taken is still being written if the job goes on from where it stood.
+        // What was taken is still being written if the job continues from where it stood.
         let captured = match (start, &mut self.run) {
             (GenerationStart::Continue { .. }, Some(run)) => std::mem::take(&mut run.captured),
             _ => BTreeMap::new(),

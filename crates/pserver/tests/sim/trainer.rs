@@ -136,7 +136,7 @@ impl SimTrainer {
         if self.at != Generation(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
-        // An epoch that no server has let it into is tried again.
+        // A generation that no server has let it into is tried again.
         if self.state != State::Attaching {
             self.seen = self.seen.max(self.at);
         }
@@ -393,7 +393,7 @@ impl SimTrainer {
             .all(|answer| *answer)
     }
 
-    /// What trainer 0 has to save before it goes on.
+    /// What trainer 0 has to save before it continues.
     fn owed(&self) -> Option<Save> {
         let periods = &self.plan.periods;
         let owed = match self.over {

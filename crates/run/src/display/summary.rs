@@ -184,7 +184,7 @@ impl RunTally {
     }
 
     /// The last pass that every node has finished: its number and the figures of all together.
-    pub fn last_pass(&self) -> Option<(u64, Figures)> {
+    pub(crate) fn last_pass(&self) -> Option<(u64, Figures)> {
         let pass = self
             .nodes
             .values()

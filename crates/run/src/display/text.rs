@@ -85,7 +85,7 @@ pub fn bar(part: f64, width: usize) -> String {
 
 /// The values as a line of at most `width` blocks, the largest full; neighbours are averaged if
 /// there are more values. Values that are not finite show as `!`.
-pub fn spark(values: &[f64], width: usize) -> String {
+pub(crate) fn spark(values: &[f64], width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let cells = values.len().min(width);
     if cells == 0 {

@@ -221,7 +221,7 @@ impl Machine {
     }
 
     /// When [`MachineInput::Tick`] is needed at the latest, if time alone will change something.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let ending = match &self.phase {
             Phase::Ending { kill_at, .. } => *kill_at,
             _ => None,

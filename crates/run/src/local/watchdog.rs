@@ -39,8 +39,7 @@ impl Default for StallLimits {
 
 /// A process that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StalledProcess {
-    /// Which one.
+pub(crate) struct StalledProcess {
     pub process: ProcessId,
     /// A sentence that names it.
     pub text: String,
@@ -89,7 +88,7 @@ struct StepWait {
 
 /// What is known about the processes of a run.
 #[derive(Debug)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     patience: StallLimits,
     processes: BTreeMap<ProcessId, Seen>,
     /// When it was last asked.
@@ -104,7 +103,7 @@ const WRITES: Duration = Duration::from_secs(3);
 
 impl Watchdog {
     /// No process runs yet.
-    pub fn new(patience: StallLimits) -> Self {
+    pub(crate) fn new(patience: StallLimits) -> Self {
         Self {
             patience,
             processes: BTreeMap::new(),
@@ -113,17 +112,17 @@ impl Watchdog {
     }
 
     /// A process was started.
-    pub fn started(&mut self, process: ProcessId) {
+    pub(crate) fn started(&mut self, process: ProcessId) {
         self.processes.insert(process, Seen::default());
     }
 
     /// A process has ended.
-    pub fn ended(&mut self, process: ProcessId) {
+    pub(crate) fn ended(&mut self, process: ProcessId) {
         self.processes.remove(&process);
     }
 
     /// A process wrote this state.
-    pub fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
+    pub(crate) fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
         let Some(seen) = self.processes.get_mut(&process) else {
             return;
         };
@@ -149,7 +148,7 @@ impl Watchdog {
     }
 
     /// Who does nothing; each is told once when it is named and once when it is to be replaced.
-    pub fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;
         let writes = |seen: &Seen| seen.state.is_some_and(|at| now.saturating_sub(at) < WRITES);

@@ -28,7 +28,7 @@
 pub mod addresses;
 pub mod discover;
 pub mod environment;
-pub mod farewell;
+pub(crate) mod farewell;
 pub mod finish;
 pub mod health;
 pub mod metrics;
@@ -38,6 +38,6 @@ pub mod pod;
 mod prepare;
 pub mod rollcall;
 pub mod run;
-pub mod stage;
+pub(crate) mod stage;
 pub mod start;
 mod work;

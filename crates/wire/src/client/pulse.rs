@@ -13,9 +13,10 @@ use crate::recovery::{ServerReport, dead, held, stable};
 use crate::status::PeerStatus;
 use crate::stream::{ByteMeter, Stopper};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::Phase;
 
 /// Between two heartbeats of a trainer that waits to be admitted, with up to [`CROWD`] trainers.
@@ -71,7 +72,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn ring(&self) {
@@ -93,14 +94,11 @@ pub struct Watch(Arc<Mutex<Option<Arc<Shared>>>>);
 impl Watch {
     /// From now on, these heartbeats are the session's.
     fn follow(&self, shared: &Arc<Shared>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.clone());
+        *self.0.lock() = Some(shared.clone());
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// Whom this trainer or the servers wait for; empty while nothing waits.
@@ -178,7 +176,7 @@ impl Pulses {
                 stopping: false,
                 orders: Orders::default(),
             }),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             dialer: dialer.clone(),
             begun: Instant::now(),
             bell,
@@ -243,8 +241,7 @@ impl Pulses {
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
+            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none());
         *seen = state.versions;
     }
 

@@ -41,7 +41,6 @@ use init::init_file;
 use terminal::{Terminal, show, tell};
 use up::{finish, make};
 
-/// Runs the command.
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

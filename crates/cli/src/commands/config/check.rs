@@ -13,7 +13,6 @@ use crate::commands::train;
 use crate::exit::Exit;
 use crate::form::Form;
 
-/// Runs the command.
 pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     let path = std::path::absolute(&file.file).context("find the configuration")?;
     let (evaluated, folder) = match evaluate(file, &path)? {

@@ -235,7 +235,6 @@ fn namespace_of(access: &ClusterAccess) -> String {
     access.namespace().unwrap_or_else(|| "default".to_owned())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
     let access = ClusterAccess {
         kubeconfigs: kubeconfigs(args.kubeconfig),

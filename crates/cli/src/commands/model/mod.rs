@@ -64,7 +64,6 @@ enum ModelCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
     match args.command {
         ModelCommand::List { folder, form } => list(&folder, form),

@@ -22,7 +22,7 @@ pub enum CheckVerdict {
     Pass,
     /// Must be corrected.
     Fail,
-    /// AWS would not say; go on at your own risk.
+    /// AWS would not say; continue at your own risk.
     Unknown,
 }
 
