@@ -114,7 +114,7 @@ impl Wide {
 }
 
 /// A number in the kernel's report about this process.
-pub(super) fn status(name: &str) -> u64 {
+fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
