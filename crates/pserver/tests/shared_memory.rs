@@ -1,9 +1,11 @@
-//! However gradients are handed over and values are read, through shared memory or over TCP, whole or by row, the bytes
-//! are the same.
+//! However gradients are handed over and values are read, through shared memory, TCP or TLS, whole or by row, the bytes are
+//! the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
+use pserver::bench::Transport;
+use pserver::bench::keys::BenchKeys;
 use support::{Job, noise, same, table};
 use wire::{Session, TableId, View};
 
@@ -13,7 +15,7 @@ const COLS: usize = 120;
 /// How a trainer does it.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    local_sockets: bool,
+    over: Transport,
     /// Tells the session which rows of a gradient are not zero.
     tells_rows: bool,
     /// Copies only the rows that the next batch reads.
@@ -41,7 +43,7 @@ fn gradient(values: &[f32], rows: &[u32], batch: u64) -> Vec<f32> {
 fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
     let config = job.client_config(trainer, bases);
     let (mut session, _) = Session::connect(config, job.spec()).unwrap();
-    assert_eq!(session.shares_memory(), way.local_sockets);
+    assert_eq!(session.shares_memory(), way.over == Transport::Unix);
     let (big, small) = (TableId(0), TableId(1));
     if way.reads_rows {
         session.fetch_by_row(vec![big]);
@@ -83,7 +85,8 @@ fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
 
 fn run(way: Way) -> Vec<Vec<f32>> {
     let mut job = Job {
-        local_sockets: way.local_sockets,
+        local_sockets: way.over == Transport::Unix,
+        keys: (way.over == Transport::Tls).then(|| BenchKeys::new().unwrap()),
         servers: 2,
         ports: 2,
         passes: 1,
@@ -107,22 +110,17 @@ fn run(way: Way) -> Vec<Vec<f32>> {
 
 #[test]
 fn every_way_gives_the_same_bytes() {
-    let ways = |local_sockets, tells_rows, reads_rows| Way {
-        local_sockets,
+    let way = |over, tells_rows, reads_rows| Way {
+        over,
         tells_rows,
         reads_rows,
     };
-    let wanted = run(ways(false, false, false));
-    for way in [
-        ways(false, true, false),
-        ways(false, true, true),
-        ways(false, false, true),
-        ways(true, false, false),
-        ways(true, true, false),
-        ways(true, true, true),
-        ways(true, false, true),
-    ] {
-        same(&run(way), &wanted);
+    let wanted = run(way(Transport::Tcp, false, false));
+    for over in [Transport::Tcp, Transport::Tls, Transport::Unix] {
+        for (tells_rows, reads_rows) in [(false, false), (true, false), (true, true), (false, true)]
+        {
+            same(&run(way(over, tells_rows, reads_rows)), &wanted);
+        }
     }
 }
 
