@@ -26,7 +26,7 @@ use crate::saving::Saver;
 use crate::scores_file;
 use crate::settings::{Patience, RemoteSettings, TrainerSettings};
 use crate::state_file;
-use crate::testing::Tester;
+use crate::tester::Tester;
 use crate::timing::TrainerTiming;
 use crate::train::Trainer;
 use crate::updater::center::{CenterUpdater, Meeting, Terms};

@@ -12,10 +12,10 @@
 //! - [`updater`]: turns gradients into new values; [`rules`] and [`loading`]: how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, written atomically.
 //! - [`best`], [`scores_file`]: which pass is the best, which models are kept, when training ends early.
-//! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`passes_to_test`], [`tested_model`], [`saved_rows`], [`tester`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`checksums`], [`verify`]: whether a pass directory is as it was saved.
 //! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
-//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
+//! - [`report`], [`meter`], [`parameter_sizes`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   reports, in v1's wording.
 //!
 //! # Invariants
@@ -38,11 +38,11 @@ pub mod log;
 pub mod merged;
 mod meter;
 pub mod model;
-mod models;
 pub mod parameter_file;
+mod parameter_sizes;
 mod parameter_statistics;
-mod parameter_stats;
 pub mod pass_directory;
+mod passes_to_test;
 pub mod predict;
 pub mod report;
 pub mod rules;
@@ -52,8 +52,8 @@ pub mod saving;
 pub mod scores_file;
 pub mod settings;
 pub mod state_file;
-mod tested;
-mod testing;
+mod tested_model;
+mod tester;
 pub mod timing;
 pub mod train;
 mod updater;

@@ -10,11 +10,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::machine::Elapsed;
 use words::process::{ProcessId, Role};
 use words::status::{Status, Task};
-
-/// Time since the start of the run.
-type Instant = Duration;
 
 /// How long a process may do nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub(crate) struct StalledProcess {
 #[derive(Debug, Default)]
 struct Seen {
     /// When its newest state was read.
-    state: Option<Instant>,
+    state: Option<Elapsed>,
     /// For how long it has written nothing while others did.
     silent: Duration,
     /// Of a server: what its present step lacks,
@@ -92,7 +90,7 @@ pub(crate) struct Watchdog {
     patience: StallLimits,
     processes: BTreeMap<ProcessId, Seen>,
     /// When it was last asked.
-    looked: Instant,
+    looked: Elapsed,
 }
 
 /// Between two looks no more time than this is counted: after a longer gap, everything was stopped.
@@ -107,7 +105,7 @@ impl Watchdog {
         Self {
             patience,
             processes: BTreeMap::new(),
-            looked: Instant::ZERO,
+            looked: Elapsed::ZERO,
         }
     }
 
@@ -122,7 +120,7 @@ impl Watchdog {
     }
 
     /// A process wrote this state.
-    pub(crate) fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
+    pub(crate) fn state(&mut self, process: ProcessId, status: &Status, now: Elapsed) {
         let Some(seen) = self.processes.get_mut(&process) else {
             return;
         };
@@ -148,7 +146,7 @@ impl Watchdog {
     }
 
     /// Who does nothing; each is told once when it is named and once when it is to be replaced.
-    pub(crate) fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
+    pub(crate) fn look(&mut self, now: Elapsed) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;
         let writes = |seen: &Seen| seen.state.is_some_and(|at| now.saturating_sub(at) < WRITES);
@@ -280,7 +278,7 @@ mod tests {
     const S0: ProcessId = ProcessId::pserver(0);
     const S1: ProcessId = ProcessId::pserver(1);
 
-    fn at(seconds: u64) -> Instant {
+    fn at(seconds: u64) -> Elapsed {
         Duration::from_secs(seconds)
     }
 

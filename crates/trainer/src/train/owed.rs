@@ -12,7 +12,7 @@ use crate::parameter_statistics;
 use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saved_note;
-use crate::testing::TEST;
+use crate::tester::TEST;
 use crate::updater::{Position, UpdateError, Updater};
 
 impl Trainer<'_> {
