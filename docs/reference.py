@@ -241,7 +241,7 @@ def exit_codes(_):
     for line in (each.strip() for each in node.split('\n')):
         if line.startswith('///'):
             comment.append(line[3:].strip())
-        elif line.startswith('pub const'):
+        elif line.startswith(('pub const', 'pub(crate) const')):
             codes.append((line.rpartition('= ')[2].rstrip(';'), ' '.join(comment)))
             comment = []
     return ['# Exit codes', table(('code', 'meaning'), rust.exit_codes(read('crates/cli/src/exit.rs'))),

@@ -42,6 +42,7 @@ BLOCK = {name: True for name in ("BlockPublicAcls", "IgnorePublicAcls", "BlockPu
 OBJECT = {"Bucket": "canoe-1", "Key": "demo base+1.json"}
 
 # botocore's name of the service, operation, input: in the order in which every_call makes the requests.
+POLICY = {"PolicyArn": "arn:aws:iam::123456789012:policy/demo-us-west-2-boundary"}
 EXPECTED = [
     ("cloudformation", "DescribeStacks", STACK),
     ("cloudformation", "DescribeStackEvents", STACK),
@@ -70,7 +71,9 @@ EXPECTED = [
         {"Name": "tag:canoe:cluster-id", "Values": [ID]}, {"Name": "tag:Name", "Values": ["*-controller"]},
         {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]}),
     ("ssm", "GetParameters", {"Names": ["/aws/service/debian/release/12/latest/amd64"]}),
+    ("ec2", "DescribeInstances", {"Filters": [{"Name": "instance-id", "Values": ["i-1"]}]}),
     ("ec2", "TerminateInstances", {"InstanceIds": ["i-1"]}),
+    ("ec2", "DescribeVpcs", VPC),
     ("ec2", "DeleteVolume", {"VolumeId": "vol-1"}),
     ("elbv2", "DescribeLoadBalancers", {}),
     ("elbv2", "DescribeLoadBalancers", {"Marker": "more"}),
@@ -113,6 +116,13 @@ EXPECTED = [
     ("kms", "ScheduleKeyDeletion", {"KeyId": ARN, "PendingWindowInDays": 7}),
     ("sts", "GetCallerIdentity", {}),
     ("iam", "GetRole", {"RoleName": "demo-us-west-2-workers"}),
+    ("iam", "GetPolicy", POLICY),
+    ("iam", "GetPolicyVersion", {**POLICY, "VersionId": "v1"}),
+    ("iam", "ListPolicyVersions", POLICY),
+    ("iam", "DeletePolicyVersion", {**POLICY, "VersionId": "v2"}),
+    ("iam", "CreatePolicyVersion", {**POLICY, "PolicyDocument": '{"Statement": []}', "SetAsDefault": True}),
+    ("iam", "CreatePolicy", {"PolicyName": "demo-us-west-2-boundary", "PolicyDocument": "{}"}),
+    ("iam", "DeletePolicy", POLICY),
     ("route53", "GetHostedZone", {"Id": "Z1"}),
     ("iam", "SimulatePrincipalPolicy", {
         "PolicySourceArn": "arn:aws:iam::123456789012:user/me", "ActionNames": ["eks:CreateCluster", "ec2:CreateVpc"],
@@ -136,6 +146,10 @@ ANSWERS = {
     ("efs", "DescribeMountTargets"): '{"NextMarker": "more+"}',
     ("logs", "DescribeLogGroups"): '{"logGroups": [{"logGroupName": "x", "arn": "arn:aws:logs:us-west-2:1:log-group:x:*"}],'
                                    ' "nextToken": "more"}',
+    # Five versions are all that IAM keeps: the oldest that does not hold makes room.
+    ("iam", "ListPolicyVersions"): "<R><Versions>" + "".join(
+        f"<member><VersionId>v{n}</VersionId><IsDefaultVersion>{str(n == 11).lower()}</IsDefaultVersion></member>" for n in (11, 10, 9, 3, 2))
+                                   + "</Versions></R>",
     ("s3", "ListObjectsV2"): "<R><NextContinuationToken>more+/=</NextContinuationToken></R>",
 }
 

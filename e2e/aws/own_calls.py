@@ -25,7 +25,7 @@ CALLS = [
     ("cloudformation:DescribeStackEvents", "stack"), ("cloudformation:DescribeStacks", "stack"),
     ("cloudformation:DetectStackDrift", "stack"), ("cloudformation:ExecuteChangeSet", "reviewed stack"),
     ("cloudformation:ExecuteChangeSet", "stack"), ("cloudformation:UpdateTerminationProtection", "stack"),
-    ("ec2:DeleteNetworkInterface", "untagged"), ("ec2:DeleteSecurityGroup", "kubernetes"), ("ec2:DeleteVolume", "ours"),
+    ("ec2:DeleteNetworkInterface", "kubernetes"), ("ec2:DeleteSecurityGroup", "kubernetes"), ("ec2:DeleteVolume", "ours"),
     ("ec2:DescribeAddresses", "any"), ("ec2:DescribeAvailabilityZones", "any"),
     ("ec2:DescribeInstanceTypeOfferings", "any"), ("ec2:DescribeKeyPairs", "any"),
     ("ec2:DescribeInstances", "any self-managed"), ("ec2:DescribeSubnets", "any"),
@@ -40,7 +40,7 @@ CALLS = [
     ("elasticfilesystem:DescribeMountTargets", "untagged"),
     ("elasticloadbalancing:DeleteLoadBalancer", "kubernetes"), ("elasticloadbalancing:DescribeLoadBalancers", "any"),
     ("elasticloadbalancing:DescribeTags", "any"),
-    ("iam:GetPolicy", "boundary"), ("iam:GetRole", "roles"), ("iam:SimulatePrincipalPolicy", "any"),
+    ("iam:GetPolicy", "boundary"), ("iam:GetPolicyVersion", "boundary"), ("iam:GetRole", "roles"), ("iam:SimulatePrincipalPolicy", "any"),
     ("kms:DescribeKey", "any"), ("kms:Encrypt", "key self-managed"), ("kms:ScheduleKeyDeletion", "ours"),
     ("logs:DeleteLogGroup", "ours eks"), ("logs:DescribeLogGroups", "any eks"), ("logs:ListTagsForResource", "untagged eks"),
     ("route53:GetHostedZone", "zone dns"),
@@ -50,8 +50,8 @@ CALLS = [
     ("servicequotas:GetServiceQuota", "any"), ("sts:GetCallerIdentity", "any"), ("tag:GetResources", "any"),
 ]
 
-# Called by us, and not for operators: an administrator makes the boundary and removes it.
-NOT_FOR_OPERATORS = {"iam:CreatePolicy", "iam:DeletePolicy"}
+# Called by us, and not for operators: an administrator makes the boundary, changes and removes it.
+NOT_FOR_OPERATORS = {"iam:CreatePolicy", "iam:DeletePolicy", "iam:CreatePolicyVersion", "iam:DeletePolicyVersion", "iam:ListPolicyVersions"}
 
 # Not called by us: action, state, and where it is written.
 FOR_STACKS = [
@@ -109,7 +109,10 @@ def facts(case, state, action):
     if state == "key":
         return [{"kms:EncryptionContext:canoe": NAME}]
     if state == "kubernetes":
-        return [{f"aws:ResourceTag/kubernetes.io/cluster/{NAME}": "owned"}, {"aws:ResourceTag/elbv2.k8s.aws/cluster": NAME}]
+        marks = [{f"aws:ResourceTag/kubernetes.io/cluster/{NAME}": "owned"}, {"aws:ResourceTag/elbv2.k8s.aws/cluster": NAME}]
+        if action == "ec2:DeleteNetworkInterface":
+            marks.append({"aws:ResourceTag/cluster.k8s.amazonaws.com/name": NAME})
+        return marks
     return [ours] if state in ("ours", "roles") else [{}]
 
 

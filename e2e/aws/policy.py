@@ -9,7 +9,9 @@
 2. Nothing is granted that none of them needs.
 3. What must not be possible is refused: things of others, roles without the boundary, policies that we do not use.
 4. Every condition stops one of these; one that does not would be a hole in the list.
-5. The boundary lets through all that the managed policies of our roles grant, and nothing that they do not.
+5. The boundary lets through all that the managed policies of our roles grant, on things of the cluster and of Kubernetes,
+   and nothing that they do not. Whoever changes a role to allow everything and takes it on gets no further: what is
+   others' cannot be changed, deleted or made to look like the cluster's.
 6. With a service role, the person may make our own calls and the role what the handlers need, neither anything else.
 7. parliament finds nothing that is not in the table below.
 
@@ -47,7 +49,8 @@ DELETED = {
 
 # What parliament says and we accept.
 ACCEPTED = {
-    "RESOURCE_STAR": "EC2, EFS and KMS give things ids of their own: limited by tags in the request and on the resource",
+    "RESOURCE_STAR": "EC2, EFS and KMS give things ids of their own: limited by tags in the request and on the resource, and in the "
+                     "boundary's InTheRegion by the region alone; parts 3 to 5 try what that leaves",
 }
 
 # Actions on several kinds of resources: parliament wants all in one statement. Part 1 proves that each kind is granted.
@@ -188,8 +191,12 @@ def attacks(case):
         yield "another boundary", on("iam:PutRolePermissionsBoundary", "role", {"iam:PermissionsBoundary": other}, role)
         for action in ("iam:PutRolePolicy", "iam:UpdateAssumeRolePolicy"):
             yield "a change of a role without our boundary", on(action, "role", {"iam:PermissionsBoundary": other}, role)
+        yield "a role of this name without our boundary deleted", on("iam:DeleteRole", "role", {"iam:PermissionsBoundary": other}, role)
         facts = {"iam:PermissionsBoundary": other, "iam:PolicyARN": own_policy}
         yield "a policy for a role without our boundary", on("iam:AttachRolePolicy", "role", facts, role)
+    for tags in FOREIGN:
+        yield "a role of this name tagged", on("iam:TagRole", "role", tags, role)
+        yield "a role of this name without its tags", on("iam:UntagRole", "role", tags, role)
     yield "no boundary any more", on("iam:DeleteRolePermissionsBoundary", "role", {"iam:PermissionsBoundary": boundary}, role)
     for policy in (admin, f"arn:aws:iam::{ACCOUNT}:policy/mine"):
         facts = {"iam:PermissionsBoundary": boundary, "iam:PolicyARN": policy}
@@ -244,6 +251,7 @@ def attacks_on_things(case):
         yield "another log group of this name", on("logs:DeleteLogGroup", "log-group", tags, group)
         yield "another log group of this name tagged as ours", on("logs:TagResource", "log-group", {**tags, **asked}, group)
         yield "an interface of others", on("ec2:ModifyNetworkInterfaceAttribute", "network-interface", tags)
+        yield "an interface of others deleted", on("ec2:DeleteNetworkInterface", "network-interface", tags)
         yield "an identity by hand", on("eks:DeletePodIdentityAssociation", "podidentityassociation", tags, cluster)
         machines = {"GroupFriendlyName": f"{NAME}-workers"}
         yield "other workers of this name", on("autoscaling:DeleteAutoScalingGroup", "autoScalingGroup", tags, machines)
@@ -300,9 +308,15 @@ def boundary_arn():
     return f"arn:aws:iam::{ACCOUNT}:policy/{NAME}-{REGION}-boundary"
 
 
-def granted_by(statement):
+# Tags by which a thing is the cluster's, or Kubernetes' own for it.
+def marks(case):
+    return [own_tags(case), {f"aws:ResourceTag/kubernetes.io/cluster/{NAME}": "owned"},
+            {"aws:ResourceTag/cluster.k8s.amazonaws.com/name": NAME}, {"aws:ResourceTag/ebs.csi.aws.com/cluster": "true"}]
+
+
+def granted_by(statement, tags):
     """Requests that a statement of a role allows: one for each of its actions, with the keys that it asks for."""
-    keys = {"aws:RequestedRegion": REGION}
+    keys = {"aws:RequestedRegion": REGION, **tags}
     for operator, wanted in statement.get("Condition", {}).items():
         if operator in ("StringEquals", "StringLike"):
             keys.update({key: as_list(value)[0].replace("*", "x") for key, value in wanted.items()})
@@ -312,35 +326,85 @@ def granted_by(statement):
             yield Request(action, text.replace("*", "x"), tuple(keys.items()), "role")
 
 
+def role_attacks(case):
+    """What somebody may try who has changed a role of the cluster to allow everything, and has taken it on."""
+    asked = {key.replace("Resource", "Request"): value for key, value in own_tags(case).items()}
+    for tags in FOREIGN:
+        for action, rtype in (
+                ("ec2:DeleteVolume", "volume"), ("ec2:DetachVolume", "volume"), ("ec2:ModifyVolume", "volume"), ("ec2:DeleteSnapshot", "snapshot"),
+                ("ec2:DeleteSecurityGroup", "security-group"), ("ec2:AuthorizeSecurityGroupIngress", "security-group"),
+                ("ec2:RevokeSecurityGroupIngress", "security-group"), ("ec2:ModifyInstanceAttribute", "instance"),
+                ("ec2:CreateRoute", "route-table"), ("ec2:DeleteRoute", "route-table"), ("ec2:DeleteNetworkInterface", "network-interface"),
+                ("ec2:DetachNetworkInterface", "network-interface"), ("ec2:DeleteTags", "volume"),
+                ("elasticloadbalancing:DeleteLoadBalancer", "loadbalancer/net/"), ("elasticloadbalancing:DeleteTargetGroup", "targetgroup"),
+                ("autoscaling:UpdateAutoScalingGroup", "autoScalingGroup")):
+            yield "a foreign thing changed by a role", on(action, rtype, tags)
+        for rtype in ("vpc", "instance", "volume", "security-group", "network-interface"):
+            yield "a foreign thing tagged as ours by a role", on("ec2:CreateTags", rtype, {**tags, **asked})
+        yield "a foreign load balancer tagged as ours by a role", on("elasticloadbalancing:AddTags", "loadbalancer/net/", {**tags, **asked})
+    for action in ("iam:PassRole", "iam:PutRolePolicy", "iam:CreateUser", "sts:AssumeRole", "s3:GetObject", "kms:Decrypt",
+                   "secretsmanager:GetSecretValue", "ec2:RunInstances", "ec2:TerminateInstances", "lambda:CreateFunction"):
+        assert privilege(action), action
+        yield "another service", Request(action, "x", (("aws:RequestedRegion", REGION),), "attack")
+
+
 def check_boundary(all_cases, report):
     managed = json.loads(aws_managed_policies_data)
-    used, granted = set(), {}
+    used, granted, tried, seen = set(), {}, 0, set()
     for case in all_cases:
         if case.boundary is None:
             report.add(case.name, "no boundary.json")
             continue
-        marks = set()
+        marked = set()
         for properties in case.of("AWS::IAM::Role"):
             names = [plain(arn).split("/")[-1] for arn in properties.get("ManagedPolicyArns", [])]
             statements = [s for name in names for s in as_list(managed[name]["Document"]["Statement"])]
             statements += [s for p in properties.get("Policies", []) for s in p["PolicyDocument"]["Statement"]]
-            for one in (one for statement in statements for one in granted_by(statement)):
-                if not allowed(case.boundary, one, marks):
-                    report.add(case.name, f"the boundary cuts off {show(one)} of {properties['RoleName']}")
+            for statement in statements:
+                for variants in zip(*(granted_by(statement, tags) for tags in marks(case))):
+                    if not any([allowed(case.boundary, one, marked) for one in variants]):
+                        report.add(case.name, f"the boundary cuts off {show(variants[0])} of {properties['RoleName']}")
         for number, statement in enumerate(case.boundary):
-            for action in as_list(statement["Action"]):
+            for action in as_list(statement["Action"]) if statement["Effect"] == "Allow" else []:
                 granted.setdefault((mode(case), statement["Sid"], action), case.name)
-                if (number, "Action", action) in marks:
+                if (number, "Action", action) in marked:
                     used.add((mode(case), statement["Sid"], action))
-        for action in ("iam:PassRole", "iam:PutRolePolicy", "iam:CreateUser", "sts:AssumeRole", "s3:GetObject", "kms:Decrypt",
-                       "secretsmanager:GetSecretValue", "ec2:RunInstances", "lambda:CreateFunction"):
-            assert privilege(action), action
-            if allowed(case.boundary, Request(action, "x", (("aws:RequestedRegion", REGION),), "attack")):
-                report.add(case.name, f"the boundary lets through {action}")
+        for what, one in role_attacks(case):
+            tried += 1
+            if allowed(case.boundary, one):
+                report.add(case.name, f"possible: {what}: {show(one)}")
+        for number, statement in enumerate(case.boundary):
+            key = (mode(case), statement["Sid"])
+            if key not in seen and ("ResourceTag" in json.dumps(statement.get("Condition", {})) or statement["Effect"] == "Deny"):
+                seen.add(key)
+                free = [{**s, "Condition": {}} if i == number else s for i, s in enumerate(case.boundary)]
+                if statement["Effect"] == "Deny":
+                    free = [s for i, s in enumerate(case.boundary) if i != number]
+                if not any(allowed(free, one) for _, one in role_attacks(case)):
+                    report.add(case.name, f"no attack notices that the boundary's {statement['Sid']} has lost its condition")
     for key, where in granted.items():
         if key not in used:
             report.add(where, f"no role in mode {key[0]} needs {key[2]}, which the boundary's {key[1]} lets through")
-    print(f"boundary: {len(granted)} actions")
+    print(f"boundary: {len(granted)} actions, {tried} requests of changed roles that must be refused")
+
+
+def count_writes(all_cases):
+    """Writes of an operator on things that no name, tag, boundary or stack limits, for the table in docs/aws.md."""
+    for case in all_cases[:1]:
+        for who, policy in (("operator", case.policy), ("person", case.person), ("role", case.stacks)):
+            found = sorted({action for statement in policy if statement["Effect"] == "Allow" and "Condition" not in statement
+                            and any(resource.endswith("*") and not named(resource) for resource in as_list(statement["Resource"]))
+                            for action in as_list(statement["Action"]) if writes(action)})
+            print(f"writes without a condition ({who}): {len(found)} {' '.join(found)}")
+
+
+def named(resource):
+    """Whether the cluster's name or id stands in the ARN."""
+    return f"/{NAME}" in resource or ":::canoe-" in resource
+
+
+def writes(action):
+    return not action.split(":")[1].startswith(("BatchDescribe", "Describe", "List", "Get", "Simulate"))
 
 
 def check_parliament(all_cases, report):
@@ -386,6 +450,7 @@ def main():
     report = Report()
     for check in (check_tables, check_needs, check_service_role, check_attacks, check_conditions, check_boundary, check_parliament):
         check(all_cases, report)
+    count_writes(all_cases)
     found = report.print()
     print(f"{found} findings")
     sys.exit(1 if found else 0)

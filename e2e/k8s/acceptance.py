@@ -108,6 +108,26 @@ def not_ours(bench):
     bench.canoe("submit", bench.job)
 
 
+def foreign(bench):
+    """A Job of that name which somebody else has made is left alone, and nothing is made beside it."""
+    bench.claim()
+    bench.job_file(name="mine")
+    pod = {"containers": [{"name": "work", "image": "busybox"}], "restartPolicy": "Never",
+           "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "canoe-files"}}], "securityContext": {"runAsUser": 1000}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "mine", "namespace": "default", "labels": {"team": "b"}},
+           "spec": {"completions": 1, "parallelism": 1, "template": {"spec": pod}}}
+    applied = bench.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(job))
+    expect(applied.returncode == 0, applied.stderr)
+    there = lambda: sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "pods"))
+    before, spec = there(), bench.store.get("jobs", "default", "mine")["spec"]
+    for words in (["pause", "mine"], ["resume", "mine"], ["submit", bench.job], ["submit", bench.job, "--replace"], ["rm-data", "mine", "--yes"], ["get", "mine"]):
+        said = bench.canoe(*words, code=1)
+        if words[0] != "rm-data":
+            expect("Job mine in namespace default belongs to somebody else" in said, f"{words}: {said}")
+    bench.canoe("delete", "mine", "--yes")
+    expect(there() == before and bench.store.get("jobs", "default", "mine")["spec"] == spec, f"{before} became {there()}")
+
+
 def again_on_the_volume(bench):
     """Deleted and submitted again: the volume and its claim have stayed, and are bound."""
     bench.job_file(volume={"nfs": {"server": "10.0.0.5"}})

@@ -16,7 +16,7 @@ import time
 
 import yaml
 
-from acceptance import again_on_the_volume, client_dry_run, not_ours, refuses
+from acceptance import again_on_the_volume, client_dry_run, foreign, not_ours, refuses
 import files
 from bench import NAME, Bench, expect
 from network import Network, inside, why_not
@@ -326,7 +326,9 @@ def train(bench):
     print("    " + "\n    ".join(said.splitlines()))
     bench.api.faults.add("/exec", code=403, message='pods "x" is forbidden: User "tester" cannot create resource "pods/exec"')
     said = bench.canoe("status", NAME)
-    expect(said.count("you may not ask it (no right to pods/exec)") == 3 and "forbidden" not in said, said)
+    expect("  nodes 0, 1, 2: you may not ask it (no right to pods/exec)" in said and "forbidden" not in said, said)
+    wide = [line for line in said.splitlines() if re.match(" *node|  ", line) and len(line) > 80]
+    expect(not wide, wide)
     bench.api.faults.clear()
     bench.api.faults.add("/exec", hang=30, times=1)
     said = bench.canoe("status", NAME)
@@ -369,13 +371,13 @@ def new_namespace(bench):
     expect(labels["pod-security.kubernetes.io/enforce"] == "restricted" and labels["kubernetes.io/metadata.name"] == "team", labels)
     settle(bench)
     bench.canoe("delete", NAME, "-n", "team", "--yes")
-    # What an upload left that was interrupted: another image.
-    left = {"metadata": {"name": f"{NAME}-upload", "namespace": "team", "labels": {}}, "spec": {"containers": [{"name": "upload", "image": "canoe:old"}]}}
+    # What an upload left that was interrupted: another image, and it has ended.
+    left = {"metadata": {"name": f"{NAME}-upload", "namespace": "team", "labels": {}}, "spec": {"containers": [{"name": "upload", "image": "canoe:old"}]}, "status": {"phase": "Failed"}}
     bench.store.create("pods", left)
     # As servers before 1.30 speak.
     bench.api.faults.protocols = ("v4.channel.k8s.io",)
     said = bench.canoe("submit", bench.job, "--data", data)
-    expect("3 files" in said and "all verified" in said, said)
+    expect("3 files" in said and "all verified" in said and "waited" not in said, said)
     settle(bench)
     bench.canoe("delete", NAME, "-n", "team", "--yes")
 
@@ -469,6 +471,7 @@ FAKE = [
     ("being deleted", being_deleted),
     ("what a real server refuses", refuses),
     ("objects of somebody else", not_ours),
+    ("a Job of somebody else", foreign),
     ("deleted and submitted again", again_on_the_volume),
     ("rendered, kubectl apply --dry-run=client", client_dry_run),
     ("stuck: image cannot be pulled", stuck({"image": "registry.example/canoe:none"}, with_claim(), "image registry.example/canoe:none cannot be pulled", "the registry does not have it")),

@@ -112,6 +112,19 @@ def pictures(browser, name):
     browser.size(1280, 900)
 
 
+def an_open_page_shows_the_end(browser, job):
+    """The program has ended, and the page was told how the job did."""
+    browser.wait("!document.getElementById('ended').hidden", "the page to notice that it has ended")
+    state, result, passes = browser.ask("[canoe.jobs[0].head.state, document.querySelector('.head .result').textContent, canoe.jobs[0].head.done]")
+    assert state == "finished" and passes == 3, (state, passes)
+    assert result.startswith("best test error"), result
+    told = browser.ask("document.getElementById('ended').textContent")
+    assert "has finished" in told and f"canoe dashboard {job}" in told, told
+    assert browser.ask("document.getElementById('trouble').hidden"), "the end is no fault"
+    working = browser.ask("[...document.querySelectorAll('#node-table .pill')].map(pill => pill.textContent).filter(text => text !== 'finished' && text !== 'ended')")
+    assert not working, working
+
+
 def main():
     canoe = support.canoe_from_arguments()
     with support.scratch() as folder, Browser() as browser:
@@ -144,7 +157,12 @@ def main():
 
         second = support.demo(canoe, folder / "second")
         with support.run(canoe, second, passes=3) as program:
-            assert program.process.wait(120) == 0, program.text()
+            browser.goto(program.page)
+            assert program.process.wait(300) == 0, program.text()
+            an_open_page_shows_the_end(browser, second)
+            pictures(browser, "ended")
+            browser.leave()
+        print("a page that was open until the end")
         with support.dashboard(canoe, job, second) as program, support.dashboard(canoe, program.page, second) as other:
             for page in (program.page, other.page):
                 browser.goto(page)
@@ -162,7 +180,7 @@ def main():
 
         for name, jobs in (("report", [second]), ("report-two", [job, second])):
             report = folder / (name + ".html")
-            subprocess.run([canoe, "report", *jobs, "--out", report], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([canoe, "report", *jobs, "--to", report], check=True, stdout=subprocess.DEVNULL)
             browser.goto(report.as_uri())
             browser.wait("document.body && /best test error/i.test(document.body.textContent)", "the result in words")
             pictures(browser, name)

@@ -167,7 +167,7 @@ mod tests {
             .take(Duration::ZERO, &JobEvent::Progress { process, status });
         let lines = picture.view.lines(Duration::from_secs(3), 80, 10);
         assert!(
-            lines[0].starts_with("pass 3/5 ") && lines[0].contains(" 50%"),
+            lines[0].starts_with("pass 2 (3 of 5) ") && lines[0].contains(" 50%"),
             "{lines:?}"
         );
         assert_eq!(lines[1], "node 0  batch 50/100  1,234/s  cost 0.25");

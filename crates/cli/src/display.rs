@@ -91,13 +91,10 @@ pub(crate) fn help_width() -> Option<usize> {
 
 /// Columns and rows of the terminal on standard error.
 pub(crate) fn terminal_size() -> (usize, usize) {
-    // SAFETY: `winsize` is plain data for which all zeros is a valid value.
-    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is valid for the call, and TIOCGWINSZ writes one `winsize`.
-    let asked = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
-    if asked == 0 && size.ws_col > 0 && size.ws_row > 1 {
-        (usize::from(size.ws_col), usize::from(size.ws_row))
-    } else {
-        (80, 24)
+    match rustix::termios::tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 1 => {
+            (usize::from(size.ws_col), usize::from(size.ws_row))
+        }
+        _ => (80, 24),
     }
 }

@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use words::lock::Mutex;
 
 /// The variable that names the folder.
 const VARIABLE: &str = "CANOE_FAIL_POINTS";
 
-/// How often a held process looks whether it may go on.
+/// How often a held process looks whether it may continue.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Installs the fail points, if the environment names a folder.
@@ -50,7 +50,7 @@ struct Points {
 impl Points {
     fn reach(&self, point: &'static str) {
         let count = {
-            let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reached = self.reached.lock();
             let count = reached.entry(point).or_default();
             *count += 1;
             *count
@@ -70,7 +70,7 @@ fn hold(order: &Path) {
     let mut name = order.as_os_str().to_owned();
     name.push(".reached");
     let reached = PathBuf::from(name);
-    // Two threads may be here: the second one finds no file, and goes on.
+    // Two threads may be here: the second one finds no file, and continues.
     if std::fs::rename(order, &reached).is_err() {
         return;
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::gflags;
+use crate::table::wrapped;
 
 /// What a flag's value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,25 +257,14 @@ impl Flags {
     }
 }
 
-/// A flag and its meaning, which continues below itself where the line is full.
+/// A flag and its meaning, which continues below itself where the line is full, and begins there if the flag is long.
 fn entry(head: &str, text: &str, width: Option<usize>) -> String {
     const COLUMN: usize = 39;
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(COLUMN).max(20));
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > room
-        {
-            lines.push(word.to_owned());
-        } else {
-            if !lines[last].is_empty() {
-                lines[last].push(' ');
-            }
-            lines[last].push_str(word);
-        }
+    let text = wrapped(text, COLUMN, width);
+    if width.is_some() && head.chars().count() >= COLUMN {
+        return format!("{head}\n{:COLUMN$}{text}\n", "");
     }
-    let below = format!("\n{:COLUMN$}", "");
-    format!("{head:38} {}\n", lines.join(&below))
+    format!("{head:38} {text}\n")
 }
 
 fn check(flag: &Flag, value: &str) -> Result<(), FlagError> {

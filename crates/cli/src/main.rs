@@ -9,6 +9,7 @@
     reason = "this is the crate that talks to people"
 )]
 
+mod caches;
 mod commands;
 mod console;
 mod display;
@@ -28,6 +29,7 @@ mod table;
 mod v1;
 mod v1_flags;
 mod web;
+mod wherever;
 
 use std::process::ExitCode;
 
@@ -155,13 +157,28 @@ fn guessed(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// Prints help, the version, or what is wrong with the command line, and ends the program.
+fn refused(error: &clap::Error) -> ! {
+    if let Err(failed) = pipe::quietly(error.print()) {
+        pipe::not_written(&failed.to_string());
+    }
+    #[expect(
+        clippy::exit,
+        reason = "as clap's own `exit`, which hides that printing failed"
+    )]
+    std::process::exit(error.exit_code());
+}
+
 fn main() -> ExitCode {
     pipe::end_quietly_when_nobody_reads();
     fail_points::install();
+    if let Some(caches) = caches::folder() {
+        config::python::keep_package_below(caches);
+    }
     let arguments = v1::translate(std::env::args().collect());
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => guessed(error).exit(),
+        Err(error) => refused(&guessed(error)),
     };
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),

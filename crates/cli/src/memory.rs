@@ -1,6 +1,8 @@
 //! Large pages for large allocations: weights, gradients and tables are read from end to end, and with small
 //! pages much of that time is spent on TLB misses.
 
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Bytes of a large page.
@@ -19,7 +21,7 @@ fn advise(start: *mut u8, bytes: usize) {
         let inside = (bytes - skip) / PAGE * PAGE;
         // SAFETY: the range lies inside of memory that was just allocated, and the call changes none of its contents.
         // Failure only means small pages.
-        unsafe { libc::madvise(start.add(skip).cast(), inside, libc::MADV_HUGEPAGE) };
+        let _ = unsafe { madvise(start.add(skip).cast(), inside, Advice::LinuxHugepage) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (start, bytes);

@@ -1,7 +1,8 @@
 //! Turns what a trainer reports into log lines, a status page and metrics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+use words::lock::Mutex;
 
 use trainer::TrainError;
 use trainer::log::{Level, Log, Topic};
@@ -271,7 +272,7 @@ impl Newest {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Pages for TrainerFigures {

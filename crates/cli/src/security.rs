@@ -55,10 +55,7 @@ pub(crate) fn token(reach: Reach) -> anyhow::Result<Token> {
 
 /// The secret of this user on this machine, which nobody else can read; made when it is first needed.
 fn own_secret() -> anyhow::Result<String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = cache.filter(|path| path.is_absolute()).or(home);
-    let base = base.with_context(|| {
+    let base = crate::caches::folder().with_context(|| {
         format!(
             "{TOKEN_VARIABLE} and HOME are not set: there is no place for a secret of this user"
         )
@@ -94,8 +91,7 @@ fn secret_in(directory: &Path) -> anyhow::Result<String> {
         }
     }
     let found = std::fs::symlink_metadata(&path)?;
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = rustix::process::geteuid().as_raw();
     if !found.is_file() || found.uid() != user || found.mode() & 0o077 != 0 {
         anyhow::bail!(
             "{} must be a file that only you can read; remove it",

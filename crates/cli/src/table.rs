@@ -54,9 +54,38 @@ impl fmt::Display for TextTable {
     }
 }
 
+/// Text that begins in a column and continues there where the line is full; `None` as width for one line.
+pub(crate) fn wrapped(text: &str, column: usize, width: Option<usize>) -> String {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(column).max(20));
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > room
+        {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[last].is_empty() {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines.join(&format!("\n{:column$}", ""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_line_continues_in_its_column() {
+        let text = "one two three four five six";
+        assert_eq!(
+            wrapped(text, 4, Some(24)),
+            "one two three four\n    five six"
+        );
+        assert_eq!(wrapped(text, 4, None), text);
+    }
 
     #[test]
     fn columns_line_up() {

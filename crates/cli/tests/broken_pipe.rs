@@ -51,11 +51,29 @@ fn a_table_without_a_reader_ends_quietly() {
         &["snapshot", "verify", "out"],
         &["doctor"],
         &["completions", "bash"],
-        &["report", "out", "--out", "report.html"],
+        &["report", "out", "--to", "report.html"],
     ];
     for command in commands {
         let said = unread(&folder, command);
         assert!(!said.contains("panicked"), "{command:?}: {said}");
+        assert!(!said.contains("Broken pipe"), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = Folder::with_demo(60);
+    for args in [&["data", "show", "job"][..], &["help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let done = Command::new(CANOE)
+            .args(args)
+            .current_dir(folder.path("."))
+            .stdout(full.unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("No space left"), "{args:?}: {said}");
     }
 }
 
@@ -71,6 +89,9 @@ fn a_job_without_a_reader_continues() {
         .spawn()
         .unwrap();
     drop((child.stdout.take(), child.stderr.take()));
-    child.wait().unwrap();
+    let end = child.wait().unwrap();
+    assert!(end.success(), "the job ended well: {end}");
+    let owner = folder.path("job/output/owner.json");
+    assert!(!owner.exists(), "the folder is given back");
     assert!(folder.path("job/output/pass-00001/done").exists());
 }

@@ -5,9 +5,13 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use common::{Folder, failed, said, succeeded};
+use common::{CANOE, Folder, failed, said, succeeded};
 
 fn new_job() -> Folder {
     let folder = Folder::empty();
@@ -36,9 +40,9 @@ fn a_new_job_can_be_checked_and_trained_and_learns() {
     let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(result["outcome"], "finished");
     assert!(result["best"]["value"].as_f64().unwrap() < 0.12, "{result}");
-    let test = std::process::Command::new("python3")
+    let test = Command::new("python3")
         .arg("test_job.py")
-        .env("CANOE", common::CANOE)
+        .env("CANOE", CANOE)
         .current_dir(folder.path("job"))
         .output()
         .unwrap();
@@ -131,7 +135,42 @@ fn a_folder_that_does_not_exist_is_named_with_what_to_do() {
 #[test]
 fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
     type Harm = fn(&Path);
-    let cases: [(&str, Harm, &str); 8] = [
+    let cases: [(&str, Harm, &str); 12] = [
+        (
+            "a batch of nothing",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "batch_size=",
+                    "batch_size=0*",
+                )
+            },
+            "batch_size=0; a batch needs at least one sample",
+        ),
+        (
+            "no outputs",
+            |job| change(&job.join("model/trainer_config.py"), "outputs(", "str("),
+            "outputs is not called",
+        ),
+        (
+            "a negative size",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "fc_layer(input=point, size=",
+                    "fc_layer(input=point, size=-",
+                )
+            },
+            "the size of a layer must be positive",
+        ),
+        (
+            "shards for a list that does not exist",
+            |job| {
+                fs::create_dir(job.join("data/0")).unwrap();
+                fs::rename(job.join("data/train.list"), job.join("data/0/train.list")).unwrap();
+            },
+            "train.list",
+        ),
         (
             "no settings",
             |job| {
@@ -263,7 +302,7 @@ fn a_wrong_source_leaves_nothing_behind() {
         "AWS_PROFILE",
         "AWS_WEB_IDENTITY_TOKEN_FILE",
     ];
-    let mut fetch = std::process::Command::new(common::CANOE);
+    let mut fetch = Command::new(CANOE);
     alone.iter().for_each(|name| {
         fetch.env_remove(name);
     });
@@ -404,4 +443,141 @@ fn a_model_remembers_the_arguments_of_its_configuration_and_its_folder() {
     let named = folder.canoe(&["predict", "job", "points.txt", "--config-args=hidden=7"]);
     assert_eq!(plain.stdout, named.stdout);
     failed(&folder.canoe(&["predict", "job", "points.txt", "--config-args=hidden=8"]));
+}
+
+#[test]
+fn a_wrong_word_moves_nothing_aside() {
+    let folder = new_job();
+    succeeded(&folder.canoe(&["run", "job", "--passes=1", "--watch=off"]));
+    let run = |more: &[&str]| folder.canoe(&[&["run", "job", "--watch=off"], more].concat());
+    let text = failed(&run(&["--best-by", "eror", "--fresh"]));
+    assert!(text.contains("did you mean error?"), "{text}");
+    let text = failed(&run(&["--start-pass", "40"]));
+    assert!(text.contains("--start-pass 1 would continue"), "{text}");
+    let text = failed(&run(&["--nodes", "-1"]));
+    assert!(text.contains("1..") && !text.contains("'-- -1'"), "{text}");
+    assert!(!folder.path("job/output-1").exists());
+    succeeded(&run(&["--passes=2"]));
+}
+
+#[test]
+fn the_best_pass_is_named_although_its_model_is_not_kept() {
+    let folder = new_job();
+    let run = folder.canoe(&["run", "job", "--keep=last:1", "--watch=off", "--json"]);
+    succeeded(&run);
+    let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let scores = fs::read(folder.path("job/output/scores.json")).unwrap();
+    let scores: serde_json::Value = serde_json::from_slice(&scores).unwrap();
+    let values = scores["passes"].as_object().unwrap().values();
+    let least = values.map(|score| score["value"].as_f64().unwrap());
+    let least = least.reduce(f64::min).unwrap();
+    assert_eq!(result["best"]["value"].as_f64(), Some(least), "{result}");
+    assert!(result["best"]["kept"].is_number(), "{result}");
+    let text = failed(&folder.canoe(&["run", "job", "--keep=last:0", "--watch=off"]));
+    assert!(text.contains("N of 1 or more"), "{text}");
+}
+
+#[test]
+fn a_run_does_not_count_what_a_failed_one_left() {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    let good = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{good}\nraise ValueError('no')\n")).unwrap();
+    failed(&folder.canoe(&["run", "job", "--nodes=2", "--watch=off"]));
+    fs::write(&config, good).unwrap();
+    succeeded(&folder.canoe(&["run", "job", "--passes=1", "--watch=off"]));
+    succeeded(&folder.canoe(&["report", "job", "-o", "report.html"]));
+    let report = fs::read_to_string(folder.path("report.html")).unwrap();
+    assert!(!report.contains("the job failed"), "events of another run");
+    let nodes = "<tr><th scope=\"row\">nodes</th><td>1</td></tr>";
+    assert!(report.contains(nodes), "{report}");
+}
+
+#[test]
+fn commands_find_the_job_folder_of_a_configuration() {
+    let folder = Folder::with_demo(60);
+    succeeded(&folder.train("trainer_config.lr.py", "job/output", &["--num_passes=1"]));
+    let config = "job/quick_start/trainer_config.lr.py";
+    succeeded(&folder.canoe(&["config", "dump", config]));
+    succeeded(&folder.canoe(&["config", "diagram", config, "-o", "network.svg"]));
+    let flag = format!("--config={config}");
+    let merge = [
+        "merge_model",
+        "--model_dir=job/output/best",
+        "--model_file=m.bin",
+    ];
+    succeeded(&folder.canoe(&[&merge[..], &[&flag]].concat()));
+    fs::write(folder.path("one.txt"), "great sound\n").unwrap();
+    let of_pass = folder.canoe(&["predict", "job", "one.txt"]);
+    succeeded(&of_pass);
+    let merged = folder.canoe(&["predict", "m.bin", "--job", "job", "one.txt"]);
+    succeeded(&merged);
+    assert_eq!(of_pass.stdout, merged.stdout);
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    fs::rename(folder.path("m.bin"), folder.path("elsewhere/m.bin")).unwrap();
+    let lost = folder.canoe(&[
+        "predict",
+        "elsewhere/m.bin",
+        "--job",
+        "elsewhere",
+        "one.txt",
+    ]);
+    let text = failed(&lost);
+    assert!(text.contains("--job") && text.contains("--type"), "{text}");
+    let shown = folder.canoe(&["model", "show", "job"]);
+    succeeded(&shown);
+    assert!(
+        said(&shown).contains("x2  "),
+        "rows by classes: {}",
+        said(&shown)
+    );
+    for command in ["show", "verify"] {
+        let done = folder.canoe(&["model", command, "job", "--json"]);
+        succeeded(&done);
+        serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap();
+    }
+}
+
+/// What a page of a job gets; `None` if it is no longer served.
+fn page(address: &str, question: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = format!(
+        "GET /api/jobs/0/{question} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    reply.contains(" 200 OK").then_some(reply)
+}
+
+#[test]
+fn a_page_that_is_open_when_the_job_ends_shows_the_end() {
+    let folder = new_job();
+    let mut run = Command::new(CANOE)
+        .args(["run", "job", "--passes=3", "--watch=127.0.0.1:0"])
+        .current_dir(folder.path("."))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        let line = line.unwrap();
+        let rest = line.strip_prefix("watch it at http://")?;
+        Some(rest.trim_end_matches('/').to_owned())
+    });
+    let address = address.unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    let mut last = String::new();
+    while let Some(reply) = page(&address, "update?page=7&again=5") {
+        last = reply;
+        if last.contains(r#""state":"finished""#) {
+            page(&address, "seen?page=7");
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(run.wait().unwrap().success());
+    assert!(last.contains(r#""state":"finished""#), "{last}");
+    assert!(last.contains("best test error"), "{last}");
 }

@@ -183,7 +183,7 @@ fn a_server_that_hangs_in_an_update_while_its_state_changes_is_replaced() {
     fs::remove_dir_all(folder.path("job/output")).unwrap();
     let points = folder.path("points");
     fs::create_dir(&points).unwrap();
-    // Nobody lets it go on.
+    // Nobody lets it continue.
     fs::write(points.join("pserver-1.applying"), "3").unwrap();
     let variable = points.display().to_string();
     let args = [&JOB[..], &["--stall-timeout=2"]].concat();

@@ -1,6 +1,6 @@
 //! Guards the structure of the workspace: which crates may use which, and that every source file says what it is.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -122,6 +122,106 @@ fn declared(line: &str) -> Option<String> {
         .take_while(|c| c.is_alphanumeric())
         .collect();
     (line.trim_start().starts_with("pub") && is_type && !name.is_empty()).then_some(name)
+}
+
+/// Lines of a file that compute something, outside of its tests, with their numbers.
+fn code(text: &str) -> Vec<(usize, &str)> {
+    let end = text.find("\n#[cfg(test)]").unwrap_or(text.len());
+    let lines = text[..end].lines().map(str::trim).enumerate();
+    lines
+        .map(|(at, line)| (at + 1, line))
+        .filter(|(_, line)| {
+            let word = line.chars().any(char::is_alphanumeric);
+            let skipped = ["//", "use ", "pub use ", "mod ", "pub mod "];
+            word && !skipped.iter().any(|begin| line.starts_with(begin))
+        })
+        .collect()
+}
+
+/// What stands twice is changed once.
+#[test]
+fn no_eleven_lines_of_code_stand_in_two_places() {
+    const LINES: usize = 11;
+    let mut files = Vec::new();
+    visit(&crates(), &mut |path| {
+        let inside = path.strip_prefix(crates()).unwrap();
+        let is_code = inside.components().nth(1).unwrap().as_os_str() == "src";
+        let is_test = path.to_string_lossy().contains("test");
+        if is_code && !is_test && !inside.starts_with("dataset/src/demo/files") {
+            files.push((inside.to_owned(), fs::read_to_string(path).unwrap()));
+        }
+    });
+    let mut seen: BTreeMap<Vec<&str>, (&Path, usize)> = BTreeMap::new();
+    let mut twins = Vec::new();
+    for (path, text) in &files {
+        let code = code(text);
+        for window in code.windows(LINES) {
+            let lines = window.iter().map(|(_, line)| *line).collect();
+            let (first, twin) = (window[0].0, seen.get(&lines));
+            match twin {
+                // Lists whose lines are alike overlap with themselves.
+                Some((other, at)) if *other != path || at + LINES <= first => {
+                    twins.push(format!("{other:?}:{at} and {path:?}:{first}"));
+                }
+                Some(_) => {}
+                None => drop(seen.insert(lines, (path, first))),
+            }
+        }
+    }
+    assert!(seen.len() > 50_000, "only {} windows", seen.len());
+    assert!(twins.is_empty(), "{twins:#?}");
+}
+
+/// A library is told by its caller; only the two programs, the binary and the Python module, look at their surroundings.
+#[test]
+fn libraries_do_not_read_the_environment() {
+    let mut readers = Vec::new();
+    visit(&crates(), &mut |path| {
+        let inside = path.strip_prefix(crates()).unwrap();
+        let is_code = inside.components().nth(1).unwrap().as_os_str() == "src";
+        let program = ["cli", "python"]
+            .iter()
+            .any(|name| inside.starts_with(name));
+        let text = fs::read_to_string(path).unwrap();
+        let reads = |(_, line): &(usize, &str)| line.contains("env::var");
+        if is_code && !program && code(&text).iter().any(reads) {
+            readers.push(inside.to_owned());
+        }
+    });
+    assert!(readers.is_empty(), "{readers:?}");
+}
+
+/// `flags.text("…")` ends the program if no table has the flag; so all names that are written in the source are looked up here.
+#[test]
+fn flags_that_commands_ask_for_are_in_a_table() {
+    let source = crates().join("cli/src");
+    let mut declared = BTreeSet::new();
+    visit(&source, &mut |path| {
+        let text = fs::read_to_string(path).unwrap();
+        for begin in ["flag(", "ignored("] {
+            let entries = text.split(begin).skip(1);
+            let names = entries.filter_map(|rest| rest.trim_start().strip_prefix('"'));
+            declared.extend(names.map(|rest| rest.split('"').next().unwrap().to_owned()));
+        }
+    });
+    let (mut asked, mut unknown) = (0, Vec::new());
+    visit(&source, &mut |path| {
+        let text = fs::read_to_string(path).unwrap();
+        for (number, line) in code(&text) {
+            for ask in ["text", "bool", "int", "float", "given"] {
+                let begin = format!("flags.{ask}(\"");
+                for rest in line.split(begin.as_str()).skip(1) {
+                    let name = rest.split('"').next().unwrap();
+                    asked += 1;
+                    if !declared.contains(name) {
+                        unknown.push(format!("{}:{number}: {name}", path.display()));
+                    }
+                }
+            }
+        }
+    });
+    assert!(asked > 50, "only {asked} places were found");
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 /// Phrases of GLOSSARY.md, "Words we do not use", and of the bad sentences in CONTRIBUTING.md that no other meaning excuses.

@@ -23,11 +23,11 @@ pub mod diagram;
 mod evaluate;
 pub mod model;
 mod package;
-pub mod parameter;
+mod parameter;
 pub mod protobuf;
 pub mod python;
 mod text;
-pub mod training;
+mod training;
 pub mod validate;
 
 pub use data::DataConfig;

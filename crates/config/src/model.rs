@@ -151,7 +151,6 @@ messages! {
         optional PriorBoxConfig priorbox_conf = 13;
         optional PadConfig pad_conf = 14;
     }
-    /// One layer.
     LayerConfig {
         required string name = 1;
         required string r#type = 2;
@@ -202,7 +201,6 @@ messages! {
         optional uint32 blank = 52 [0];
         optional int32 seq_pool_stride = 53 [-1];
     }
-    /// One evaluator.
     EvaluatorConfig {
         required string name = 1;
         required string r#type = 2;

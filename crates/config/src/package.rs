@@ -37,16 +37,19 @@ pub fn package_dir() -> Result<&'static Path, PackageError> {
     Ok(DIRECTORY.get_or_init(|| directory))
 }
 
+/// Where the user keeps caches; only the program knows.
+static CACHES: OnceLock<PathBuf> = OnceLock::new();
+
+/// The package is kept below this folder of the user's, not below that of temporary files. To be said before the package
+/// is first needed; the first folder counts.
+pub fn keep_package_below(caches: PathBuf) {
+    let _ = CACHES.set(caches);
+}
+
 /// Parent directories for the package, best first.
 fn candidates() -> Vec<PathBuf> {
-    let absolute = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let cache =
-        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let mut candidates: Vec<PathBuf> = cache.into_iter().map(|cache| cache.join("canoe")).collect();
+    let caches = CACHES.get().into_iter();
+    let mut candidates: Vec<PathBuf> = caches.map(|caches| caches.join("canoe")).collect();
     candidates.push(std::env::temp_dir().join(format!("canoe-{}", user())));
     candidates
 }
@@ -189,8 +192,7 @@ fn fingerprint(files: &[(String, String)]) -> u64 {
 }
 
 fn user() -> u32 {
-    // SAFETY: geteuid takes nothing, touches no memory of ours and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 /// Wire type of integers and booleans.
 pub const VARINT: u32 = 0;
 /// Wire type of doubles.
-pub const EIGHT_BYTES: u32 = 1;
+pub(crate) const EIGHT_BYTES: u32 = 1;
 /// Wire type of text, messages and packed lists.
 pub const BYTES: u32 = 2;
 /// Wire type of floats.
@@ -76,7 +76,7 @@ fn take_array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 /// Takes a varint of at most ten bytes from the front of `bytes`.
-pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

@@ -15,9 +15,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, io, thread};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
-pub use crate::package::{PackageError, package_dir};
+pub use crate::package::{PackageError, keep_package_below, package_dir};
 use crate::training::TrainerConfig;
 
 /// The program text for the interpreter; it must parse under every Python, to report which one is needed.
@@ -416,7 +417,7 @@ fn command(python: &Path, options: &EvaluateOptions, package: &Path, result: &Pa
 /// Waits for the command; returns `None` if the deadline passed and its process group was killed.
 fn run_within(command: &mut Command, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
-    let group = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let group = child.id().try_into().map_err(io::Error::other)?;
     let (done, ended) = mpsc::channel();
     let waiter = thread::Builder::new()
         .name("configuration".to_owned())
@@ -426,9 +427,11 @@ fn run_within(command: &mut Command, deadline: Duration) -> io::Result<Option<Ex
         })?;
     let answer = ended.recv_timeout(deadline);
     if answer.is_err() {
-        // SAFETY: plain system call. The waiter has not reaped the child, or has this instant: the group's number
-        // is the child's, which the system does not give away while a member of the group lives.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
+        // The waiter has not reaped the child, or has this instant: the group's number is the child's, which the system
+        // does not give away while a member of the group lives.
+        if let Some(group) = Pid::from_raw(group) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
     let _ = waiter.join();
     match answer {
@@ -440,12 +443,10 @@ fn run_within(command: &mut Command, deadline: Duration) -> io::Result<Option<Ex
 /// The subprocess is killed with the thread that waits for it, so an interrupted program leaves no subprocess.
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
-    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe and allocates nothing.
+    // SAFETY: between fork and exec there is one system call, which allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(|| {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == -1 {
-                return Err(io::Error::last_os_error());
-            }
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             Ok(())
         });
     }

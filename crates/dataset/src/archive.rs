@@ -35,13 +35,12 @@ impl Default for ArchiveLimits {
 
 /// Why an archive was not unpacked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum UnpackError {
     /// A read error, or a damaged archive.
     #[error("read {archive}")]
     Read {
-        /// The archive.
         archive: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -50,7 +49,6 @@ pub enum UnpackError {
     Write {
         /// What was being written.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -65,7 +63,6 @@ pub enum UnpackError {
         "{archive} has an entry {entry:?} that points outside the target folder; it is not unpacked"
     )]
     Outside {
-        /// The archive.
         archive: PathBuf,
         /// The entry's path.
         entry: String,
@@ -73,7 +70,6 @@ pub enum UnpackError {
     /// An entry is neither file nor folder.
     #[error("{archive} has an entry {entry:?} that is a link or a device; it is not unpacked")]
     NotAFile {
-        /// The archive.
         archive: PathBuf,
         /// The entry's path.
         entry: String,
@@ -81,7 +77,6 @@ pub enum UnpackError {
     /// More bytes or entries than allowed.
     #[error("{archive} unpacks to more than {} bytes or {} entries; raise --max-bytes if that is right", limits.bytes, limits.entries)]
     TooLarge {
-        /// The archive.
         archive: PathBuf,
         /// What is allowed.
         limits: ArchiveLimits,
@@ -89,7 +84,6 @@ pub enum UnpackError {
     /// A tar file with something that no honest archive of data has.
     #[error("{archive} has {what}; it is not unpacked (repack it with a current tar)")]
     Unusual {
-        /// The archive.
         archive: PathBuf,
         /// What it has.
         what: String,

@@ -14,6 +14,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
+use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use super::checksum;
@@ -25,31 +26,25 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Why a folder was not copied.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CarryError {
     /// A read error on this side.
     #[error("read {path}")]
     Read {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A write error on the receiving side.
     #[error("write {path}{}", full(.source))]
     Write {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A name that would leave the folder, or is not valid text.
     #[error("{name:?} is not the name of a file in a folder")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// The pipe closed early.
     #[error("the connection was closed; run the command again to resume")]
     Broken(#[source] io::Error),
@@ -63,24 +58,15 @@ pub enum CarryError {
     #[error(
         "{path} exists and is not the one that comes; choose another folder, or replace it with --force"
     )]
-    Other {
-        /// The file.
-        path: PathBuf,
-    },
+    Other { path: PathBuf },
     /// A file has the name of a folder that comes.
     #[error("{path} is a file, and a folder of this name comes; choose another folder, or move it")]
-    InTheWay {
-        /// The file.
-        path: PathBuf,
-    },
+    InTheWay { path: PathBuf },
     /// The bytes that arrived differ from those that were sent.
     #[error(
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
     )]
-    Differs {
-        /// The file.
-        path: PathBuf,
-    },
+    Differs { path: PathBuf },
 }
 
 fn full(error: &io::Error) -> &'static str {
@@ -110,6 +96,8 @@ enum ReceiverMessage {
     There(Vec<u64>),
     /// All files are complete.
     Done,
+    /// What arrived of this file is not what was sent; the receiver has removed it.
+    Differs(PathBuf),
     /// The receiver's error.
     Failed(String),
 }
@@ -151,6 +139,20 @@ pub fn send(
     tell: &dyn Fn(u64),
 ) -> Result<Carried, CarryError> {
     send_items(folder, list(folder)?, input, output, tell)
+}
+
+/// What [`send`] would send, and a SHA-256 of all names, sizes and contents, in hexadecimal digits.
+pub fn summary(folder: &Path) -> Result<(Carried, String), CarryError> {
+    let mut carried = Carried::default();
+    let mut whole = Context::new(&SHA256);
+    for item in list(folder)? {
+        carried.files += 1;
+        carried.bytes += item.size;
+        whole.update(format!("{}\0{}\0{}\n", item.name, item.size, item.sum).as_bytes());
+    }
+    let digits = whole.finish();
+    let digits = digits.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    Ok((carried, digits.collect()))
 }
 
 /// Sends what is picked of an output folder. Why it cannot be picked, the other side is told.
@@ -203,6 +205,7 @@ fn send_items(
     output.flush().map_err(CarryError::Broken)?;
     match read_answer(input)? {
         ReceiverMessage::Done => Ok(carried),
+        ReceiverMessage::Differs(path) => Err(CarryError::Differs { path }),
         ReceiverMessage::Failed(reason) => Err(CarryError::Refused(reason)),
         other => Err(CarryError::Strange(format!("{other:?}"))),
     }
@@ -253,6 +256,7 @@ pub fn receive(
     let ended = try_receive(folder, existing, input, output, tell);
     let answer = match &ended {
         Ok(_) => ReceiverMessage::Done,
+        Err(CarryError::Differs { path }) => ReceiverMessage::Differs(path.clone()),
         Err(error) => ReceiverMessage::Failed(chain(error)),
     };
     // A sender that is gone does not read it; only the files matter.
@@ -529,6 +533,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_tells_folders_apart() {
+        let (_root, from, to) = folder();
+        let (carried, sum) = summary(&from).unwrap();
+        assert_eq!((carried.files, carried.bytes), (3, 300_010));
+        let (sent, _) = carry(&from, &to, u64::MAX);
+        sent.unwrap();
+        assert_eq!(summary(&to).unwrap().1, sum);
+        write(&from, "train.list", b"train.txx\n");
+        assert_ne!(summary(&from).unwrap().1, sum);
+    }
+
+    #[test]
     fn a_folder_arrives_and_a_second_time_nothing_goes_over() {
         let (_root, from, to) = folder();
         let (sent, received) = carry(&from, &to, u64::MAX);
@@ -571,7 +587,7 @@ mod tests {
         assert!(matches!(received, Err(CarryError::Differs { .. })));
         assert!(matches!(
             sent,
-            Err(CarryError::Refused(_) | CarryError::Broken(_))
+            Err(CarryError::Differs { .. } | CarryError::Broken(_))
         ));
         carry(&from, &to, u64::MAX).0.unwrap();
         assert_eq!(

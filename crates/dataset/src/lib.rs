@@ -21,6 +21,6 @@ pub mod demo;
 pub mod fetch;
 mod parallel;
 pub mod pick;
-pub mod random;
+mod random;
 pub mod show;
 pub mod split;

@@ -28,13 +28,12 @@ pub enum Pick {
 
 /// Why nothing was picked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum PickError {
     /// A folder cannot be read.
     #[error("read {path}")]
     Read {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -44,7 +43,6 @@ pub enum PickError {
     /// This one has not.
     #[error("there is no finished pass {pass}; there are {}", numbers(.there))]
     NoPass {
-        /// It.
         pass: u32,
         /// Those that have.
         there: Vec<u32>,
@@ -160,7 +158,18 @@ fn finished(output: &Path) -> Result<Vec<u32>, PickError> {
         .filter_map(|(name, _)| pass_of(name))
         .collect();
     passes.sort_unstable();
+    // Where a run replaces the passes of an earlier one, those that it has not come to are not its own.
+    if let Some(last) = last_saved(output) {
+        passes.retain(|pass| *pass <= last);
+    }
     Ok(passes)
+}
+
+/// The last pass that the run has saved, as its trainer 0 notes it.
+fn last_saved(output: &Path) -> Option<u32> {
+    let note = fs::read(output.join("canoe.saved.json")).ok()?;
+    let note: serde_json::Value = serde_json::from_slice(&note).ok()?;
+    u32::try_from(note["last"].as_u64()?).ok()
 }
 
 fn best(output: &Path) -> Option<u32> {
@@ -282,6 +291,22 @@ mod tests {
         fs::remove_file(output.path().join("best")).unwrap();
         std::os::unix::fs::symlink("../../etc", output.path().join("best")).unwrap();
         assert!(Pick::Best.files(output.path()).is_err());
+    }
+
+    #[test]
+    fn passes_that_the_present_run_has_not_come_to_are_not_its_own() {
+        let output = output();
+        let note = |last: u32| {
+            let text = format!(r#"{{"run":"r2","first":0,"last":{last}}}"#);
+            fs::write(output.path().join("canoe.saved.json"), text).unwrap();
+        };
+        note(0);
+        let first = ["pass-00000/_w", "pass-00000/done"];
+        assert_eq!(Pick::Last.files(output.path()).unwrap(), first);
+        assert_eq!(Pick::All.files(output.path()).unwrap(), first);
+        assert!(Pick::Pass(2).files(output.path()).is_err());
+        note(2);
+        assert_eq!(Pick::All.files(output.path()).unwrap().len(), 5);
     }
 
     #[test]

@@ -9,25 +9,25 @@ use words::random::SplitMix64;
 
 /// A deterministic stream of random numbers.
 #[derive(Debug, Clone)]
-pub struct SeededRandom {
+pub(crate) struct SeededRandom {
     state: [u64; 4],
 }
 
 impl SeededRandom {
     /// The stream that belongs to `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut mixer = SplitMix64(seed);
         let state = std::array::from_fn(|_| mixer.next_u64());
         Self { state }
     }
 
     /// An independent stream for the part `name` of a job, so that one part can change without affecting the others.
-    pub fn for_part(seed: u64, name: &str) -> Self {
+    pub(crate) fn for_part(seed: u64, name: &str) -> Self {
         Self::new(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), seed))
     }
 
     /// The next 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
         let (c, d) = (c ^ a, d ^ b);
@@ -39,7 +39,7 @@ impl SeededRandom {
     ///
     /// # Panics
     /// If `n` is zero.
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "a choice needs at least one possibility");
         let reject = n.wrapping_neg() % n;
         loop {
@@ -51,33 +51,33 @@ impl SeededRandom {
     }
 
     /// Uniform in `[0, 1)`, a multiple of 2^-53.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// True with probability `p`.
-    pub fn chance(&mut self, p: f64) -> bool {
+    pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
     /// Normally distributed, mean 0, deviation 1 (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
         radius * libm::cos(2.0 * std::f64::consts::PI * self.unit())
     }
 
     /// Uniform whole number in `low..=high`.
-    pub fn between(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below((high - low + 1) as u64) as usize
     }
 
     /// One element, uniformly.
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
     /// Puts `items` in a random order (Fisher and Yates).
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
@@ -86,14 +86,14 @@ impl SeededRandom {
 
 /// Draws indices with given weights.
 #[derive(Debug, Clone)]
-pub struct Weighted {
+pub(crate) struct Weighted {
     /// Running sums of the weights.
     sums: Vec<f64>,
 }
 
 impl Weighted {
     /// Weights are not negative and at least one is positive.
-    pub fn new(weights: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn new(weights: impl IntoIterator<Item = f64>) -> Self {
         let mut total = 0.0;
         let sums = weights
             .into_iter()
@@ -106,12 +106,12 @@ impl Weighted {
     }
 
     /// Weights of Zipf's law: item of rank r (from 0) gets `1 / (r + shift)^exponent`.
-    pub fn zipf(items: usize, shift: f64, exponent: f64) -> Self {
+    pub(crate) fn zipf(items: usize, shift: f64, exponent: f64) -> Self {
         Self::new((0..items).map(|rank| 1.0 / libm::pow(rank as f64 + shift, exponent)))
     }
 
     /// One index.
-    pub fn draw(&self, random: &mut SeededRandom) -> usize {
+    pub(crate) fn draw(&self, random: &mut SeededRandom) -> usize {
         let total = self.sums.last().copied().unwrap_or(0.0);
         let at = random.unit() * total;
         self.sums

@@ -14,7 +14,7 @@ pub mod build;
 pub mod digest;
 pub mod layer;
 pub mod login;
-pub mod manifest;
+mod manifest;
 pub mod reference;
 pub mod registry;
 
@@ -26,6 +26,7 @@ pub use reference::Reference;
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ImageError {
     /// A name that is none.
     #[error(
@@ -37,9 +38,7 @@ pub enum ImageError {
     File {
         /// What was done with it.
         action: &'static str,
-        /// It.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -48,9 +47,7 @@ pub enum ImageError {
     Helper {
         /// The program.
         helper: String,
-        /// For which registry.
         registry: String,
-        /// Why.
         reason: String,
     },
     /// No reply.
@@ -58,9 +55,7 @@ pub enum ImageError {
     Unreachable {
         /// What was asked for.
         what: String,
-        /// Who.
         registry: String,
-        /// Why.
         reason: String,
     },
     /// A login is wanted, or another one.
@@ -71,7 +66,6 @@ pub enum ImageError {
     Login {
         /// What was asked for.
         what: String,
-        /// Who.
         registry: String,
         /// Whether there was one.
         has_login: bool,
@@ -81,7 +75,6 @@ pub enum ImageError {
     Refused {
         /// What was asked for.
         what: String,
-        /// Who.
         registry: String,
         /// HTTP status.
         status: u16,
@@ -91,7 +84,6 @@ pub enum ImageError {
     /// The base has no image for these processors.
     #[error("{base} has no image for linux/{architecture}; it has {there}")]
     NoPlatform {
-        /// The base.
         base: String,
         /// Which were wanted.
         architecture: String,
@@ -101,7 +93,6 @@ pub enum ImageError {
     /// Something is not what its name says.
     #[error("{what} arrived damaged: it is {got}, not {want}")]
     Damaged {
-        /// What.
         what: String,
         /// Its digest.
         got: String,
@@ -110,10 +101,5 @@ pub enum ImageError {
     },
     /// A document that is none of these.
     #[error("{what} is not understood: {reason}")]
-    Strange {
-        /// What.
-        what: String,
-        /// Why.
-        reason: String,
-    },
+    Strange { what: String, reason: String },
 }

@@ -7,10 +7,10 @@ use crate::ImageError;
 use crate::layer::ImageLayer;
 
 /// What registries are asked for: lists for several processors, and single images.
-pub const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+pub(crate) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 /// The type of an OCI manifest.
-pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// A blob, as manifests name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,6 @@ pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub struct Blob {
     /// What it is.
     pub media_type: String,
-    /// Its digest.
     pub digest: String,
     /// Its length in bytes.
     pub size: u64,
@@ -30,7 +29,7 @@ pub struct Blob {
 /// A manifest of one image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImageManifest {
+pub(crate) struct ImageManifest {
     schema_version: u32,
     /// Of which kind.
     #[serde(default = "oci")]
@@ -46,15 +45,18 @@ fn oci() -> String {
 }
 
 /// What a reference led to.
-pub enum ReferenceTarget {
-    /// An image.
+pub(crate) enum ReferenceTarget {
     Image(ImageManifest),
     /// A list; the digest of the image for these processors.
     Listed(String),
 }
 
 /// Reads a manifest or a list of them.
-pub fn read(what: &str, text: &[u8], architecture: &str) -> Result<ReferenceTarget, ImageError> {
+pub(crate) fn read(
+    what: &str,
+    text: &[u8],
+    architecture: &str,
+) -> Result<ReferenceTarget, ImageError> {
     let strange = |reason: String| ImageError::Strange {
         what: what.to_owned(),
         reason,
@@ -82,15 +84,14 @@ pub fn read(what: &str, text: &[u8], architecture: &str) -> Result<ReferenceTarg
 
 /// An image: its manifest and its configuration, as bytes.
 #[derive(Debug, Clone)]
-pub struct Image {
-    /// The manifest.
+pub(crate) struct Image {
     pub manifest: ImageManifest,
     /// The configuration.
     pub config: Vec<u8>,
 }
 
 /// The base with our layer on top, started as the other images of ours are.
-pub fn with_layer(
+pub(crate) fn with_layer(
     base: &ImageManifest,
     config: &[u8],
     layer: &ImageLayer,

@@ -51,6 +51,14 @@ pub fn problems(job: &JobFile) -> Vec<String> {
             format!("{field}: {value} is larger than {}", i32::MAX),
         );
     }
+    if let Volume::Claim { name } = &job.volume {
+        check(
+            !is_subdomain(name),
+            format!(
+                "volume.claim.name: no claim can be called {name:?}; lower-case letters, digits, '-' and '.' are allowed"
+            ),
+        );
+    }
     if let Some(copies) = &job.copies {
         check(
             s3_bucket(&copies.to).is_none(),
@@ -249,8 +257,13 @@ fn is_namespace(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
+/// RFC 1123, with dots: the names of most objects.
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(is_namespace)
+}
+
 /// RFC 1035: a Service of this name is made too, and that must begin with a letter.
-pub fn is_label(name: &str) -> bool {
+pub(crate) fn is_label(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&name.len())
         && name.bytes().all(inner)
@@ -259,7 +272,7 @@ pub fn is_label(name: &str) -> bool {
 }
 
 /// Kubernetes' numbers: decimal, with an optional suffix.
-pub fn is_quantity(text: &str) -> bool {
+pub(crate) fn is_quantity(text: &str) -> bool {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let suffix = &text[digits.len()..];
     let number = digits.split_once('.').map_or((digits, "0"), |parts| parts);
@@ -357,6 +370,17 @@ mod tests {
     #[test]
     fn a_plain_job_has_no_problems() {
         assert_eq!(problems(&job()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_claim_that_cannot_exist_is_named() {
+        for (name, is_right) in [("efs.vol-1", true), ("Bad_claim", false), ("", false)] {
+            let mut job = job();
+            job.volume = Volume::Claim { name: name.into() };
+            let told = problems(&job).concat();
+            assert_eq!(told.is_empty(), is_right, "{told}");
+            assert!(is_right || told.contains(&format!("no claim can be called {name:?}")));
+        }
     }
 
     #[test]

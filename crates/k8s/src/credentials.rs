@@ -52,6 +52,7 @@ impl std::fmt::Debug for Tls {
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CredentialsError {
     /// The system gave no random numbers.
     #[error("read random numbers for the job's token")]
@@ -59,9 +60,7 @@ pub enum CredentialsError {
     /// A certificate could not be made.
     #[error("make the certificates of job {job}")]
     Certificate {
-        /// The job.
         job: String,
-        /// Why.
         #[source]
         source: rcgen::Error,
     },

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A ConfigMap must stay under 1 MiB together with its names; this leaves room for base64 and keys.
-pub const LARGEST_FOLDER: u64 = 700 * 1024;
+pub(crate) const LARGEST_FOLDER: u64 = 700 * 1024;
 /// A folder with more files than this is not a configuration folder.
 const MOST_FILES: usize = 500;
 
@@ -15,13 +15,12 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Why a folder cannot go along.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum FolderError {
     /// Reading failed.
     #[error("read {path}")]
     Read {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -30,16 +29,10 @@ pub enum FolderError {
         "{path} is too large for a ConfigMap ({LARGEST_FOLDER} bytes, {MOST_FILES} files): copy it into the job's folder on the \
          volume and set `configFrom: volume`"
     )]
-    TooLarge {
-        /// The folder.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// A name that cannot be kept.
     #[error("the name of {path} is not UTF-8")]
-    Name {
-        /// The entry.
-        path: PathBuf,
-    },
+    Name { path: PathBuf },
 }
 
 /// Reads all files of a folder except hidden ones, caches, data and output.

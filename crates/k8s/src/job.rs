@@ -1,7 +1,7 @@
 //! The job file: what a user says about a job on a cluster. `job.yaml` in the job folder, or flags.
 //!
 //! Everything has a default but the name. The volume's is the claim that `canoe cluster up` installs.
-//! Unknown keys are errors: a key that is silently ignored is a wish that is silently not fulfilled.
+//! Unknown keys are errors: a key that is silently ignored is a setting that silently has no effect.
 
 use std::collections::BTreeMap;
 
@@ -213,7 +213,7 @@ impl Default for Volume {
 }
 
 /// The claim that a cluster made by `canoe cluster up` has.
-pub const CLUSTER_CLAIM: &str = "canoe-files";
+pub(crate) const CLUSTER_CLAIM: &str = "canoe-files";
 
 /// What pods run in if the job file names no image: a stock image that every registry mirror has.
 pub const PYTHON_IMAGE: &str = "docker.io/library/python:3.13-slim-trixie";

@@ -45,13 +45,12 @@ pub struct Program {
 
 /// Why a file cannot be brought along.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ProgramError {
     /// It cannot be read.
     #[error("read the program {path}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -60,7 +59,6 @@ pub enum ProgramError {
         "{path} is {what}, and pods need a Linux program: name the canoe of a Linux release (canoe-VERSION-x86_64-linux.tar.gz, unpacked) with --binary FILE, or an image that has it with `image`"
     )]
     NotLinux {
-        /// The file.
         path: PathBuf,
         /// What it is instead.
         what: &'static str,

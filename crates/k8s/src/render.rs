@@ -14,25 +14,22 @@ use run::local::layout::{self, FolderOptions, LayoutError};
 
 /// Why there are no manifests.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum RenderError {
     /// No configuration.
     #[error("find the configuration in {job}")]
     Config {
         /// The job folder.
         job: PathBuf,
-        /// Why.
         #[source]
         source: LayoutError,
     },
     /// The configuration folder cannot go along.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The objects would not work together; a bug of ours, or a wish that we did not foresee.
+    /// The objects would not work together; a bug of ours, or a job file that we did not foresee.
     #[error("the objects do not agree: {}", .problems.join("; "))]
-    Disagree {
-        /// All of it.
-        problems: Vec<String>,
-    },
+    Disagree { problems: Vec<String> },
 }
 
 /// Finds the configuration in the job folder and puts everything together.
@@ -73,6 +70,7 @@ pub fn gather(
         config_folder,
         credentials,
         program,
+        data_note: None,
     })
 }
 

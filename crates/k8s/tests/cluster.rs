@@ -136,7 +136,9 @@ fn target() -> TargetJob {
 }
 
 fn job(nodes: u32) -> Value {
-    let metadata = json!({"name": "ctr", "namespace": "team"});
+    let labels =
+        json!({"app.kubernetes.io/managed-by": "canoe", "app.kubernetes.io/instance": "ctr"});
+    let metadata = json!({"name": "ctr", "namespace": "team", "labels": labels});
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"completions": nodes, "template": {}}})
 }
 
@@ -220,6 +222,37 @@ async fn a_second_submit_says_what_differs_and_what_can_be_done() {
         "{error}"
     );
     assert!(!server.has_asked("PATCH"));
+}
+
+#[tokio::test]
+async fn a_job_of_somebody_else_is_left_alone() {
+    let (server, cluster) = Server::start().await;
+    let none = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "message": "not found", "code": 404});
+    let map = "GET /api/v1/namespaces/team/configmaps/ctr-files";
+    server.answers(map, 404, None, none);
+    for labels in [
+        json!({}),
+        json!({"app.kubernetes.io/managed-by": "canoe", "app.kubernetes.io/instance": "other"}),
+        json!({"app.kubernetes.io/instance": "ctr"}),
+    ] {
+        let mut foreign = job(5);
+        foreign["metadata"]["labels"] = labels;
+        server.says(GET, foreign);
+        for again in [Again::Compare, Again::Replace] {
+            let error = submitted(&cluster, ApplyMode::Real, again)
+                .await
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("belongs to somebody else"), "{error}");
+        }
+        for suspend in [true, false] {
+            let error = cluster.suspend(&target(), suspend).await.unwrap_err();
+            assert!(matches!(error, ClusterError::NotOurs { .. }), "{error}");
+        }
+        let error = cluster.files(&target()).await.unwrap_err();
+        assert!(matches!(error, ClusterError::NotOurs { .. }), "{error}");
+    }
+    assert!(!server.has_asked("PATCH") && !server.has_asked("DELETE"));
 }
 
 #[tokio::test]

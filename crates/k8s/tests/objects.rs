@@ -44,10 +44,11 @@ fn inputs(job: JobFile) -> ObjectInputs {
         config_folder: "quick_start".into(),
         credentials,
         program: None,
+        data_note: None,
     }
 }
 
-/// As few wishes as possible.
+/// As few settings as possible.
 fn plain() -> JobFile {
     JobFile {
         image: Some("registry.example/canoe@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef".into()),
@@ -61,7 +62,7 @@ fn plain() -> JobFile {
     }
 }
 
-/// As many wishes as possible.
+/// As many settings as possible.
 fn rich() -> JobFile {
     JobFile {
         namespace: "team-a".into(),
@@ -139,6 +140,22 @@ fn class() -> JobFile {
     }
 }
 
+/// The first line in which two texts differ, with its number.
+fn difference(want: &str, found: &str) -> String {
+    let (mut want, mut found) = (want.lines(), found.lines());
+    for number in 1.. {
+        match (want.next(), found.next()) {
+            (None, None) => break,
+            (old, new) if old == new => {}
+            (old, new) => {
+                let [old, new] = [old, new].map(|line| line.unwrap_or("(the end)"));
+                return format!("line {number}\n  was: {old}\n  is:  {new}");
+            }
+        }
+    }
+    "the last line end".to_owned()
+}
+
 fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -149,7 +166,8 @@ fn golden(name: &str, text: &str) {
     let want = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         want == text,
-        "{name} differs; run with CANOE_BLESS=1 and look at the difference"
+        "{name} differs at {}\nCANOE_BLESS=1 writes it anew; look at the whole difference before you commit it",
+        difference(&want, text)
     );
 }
 

@@ -39,7 +39,7 @@ struct Line {
 }
 
 struct Recording {
-    name: &'static str,
+    name: String,
     lines: Vec<Line>,
 }
 
@@ -49,7 +49,7 @@ struct Moment {
     told: Diagnosis,
 }
 
-fn recording(name: &'static str) -> Recording {
+fn recording(name: &str) -> Recording {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../e2e/recordings/{name}.jsonl"));
     let text = fs::read_to_string(path).unwrap();
@@ -62,7 +62,7 @@ fn recording(name: &'static str) -> Recording {
         }
     };
     Recording {
-        name,
+        name: name.to_owned(),
         lines: text.lines().map(line).collect(),
     }
 }
@@ -389,6 +389,82 @@ fn images() {
         })],
         &[],
     );
+}
+
+/// Every sentence of every recording, with the second at which it is told first and last: a wrong one beside the right one, and wrong words, show in the
+/// difference. `CANOE_BLESS=1 cargo test -p canoe-k8s --test replay` writes the file anew.
+#[test]
+fn what_is_told_word_by_word() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings");
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".jsonl").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 22);
+    let mut text = String::new();
+    for name in names {
+        text += &format!("\n{name}\n");
+        for sentence in sentences(&recording(&name).replay(Rights::Machines)) {
+            text += &sentence;
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/told.txt");
+    if std::env::var_os("CANOE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let want = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        want == text,
+        "told.txt differs; run with CANOE_BLESS=1 and look at the difference"
+    );
+}
+
+/// Each with its first and last second; what comes back after it was gone is there twice.
+fn sentences(moments: &[Moment]) -> Vec<String> {
+    let mut open: BTreeMap<String, f64> = BTreeMap::new();
+    let mut closed: Vec<(f64, f64, String)> = Vec::new();
+    for moment in moments {
+        let findings = moment.told.findings.iter();
+        let told: Vec<String> = findings.map(|it| without_age(&it.to_string())).collect();
+        let gone: Vec<String> = open
+            .keys()
+            .filter(|it| !told.contains(it))
+            .cloned()
+            .collect();
+        for sentence in gone {
+            let from = open.remove(&sentence).unwrap();
+            closed.push((from, moment.t, sentence));
+        }
+        for sentence in told {
+            open.entry(sentence).or_insert(moment.t);
+        }
+    }
+    let end = moments.last().map_or(0.0, |moment| moment.t);
+    closed.extend(
+        open.into_iter()
+            .map(|(sentence, from)| (from, end, sentence)),
+    );
+    closed.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
+    let lines = closed.into_iter();
+    lines
+        .map(|(from, until, sentence)| format!("{from:7.1} to {until:6.1}  {sentence}\n"))
+        .collect()
+}
+
+/// A sentence that ends with how long something takes, without the number.
+fn without_age(sentence: &str) -> String {
+    let number = sentence.strip_suffix(" s").and_then(|rest| {
+        let (rest, number) = rest.rsplit_once(" for ")?;
+        number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then_some(rest)
+    });
+    number.map_or(sentence.to_owned(), |rest| format!("{rest} for N s"))
 }
 
 /// The same trouble of several pods is one line.

@@ -45,7 +45,7 @@ const STANH_B: f32 = 2.0 / 3.0;
 
 impl Activation {
     /// The function of a v1 name; `None` if there is none.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "" | "linear" | "identity" => Self::Linear,
             "tanh" => Self::Tanh,
@@ -65,12 +65,12 @@ impl Activation {
     }
 
     /// Whether backward needs the argument, because it cannot be computed from the result.
-    pub fn needs_argument(self) -> bool {
+    pub(crate) fn needs_argument(self) -> bool {
         matches!(self, Self::Abs | Self::Square | Self::Log)
     }
 
     /// Whether `f(x) ≤ f(y)` whenever `x ≤ y`, element by element, so that it commutes with a maximum.
-    pub fn is_monotone(self) -> bool {
+    pub(crate) fn is_monotone(self) -> bool {
         matches!(
             self,
             Self::Linear
@@ -275,7 +275,7 @@ impl Activation {
     }
 
     /// Whether [`Activation::at`] and [`Activation::slope`] are defined for this function.
-    pub fn is_gate(self) -> bool {
+    pub(crate) fn is_gate(self) -> bool {
         !self.needs_argument() && !matches!(self, Self::Softmax | Self::SequenceSoftmax)
     }
 }
@@ -330,7 +330,7 @@ fn scale(grad: &mut [f32], of: &[f32], cols: usize, slope: impl Fn(f32) -> f32 +
 
 /// Softmax of one row, in place.
 #[inline(always)]
-pub fn softmax_row(row: &mut [f32]) {
+pub(crate) fn softmax_row(row: &mut [f32]) {
     let max = simd::max(row);
     for x in row.iter_mut() {
         *x = exp(*x - max);
@@ -373,7 +373,7 @@ fn softmax_backward(grad: &mut [f32], result: &[f32], cols: usize) {
 
 #[inline(always)]
 /// The gradient of [`softmax_row`].
-pub fn softmax_row_backward(grad: &mut [f32], y: &[f32]) {
+pub(crate) fn softmax_row_backward(grad: &mut [f32], y: &[f32]) {
     let mean = simd::dot(grad, y);
     for (grad, y) in grad.iter_mut().zip(y) {
         *grad = y * (*grad - mean);
@@ -381,7 +381,7 @@ pub fn softmax_row_backward(grad: &mut [f32], y: &[f32]) {
 }
 
 /// Softmax over each sequence of a one-column matrix.
-pub fn sequence_softmax(values: &mut Matrix, sequences: &[u32]) {
+pub(crate) fn sequence_softmax(values: &mut Matrix, sequences: &[u32]) {
     for range in sequences.windows(2) {
         if range[1] > range[0] {
             softmax_row(&mut values.values_mut()[range[0] as usize..range[1] as usize]);
@@ -390,7 +390,7 @@ pub fn sequence_softmax(values: &mut Matrix, sequences: &[u32]) {
 }
 
 /// The gradient of [`sequence_softmax`].
-pub fn sequence_softmax_backward(grad: &mut Matrix, result: &Matrix, sequences: &[u32]) {
+pub(crate) fn sequence_softmax_backward(grad: &mut Matrix, result: &Matrix, sequences: &[u32]) {
     for range in sequences.windows(2) {
         let range = range[0] as usize..range[1] as usize;
         softmax_row_backward(

@@ -33,13 +33,13 @@ impl Build<'_> {
     }
 
     /// The description of the layer that an input comes from.
-    pub fn input_config(&self, input: usize) -> Option<&LayerConfig> {
+    pub(crate) fn input_config(&self, input: usize) -> Option<&LayerConfig> {
         let name = &self.config.inputs.get(input)?.input_layer_name;
         self.model.layers.iter().find(|layer| layer.name == *name)
     }
 
     /// Height and width of the images that an input's description declares.
-    pub fn input_frame(&self, input: usize) -> Option<(usize, usize)> {
+    pub(crate) fn input_frame(&self, input: usize) -> Option<(usize, usize)> {
         let config = self.input_config(input)?;
         let frame = (config.height() as usize, config.width() as usize);
         (frame.0 > 0 && frame.1 > 0).then_some(frame)
@@ -55,7 +55,10 @@ impl Build<'_> {
     }
 
     /// Returns an error unless the number of inputs is in this range.
-    pub fn expect_inputs(&self, counts: std::ops::RangeInclusive<usize>) -> Result<(), BuildError> {
+    pub(crate) fn expect_inputs(
+        &self,
+        counts: std::ops::RangeInclusive<usize>,
+    ) -> Result<(), BuildError> {
         if counts.contains(&self.input_sizes.len()) {
             return Ok(());
         }
@@ -101,14 +104,14 @@ impl Build<'_> {
     }
 
     /// Number of values of the parameter on the edge of an input; 0 if there is none.
-    pub fn input_parameter_size(&self, input: usize) -> usize {
+    pub(crate) fn input_parameter_size(&self, input: usize) -> usize {
         let name = self.config.inputs[input].input_parameter_name.as_deref();
         let spec = self.specs.iter().find(|spec| Some(&*spec.name) == name);
         spec.map_or(0, |spec| spec.size())
     }
 
     /// The parameter on the edge of an input, which must have this many values.
-    pub fn input_parameter(
+    pub(crate) fn input_parameter(
         &mut self,
         input: usize,
         size: usize,
@@ -116,18 +119,6 @@ impl Build<'_> {
         match self.config.inputs[input].input_parameter_name.clone() {
             Some(name) if !name.is_empty() => self.parameter(&name, size),
             _ => Err(self.error(format!("input {input} needs a parameter"))),
-        }
-    }
-
-    /// The parameter on the edge of an input, if there is one.
-    pub fn optional_input_parameter(
-        &mut self,
-        input: usize,
-        size: usize,
-    ) -> Result<Option<ParameterIndex>, BuildError> {
-        match self.config.inputs[input].input_parameter_name() {
-            "" => Ok(None),
-            _ => self.input_parameter(input, size).map(Some),
         }
     }
 
@@ -167,7 +158,7 @@ impl Build<'_> {
     }
 
     /// Bias and activation of the layer, with `count` bias values, each for the same number of neighbouring columns.
-    pub fn finish_shared(&mut self, count: usize) -> Result<Finish, BuildError> {
+    pub(crate) fn finish_shared(&mut self, count: usize) -> Result<Finish, BuildError> {
         let size = self.size();
         self.expect(count > 0 && size.is_multiple_of(count), || {
             format!("{count} biases cannot be shared by {size} columns")
@@ -181,7 +172,10 @@ impl Build<'_> {
     }
 
     /// Activation of the layer after the given bias.
-    pub fn finish_with(&mut self, bias: Option<ParameterIndex>) -> Result<Finish, BuildError> {
+    pub(crate) fn finish_with(
+        &mut self,
+        bias: Option<ParameterIndex>,
+    ) -> Result<Finish, BuildError> {
         let activation = self.activation(self.config.active_type())?;
         self.expect(
             activation != Activation::SequenceSoftmax || self.size() == 1,

@@ -15,7 +15,7 @@ use words::random::mix;
 const WORTHWHILE: f64 = 0.1;
 
 /// Whether `distinct` of `all` is few enough to be worth sharing.
-pub fn worthwhile(distinct: usize, all: usize) -> bool {
+pub(crate) fn worthwhile(distinct: usize, all: usize) -> bool {
     (distinct as f64) <= (1.0 - WORTHWHILE) * all as f64
 }
 
@@ -160,7 +160,7 @@ fn same(a: &Option<Arc<[u32]>>, b: &Option<Arc<[u32]>>) -> bool {
 
 /// The distinct combinations of the units of several domains.
 #[derive(Debug, Clone)]
-pub struct Joint {
+pub(crate) struct Joint {
     /// Has one unit per combination.
     pub domain: Arc<Domain>,
     /// For each domain that was joined, the unit of each combination; `None`: they are the same.
@@ -169,14 +169,14 @@ pub struct Joint {
 
 /// The joint domains of one batch, each computed once.
 #[derive(Debug)]
-pub struct Joints {
+pub(crate) struct Joints {
     whole: Arc<Domain>,
     pairs: Vec<(Arc<Domain>, Arc<Domain>, Joint)>,
 }
 
 impl Joints {
     /// No joints yet, for a batch of `samples` samples.
-    pub fn new(samples: usize) -> Self {
+    pub(crate) fn new(samples: usize) -> Self {
         Self {
             whole: Domain::whole(samples),
             pairs: Vec::new(),
@@ -184,12 +184,12 @@ impl Joints {
     }
 
     /// The domain in which every sample is its own unit.
-    pub fn whole(&self) -> &Arc<Domain> {
+    pub(crate) fn whole(&self) -> &Arc<Domain> {
         &self.whole
     }
 
     /// A domain of samples that are known to be equal when their keys are; used only if it is much smaller.
-    pub fn of_keys(&self, units: usize, of_sample: Vec<u32>) -> Arc<Domain> {
+    pub(crate) fn of_keys(&self, units: usize, of_sample: Vec<u32>) -> Arc<Domain> {
         if worthwhile(units, of_sample.len()) {
             Arc::new(Domain {
                 units,
@@ -201,7 +201,7 @@ impl Joints {
     }
 
     /// The joint of several domains, given in the order of a layer's inputs.
-    pub fn join(&mut self, domains: &[Arc<Domain>]) -> Joint {
+    pub(crate) fn join(&mut self, domains: &[Arc<Domain>]) -> Joint {
         let Some(first) = domains.first() else {
             return Joint {
                 domain: self.whole.clone(),
@@ -220,7 +220,11 @@ impl Joints {
     }
 
     /// The unit in `coarse` of each unit in `fine`, a domain that was joined from it.
-    pub fn unit_of(&mut self, fine: &Arc<Domain>, coarse: &Arc<Domain>) -> Option<Arc<[u32]>> {
+    pub(crate) fn unit_of(
+        &mut self,
+        fine: &Arc<Domain>,
+        coarse: &Arc<Domain>,
+    ) -> Option<Arc<[u32]>> {
         if Arc::ptr_eq(fine, coarse) {
             return None;
         }
@@ -286,26 +290,26 @@ impl Joints {
 
 /// Numbers distinct keys in the order of their first appearance.
 #[derive(Debug, Default)]
-pub struct Units {
+pub(crate) struct Units {
     numbers: HashMap<u64, u32, BuildHasherDefault<MixHasher>>,
 }
 
 impl Units {
     /// The index of a key, which is assigned at its first appearance.
-    pub fn unit(&mut self, key: u64) -> u32 {
+    pub(crate) fn unit(&mut self, key: u64) -> u32 {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(key).or_insert(next)
     }
 
     /// Number of distinct keys so far.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.numbers.len()
     }
 }
 
 /// A hasher for keys of 64 bits. Keys come from data, not from an adversary, and their order is never used.
 #[derive(Debug, Default)]
-pub struct MixHasher(u64);
+pub(crate) struct MixHasher(u64);
 
 impl Hasher for MixHasher {
     fn finish(&self) -> u64 {

@@ -30,12 +30,11 @@ impl Finish {
     }
 
     /// Adds a bias of which each value is shared by `columns` neighbouring columns.
-    pub fn with_shared_bias(mut self, parameter: ParameterIndex, columns: usize) -> Self {
+    pub(crate) fn with_shared_bias(mut self, parameter: ParameterIndex, columns: usize) -> Self {
         self.shared = Some(SharedBias { parameter, columns });
         self
     }
 
-    /// The activation.
     pub fn activation(&self) -> Activation {
         self.activation
     }
@@ -46,7 +45,7 @@ impl Finish {
     }
 
     /// Whether it changes nothing.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         self.bias.is_none() && self.shared.is_none() && self.activation == Activation::Linear
     }
 
@@ -88,7 +87,7 @@ impl Finish {
     }
 
     /// As [`Finish::backward`], for callers that hold output and gradients separately.
-    pub fn backward_parts(&self, out: &mut Output, gradients: &mut Gradients) {
+    pub(crate) fn backward_parts(&self, out: &mut Output, gradients: &mut Gradients) {
         let sequences = out.layout.sequences.clone();
         let (grad, result) = out.grad_and_value();
         let cols = grad.cols();

@@ -5,7 +5,7 @@
 
 /// `eˣ`; the argument is clamped to ±87, so the result is a normal number.
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to an integer
     let x = clamp(x, -87.0, 87.0);
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
@@ -24,7 +24,7 @@ pub fn exp(x: f32) -> f32 {
 
 /// The natural logarithm of a positive normal number; anything smaller counts as the smallest one.
 #[inline(always)]
-pub fn ln(x: f32) -> f32 {
+pub(crate) fn ln(x: f32) -> f32 {
     let x = if x > f32::MIN_POSITIVE {
         x
     } else {
@@ -51,7 +51,7 @@ pub fn ln(x: f32) -> f32 {
 
 /// The hyperbolic tangent.
 #[inline(always)]
-pub fn tanh(x: f32) -> f32 {
+pub(crate) fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let z = x * x;
     let mut p = -5.704_988_7e-3;
@@ -67,13 +67,13 @@ pub fn tanh(x: f32) -> f32 {
 
 /// `1 / (1 + e⁻ˣ)`.
 #[inline(always)]
-pub fn sigmoid(x: f32) -> f32 {
+pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
 /// `x` clamped to `[low, high]`; NaN stays NaN.
 #[inline(always)]
-pub fn clamp(x: f32, low: f32, high: f32) -> f32 {
+pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }

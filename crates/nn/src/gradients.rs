@@ -157,7 +157,7 @@ impl Gradients {
 
     /// Adds `leftᵀ · right` to the part of a gradient that begins at `start`: at once or, between [`Gradients::postpone`]
     /// and [`Gradients::settle`], together with the rows of all other steps.
-    pub fn add_product(
+    pub(crate) fn add_product(
         &mut self,
         parameter: ParameterIndex,
         start: usize,
@@ -208,7 +208,7 @@ impl Gradients {
     }
 
     /// From now on products are collected, so that one product over all steps replaces one per step. Calls nest.
-    pub fn postpone(&mut self) {
+    pub(crate) fn postpone(&mut self) {
         self.postponing += 1;
     }
 
@@ -230,7 +230,7 @@ impl Gradients {
     }
 
     /// The whole gradient to add to, zeros at first; `None` if it is not needed.
-    pub fn dense_zeroed(&mut self, parameter: ParameterIndex) -> Option<&mut [f32]> {
+    pub(crate) fn dense_zeroed(&mut self, parameter: ParameterIndex) -> Option<&mut [f32]> {
         let (values, mode) = self.dense(parameter)?;
         if mode == Accumulate::Overwrite {
             values.fill(0.0);

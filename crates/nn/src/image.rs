@@ -4,9 +4,9 @@
 //! - [`convolution`]: the three products of a convolution, for a whole batch.
 //! - [`pooling`]: maximum and average over windows.
 
-pub mod convolution;
-pub mod pooling;
-pub mod sliding;
+pub(crate) mod convolution;
+pub(crate) mod pooling;
+pub(crate) mod sliding;
 
 pub use convolution::Convolution;
 pub use pooling::{PoolKind, Pooling};

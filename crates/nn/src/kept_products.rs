@@ -16,7 +16,6 @@ const MOST: usize = 8 << 20;
 /// The rows of a table that an output's stored rows are.
 #[derive(Debug)]
 pub(crate) struct RowOrigin {
-    /// The table.
     pub table: ParameterIndex,
     /// Its row, for each stored row.
     pub ids: Vec<u32>,

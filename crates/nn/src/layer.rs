@@ -20,7 +20,7 @@ use crate::output::Output;
 use crate::parameters::{ParameterIndex, ParameterSpec, Parameters};
 use crate::product::PackedWeights;
 
-pub use crate::build::Build;
+pub(crate) use crate::build::Build;
 
 /// What one row of a layer's output depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,7 +177,7 @@ impl Backward<'_> {
 }
 
 /// All values of a parameter that forward has already read as a whole.
-pub fn full(parameters: &Parameters, parameter: ParameterIndex) -> &[f32] {
+pub(crate) fn full(parameters: &Parameters, parameter: ParameterIndex) -> &[f32] {
     parameters
         .full(parameter)
         .expect("forward read it as a whole")
@@ -249,7 +249,7 @@ impl Inputs<'_> {
     }
 
     /// Whether the gradient of an input is needed.
-    pub fn wants_grad(&self, input: usize) -> bool {
+    pub(crate) fn wants_grad(&self, input: usize) -> bool {
         self.get(input).wants_grad
     }
 
@@ -284,7 +284,7 @@ impl Inputs<'_> {
     }
 
     /// The dense values of an input, which must have this width.
-    pub fn dense_of(&self, input: usize, cols: usize) -> Result<&Matrix, LayerError> {
+    pub(crate) fn dense_of(&self, input: usize, cols: usize) -> Result<&Matrix, LayerError> {
         let matrix = self.dense(input)?;
         if matrix.cols() != cols {
             return Err(LayerError::Width {
@@ -297,7 +297,7 @@ impl Inputs<'_> {
     }
 
     /// Checks that an input has this many rows.
-    pub fn check_rows(&self, input: usize, rows: usize) -> Result<(), LayerError> {
+    pub(crate) fn check_rows(&self, input: usize, rows: usize) -> Result<(), LayerError> {
         let got = self.get(input).data.rows();
         if got == rows {
             Ok(())

@@ -23,32 +23,32 @@
 //! 2. Costs and gradients are sums over the batch.
 //! 3. Malformed batches are errors that name the layer; they never panic.
 
-pub mod activation;
+mod activation;
 pub mod batch;
 pub mod build;
-pub mod domain;
+mod domain;
 pub mod error;
 pub mod evaluators;
-pub mod finish;
-pub mod functions;
+mod finish;
+mod functions;
 #[cfg(test)]
 mod gradient_check;
-pub mod gradients;
+mod gradients;
 pub mod image;
 mod kept_products;
-pub mod layer;
+mod layer;
 pub mod layers;
-pub mod matrix;
+mod matrix;
 pub mod network;
 pub mod noise;
 pub mod number;
-pub mod output;
-pub mod parameters;
+mod output;
+mod parameters;
 pub mod product;
 pub mod projections;
-pub mod row_gradient;
+mod row_gradient;
 pub mod rows;
-pub mod simd;
+mod simd;
 
 pub use batch::{Batch, Slot, SlotData};
 pub use error::{BuildError, ExecuteError, LayerError};

@@ -43,7 +43,7 @@ impl Matrix {
     }
 
     /// Changes the shape and sets all values to zero.
-    pub fn resize_zeroed(&mut self, rows: usize, cols: usize) {
+    pub(crate) fn resize_zeroed(&mut self, rows: usize, cols: usize) {
         self.resize(rows, cols);
         self.data.fill(0.0);
     }
@@ -85,18 +85,18 @@ impl Matrix {
     }
 
     /// The rows in order. Empty if the width is 0.
-    pub fn iter_rows(&self) -> std::slice::ChunksExact<'_, f32> {
+    pub(crate) fn iter_rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values().chunks_exact(self.cols.max(1))
     }
 
     /// The rows in order. Empty if the width is 0.
-    pub fn iter_rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, f32> {
+    pub(crate) fn iter_rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, f32> {
         let cols = self.cols.max(1);
         self.values_mut().chunks_exact_mut(cols)
     }
 
     /// Splits the rows at the offsets, which ascend from 0 to the number of rows.
-    pub fn split_rows_mut(&mut self, offsets: &[u32]) -> Vec<&mut [f32]> {
+    pub(crate) fn split_rows_mut(&mut self, offsets: &[u32]) -> Vec<&mut [f32]> {
         let cols = self.cols;
         let mut rest = self.values_mut();
         let mut pieces = Vec::with_capacity(offsets.len().saturating_sub(1));

@@ -85,7 +85,7 @@ impl Output {
     }
 
     /// The dense values, to write; other kinds of data are replaced by an empty matrix.
-    pub fn value_mut(&mut self) -> &mut Matrix {
+    pub(crate) fn value_mut(&mut self) -> &mut Matrix {
         if !matches!(self.data, OutputValues::Dense(_)) {
             self.data = OutputValues::Dense(Matrix::default());
         }
@@ -139,12 +139,12 @@ impl Output {
     }
 
     /// Whether any gradient arrived in this backward pass.
-    pub fn has_grad(&self) -> bool {
+    pub(crate) fn has_grad(&self) -> bool {
         self.has_grad
     }
 
     /// Discards the gradient of the last batch.
-    pub fn clear_grad(&mut self) {
+    pub(crate) fn clear_grad(&mut self) {
         self.has_grad = false;
     }
 
@@ -154,12 +154,12 @@ impl Output {
     }
 
     /// The gradient to add to: zeros if none arrived yet.
-    pub fn grad_mut(&mut self) -> &mut Matrix {
+    pub(crate) fn grad_mut(&mut self) -> &mut Matrix {
         self.grad_and_value().0
     }
 
     /// The gradient to add to, and the values.
-    pub fn grad_and_value(&mut self) -> (&mut Matrix, &Matrix) {
+    pub(crate) fn grad_and_value(&mut self) -> (&mut Matrix, &Matrix) {
         let OutputValues::Dense(value) = &self.data else {
             unreachable!("only dense outputs have gradients")
         };
@@ -171,7 +171,7 @@ impl Output {
     }
 
     /// The gradient, what to do with it (replace if none arrived yet), and the values.
-    pub fn grad_target(&mut self) -> (&mut Matrix, Accumulate, &Matrix) {
+    pub(crate) fn grad_target(&mut self) -> (&mut Matrix, Accumulate, &Matrix) {
         let OutputValues::Dense(value) = &self.data else {
             unreachable!("only dense outputs have gradients")
         };
@@ -189,12 +189,12 @@ impl Output {
 
     /// Takes the gradient out, so that a layer can read it while it changes everything else; return it with
     /// [`Output::put_grad`].
-    pub fn take_grad(&mut self) -> Matrix {
+    pub(crate) fn take_grad(&mut self) -> Matrix {
         std::mem::take(&mut self.grad)
     }
 
     /// Puts back the gradient from [`Output::take_grad`].
-    pub fn put_grad(&mut self, grad: Matrix) {
+    pub(crate) fn put_grad(&mut self, grad: Matrix) {
         self.grad = grad;
     }
 
@@ -318,7 +318,7 @@ impl Output {
 }
 
 /// `to` = the rows of `from` that `index` names.
-pub fn gather_rows(to: &mut Matrix, from: &Matrix, index: &[u32]) {
+pub(crate) fn gather_rows(to: &mut Matrix, from: &Matrix, index: &[u32]) {
     let cols = from.cols();
     to.resize(index.len(), cols);
     simd::for_row_blocks(
@@ -353,7 +353,7 @@ fn scatter_first_rows(to: &mut Matrix, from: &[f32], source: &[u32]) {
 }
 
 /// `to[index[r]] += from[r]` for every row in order; `to` keeps its shape. Columns are spread over threads.
-pub fn scatter_add_rows(to: &mut Matrix, from: &[f32], index: &[u32]) {
+pub(crate) fn scatter_add_rows(to: &mut Matrix, from: &[f32], index: &[u32]) {
     let cols = to.cols();
     if cols == 0 {
         return;

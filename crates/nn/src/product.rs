@@ -40,7 +40,7 @@ impl<'a> MatrixView<'a> {
     }
 
     /// `rows × cols` values whose rows start `stride` apart.
-    pub fn strided(values: &'a [f32], rows: usize, cols: usize, stride: usize) -> Self {
+    pub(crate) fn strided(values: &'a [f32], rows: usize, cols: usize, stride: usize) -> Self {
         assert!(
             rows == 0 || cols == 0 || (rows - 1) * stride + cols <= values.len(),
             "view within its slice"
@@ -73,7 +73,7 @@ impl MatrixView<'_> {
     }
 
     /// Adds the rows to a list of values, row after row.
-    pub fn append_to(&self, values: &mut Vec<f32>) {
+    pub(crate) fn append_to(&self, values: &mut Vec<f32>) {
         for row in 0..self.rows {
             let start = row * self.row_stride;
             if self.col_stride == 1 {
@@ -93,7 +93,7 @@ impl<'a> From<&'a crate::Matrix> for MatrixView<'a> {
 }
 
 /// `out = left · right` or `out += left · right`, where `out` has rows `stride` apart.
-pub fn multiply_strided(
+pub(crate) fn multiply_strided(
     out: &mut [f32],
     stride: usize,
     left: MatrixView<'_>,
@@ -111,7 +111,7 @@ pub fn multiply_strided(
 
 /// `out = left · weight` or `out += left · weight`, where `out` has rows `stride` apart and `weight` is the part of a
 /// parameter that begins at `offset`, maybe transposed. It is packed when it is first used, if there is a place for it.
-pub fn multiply_weight(
+pub(crate) fn multiply_weight(
     (packed, parameter, offset): (Option<&PackedWeights>, ParameterIndex, usize),
     (out, stride): (&mut [f32], usize),
     left: MatrixView<'_>,
@@ -125,7 +125,7 @@ pub fn multiply_weight(
 }
 
 /// `out = left · right` or `out += left · right` on the calling thread, for callers that use all threads themselves.
-pub fn multiply_alone(
+pub(crate) fn multiply_alone(
     out: &mut [f32],
     left: MatrixView<'_>,
     right: MatrixView<'_>,

@@ -9,7 +9,7 @@ use crate::simd;
 
 /// `row r of the parameter += scale · row x of the input`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Term {
+pub(crate) struct Term {
     /// Row of the parameter.
     pub row: u32,
     /// Factor on the row of the input.
@@ -20,14 +20,14 @@ pub struct Term {
 
 /// Adds terms to a gradient, whether it is kept whole or by row. Owns the buffers.
 #[derive(Debug, Default)]
-pub struct RowGradient {
+pub(crate) struct RowGradient {
     touched: RowSet,
     rows: Matrix,
 }
 
 impl RowGradient {
     /// Adds the terms in order.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         gradients: &mut Gradients,
         parameter: ParameterIndex,
@@ -71,7 +71,7 @@ fn add_terms(grad: &mut [f32], terms: &[Term], x: &Matrix, place: impl Fn(u32) -
 }
 
 /// `sums[i] += ` the product of the row of the weight and the row of the input that term i names.
-pub fn products(sums: &mut [f32], terms: &[Term], weight: &[f32], x: &Matrix) {
+pub(crate) fn products(sums: &mut [f32], terms: &[Term], weight: &[f32], x: &Matrix) {
     let cols = x.cols();
     simd::for_row_blocks(
         sums,
@@ -87,7 +87,7 @@ pub fn products(sums: &mut [f32], terms: &[Term], weight: &[f32], x: &Matrix) {
 }
 
 /// `grad[x] += scale · weight[row]` for all terms in order.
-pub fn add_weights(grad: &mut Matrix, terms: &[Term], weight: &[f32]) {
+pub(crate) fn add_weights(grad: &mut Matrix, terms: &[Term], weight: &[f32]) {
     let cols = grad.cols();
     simd::vectorised(
         #[inline(always)]

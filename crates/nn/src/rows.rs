@@ -4,11 +4,11 @@ use crate::batch::SlotData;
 use crate::error::LayerError;
 
 /// The id that stands for no row (v1's -1): a lookup yields zeros.
-pub const NO_ROW: u32 = u32::MAX;
+pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// A set of row indices below a limit, with the position of each in ascending order.
 #[derive(Debug, Default)]
-pub struct RowSet {
+pub(crate) struct RowSet {
     bits: Vec<u64>,
     ranks: Vec<u32>,
     ids: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct RowSet {
 
 impl RowSet {
     /// Replaces the set by these rows, without [`NO_ROW`]; all others must be below `limit`.
-    pub fn collect(&mut self, rows: &[u32], limit: usize) -> Result<(), LayerError> {
+    pub(crate) fn collect(&mut self, rows: &[u32], limit: usize) -> Result<(), LayerError> {
         let is_bad = |row: u32| row as usize >= limit && row != NO_ROW;
         if let Some(&id) = rows.iter().find(|&&row| is_bad(row)) {
             return Err(LayerError::Id { id, limit });
@@ -45,20 +45,20 @@ impl RowSet {
     }
 
     /// The rows, ascending and distinct.
-    pub fn ids(&self) -> &[u32] {
+    pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
     }
 
     /// The position of a row that is in the set.
     #[inline(always)]
-    pub fn place(&self, row: u32) -> u32 {
+    pub(crate) fn place(&self, row: u32) -> u32 {
         let word = row as usize / 64;
         self.ranks[word] + (self.bits[word] & ((1 << (row % 64)) - 1)).count_ones()
     }
 }
 
 /// The distinct rows, ascending: by a set of bits where that is smaller than the rows themselves, else by sorting.
-pub fn distinct_rows(rows: &[u32]) -> Vec<u32> {
+pub(crate) fn distinct_rows(rows: &[u32]) -> Vec<u32> {
     let limit = rows.iter().max().map_or(0, |&row| row as usize + 1);
     if limit / 32 <= rows.len() {
         let mut set = RowSet::default();

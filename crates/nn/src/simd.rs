@@ -16,14 +16,14 @@ const LANES: usize = 16;
 
 /// Runs `work`, which is compiled once per vector extension, with the best one of this machine.
 #[inline(always)]
-pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
 /// Calls `work(first_row, rows)` for blocks of rows of `values`, in parallel if there are many values.
 /// `work` is compiled for the machine's vectors; mark what it calls `#[inline(always)]`.
 #[inline(always)]
-pub fn for_row_blocks(
+pub(crate) fn for_row_blocks(
     values: &mut [f32],
     cols: usize,
     work: impl Fn(usize, &mut [f32]) + Send + Sync,
@@ -52,7 +52,7 @@ pub fn for_row_blocks(
 
 /// Calls `work(first_row, rows)` for blocks of rows and adds the sum of all rows, as `work` leaves them, to `sums` (or
 /// overwrites it). Blocks do not depend on the number of threads, so neither does the order of the sum.
-pub fn for_row_blocks_with_sums(
+pub(crate) fn for_row_blocks_with_sums(
     values: &mut [f32],
     cols: usize,
     sums: (&mut [f32], Accumulate),
@@ -99,7 +99,7 @@ pub fn for_row_blocks_with_sums(
 
 /// Calls `work(first, values)` for blocks of `values`, each element of which costs as much as `weight` values.
 #[inline(always)]
-pub fn for_blocks(
+pub(crate) fn for_blocks(
     values: &mut [f32],
     weight: usize,
     work: impl Fn(usize, &mut [f32]) + Send + Sync,
@@ -125,7 +125,7 @@ pub fn for_blocks(
 
 /// Like [`for_row_blocks`], with a second matrix of the same number of rows to write.
 #[inline(always)]
-pub fn for_row_blocks2<T: Send>(
+pub(crate) fn for_row_blocks2<T: Send>(
     first: (&mut [f32], usize),
     second: (&mut [T], usize),
     work: impl Fn(usize, &mut [f32], &mut [T]) + Send + Sync,
@@ -155,7 +155,7 @@ pub fn for_row_blocks2<T: Send>(
 
 /// `out += values`, element by element.
 #[inline(always)]
-pub fn add(out: &mut [f32], values: &[f32]) {
+pub(crate) fn add(out: &mut [f32], values: &[f32]) {
     for (out, value) in out.iter_mut().zip(values) {
         *out += value;
     }
@@ -163,7 +163,7 @@ pub fn add(out: &mut [f32], values: &[f32]) {
 
 /// `out += scale * values`, element by element.
 #[inline(always)]
-pub fn add_scaled(out: &mut [f32], scale: f32, values: &[f32]) {
+pub(crate) fn add_scaled(out: &mut [f32], scale: f32, values: &[f32]) {
     for (out, value) in out.iter_mut().zip(values) {
         *out += scale * value;
     }
@@ -171,7 +171,7 @@ pub fn add_scaled(out: &mut [f32], scale: f32, values: &[f32]) {
 
 /// `out += a * b`, element by element.
 #[inline(always)]
-pub fn add_product(out: &mut [f32], a: &[f32], b: &[f32]) {
+pub(crate) fn add_product(out: &mut [f32], a: &[f32], b: &[f32]) {
     for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
         *out += a * b;
     }
@@ -179,7 +179,7 @@ pub fn add_product(out: &mut [f32], a: &[f32], b: &[f32]) {
 
 /// The scalar product, summed in 16 lanes.
 #[inline(always)]
-pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     reduce(
         a,
         b,
@@ -190,7 +190,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// The squared distance, summed in 16 lanes.
 #[inline(always)]
-pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
     reduce(
         a,
         b,
@@ -201,7 +201,7 @@ pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
 
 /// The sum, in 16 lanes.
 #[inline(always)]
-pub fn sum(a: &[f32]) -> f32 {
+pub(crate) fn sum(a: &[f32]) -> f32 {
     reduce(
         a,
         a,
@@ -235,7 +235,7 @@ fn reduce(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
 
 /// The greatest element; `-inf` for none. What is not a number is passed over.
 #[inline(always)]
-pub fn max(a: &[f32]) -> f32 {
+pub(crate) fn max(a: &[f32]) -> f32 {
     const WIDE: usize = 4 * LANES;
     let greater = |max: f32, x: f32| if x > max { x } else { max };
     if a.len() < WIDE {
@@ -254,7 +254,7 @@ pub fn max(a: &[f32]) -> f32 {
 }
 
 /// `out += ` the sum of all rows of `values` (or `out = `), rows in order, columns spread over threads.
-pub fn column_sums(out: &mut [f32], values: &[f32], mode: Accumulate) {
+pub(crate) fn column_sums(out: &mut [f32], values: &[f32], mode: Accumulate) {
     let cols = out.len();
     if cols == 0 {
         return;

@@ -46,14 +46,14 @@
 //! # Ok::<(), optim::SettingsError>(())
 //! ```
 
-pub mod average;
+mod average;
 mod elements;
 pub mod init;
-pub mod method;
+mod method;
 pub mod progress;
-pub mod rows;
-pub mod rule;
-pub mod schedule;
+mod rows;
+mod rule;
+mod schedule;
 pub mod settings;
 
 pub use average::Average;

@@ -48,7 +48,7 @@ fn is_data(model: &ModelConfig, name: &str) -> bool {
 }
 
 /// The outputs: those that were asked for, or those of the configuration with what a cost compares in place of the cost.
-pub fn outputs(model: &ModelConfig, asked: &[String]) -> Result<Vec<String>, PredictError> {
+pub(crate) fn outputs(model: &ModelConfig, asked: &[String]) -> Result<Vec<String>, PredictError> {
     if let Some(name) = asked.iter().find(|name| layer(model, name).is_none()) {
         return Err(PredictError::UnknownLayer {
             layer: name.clone(),
@@ -92,7 +92,7 @@ pub fn outputs(model: &ModelConfig, asked: &[String]) -> Result<Vec<String>, Pre
 }
 
 /// The data layer whose ids an output predicts: the label of the cost that reads it, or that reads what `maxid` reads.
-pub fn label_of(model: &ModelConfig, output: &str) -> Option<String> {
+pub(crate) fn label_of(model: &ModelConfig, output: &str) -> Option<String> {
     let own = layer(model, output)?;
     let scored = match own.r#type.as_str() {
         "maxid" | "crf_decoding" => own.inputs.first().map(|i| i.input_layer_name.as_str()),
@@ -111,7 +111,7 @@ pub fn label_of(model: &ModelConfig, output: &str) -> Option<String> {
 }
 
 /// The model with only what the outputs need.
-pub fn cut(model: &ModelConfig, outputs: &[String]) -> ModelConfig {
+pub(crate) fn cut(model: &ModelConfig, outputs: &[String]) -> ModelConfig {
     let needed = needed(model, outputs);
     let keeps = |name: &String| needed.contains(name.as_str());
     let mut cut = model.clone();

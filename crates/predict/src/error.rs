@@ -13,6 +13,7 @@ use crate::sample::FieldError;
 
 /// Why a model cannot be opened or applied.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum PredictError {
     /// The path is no pass directory, job folder or output folder.
     #[error(
@@ -74,6 +75,17 @@ pub enum PredictError {
         /// Names of the data layers.
         layers: String,
     },
+    /// The data provider, which says what the inputs take, is not where it was searched.
+    #[error(
+        "name the folder that the model was trained in with --job, or say with --type LAYER=TYPE what the inputs take ({layers}; --dictionary and --unknown say more)"
+    )]
+    NoProvider {
+        /// Names of the data layers.
+        layers: String,
+        /// Where it was searched.
+        #[source]
+        source: Box<DataError>,
+    },
     /// A type or dictionary was given for a data layer that is not needed or does not exist.
     #[error("{option}: {reason}")]
     Option {
@@ -124,7 +136,6 @@ pub enum PredictError {
     /// A batch cannot be computed.
     #[error("compute {samples}")]
     Compute {
-        /// Which samples.
         samples: String,
         /// The layer and the reason.
         #[source]

@@ -20,7 +20,7 @@
 //! 1. The outputs of a sample are those of `canoe train --job=test`, bit for bit.
 //! 2. Every sample is checked before it is computed; an error names its line and field.
 
-pub mod cut;
+mod cut;
 pub mod dictionary;
 pub mod error;
 pub mod export;
@@ -31,8 +31,9 @@ pub mod pipeline;
 pub mod python_worker;
 pub mod read;
 pub mod sample;
-pub mod values;
+mod values;
 pub mod write;
 
+pub use config::python::keep_package_below;
 pub use error::PredictError;
 pub use model::{Model, OpenOptions, Runner};

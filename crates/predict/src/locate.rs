@@ -124,17 +124,60 @@ pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
     })
 }
 
-/// A merged model: its configuration is in the file; providers are searched beside it, or in the job folder.
-pub fn beside(file: &Path, hints: &Hints) -> Located {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-    let job = hints.job.clone().unwrap_or(folder);
+/// A merged model: its configuration is in the file. Its data provider is searched by the name of its module: in the job
+/// folder that was named, else in the folder of the file, in those above it and in the working directory; in each also
+/// where the last run had its configuration, and one level below.
+pub fn beside(file: &Path, hints: &Hints, provider: &str) -> Located {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = absolute(file);
+    let here = std::env::current_dir().unwrap_or_default();
+    let folders = match &hints.job {
+        Some(job) => vec![absolute(job)],
+        None => {
+            let above = file.ancestors().skip(1).take(3).map(Path::to_owned);
+            above.chain([here]).collect()
+        }
+    };
+    let named = hints.config.as_deref().map(absolute);
+    let named = named.as_ref().and_then(|config| config.parent());
+    let (job, modules) = match named {
+        Some(modules) => {
+            let inside = |folder: &&PathBuf| modules.starts_with(folder);
+            let job = folders.iter().find(inside).or(folders.first());
+            (job.cloned().unwrap_or_default(), modules.to_owned())
+        }
+        None => {
+            let mut found = folders
+                .iter()
+                .filter_map(|folder| Some((folder.clone(), holder(folder, provider)?)));
+            let first = folders.first().cloned().unwrap_or_default();
+            found.next().unwrap_or((first.clone(), first))
+        }
+    };
     Located {
-        modules: job.clone(),
+        modules,
         config: file.clone(),
         directory: file,
         job,
     }
+}
+
+/// The folder, of a job folder, that has this Python module.
+fn holder(job: &Path, module: &str) -> Option<PathBuf> {
+    if module.is_empty() {
+        return None;
+    }
+    let file = format!("{}.py", module.replace('.', "/"));
+    let mut folders = vec![job.to_owned()];
+    let noted = noted_config(job);
+    folders.extend(noted.and_then(|config| Some(job.join(config).parent()?.to_owned())));
+    let entries = fs::read_dir(job).into_iter().flatten().flatten();
+    let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    below.sort();
+    folders.extend(below);
+    folders
+        .into_iter()
+        .find(|folder| folder.join(&file).is_file())
 }
 
 /// The complete pass directory that a path means: itself, or the best or last of an output folder or job folder.
@@ -240,10 +283,15 @@ fn original(folder: &Path, name: &Path, copy: &Path) -> Option<PathBuf> {
 
 /// The configuration that `canoe run` noted, if it has this name.
 fn of_last_run(folder: &Path, name: &Path) -> Option<PathBuf> {
+    let config = noted_config(folder)?;
+    (config.file_name() == Some(name.as_os_str())).then(|| folder.join(config))
+}
+
+/// The configuration that `canoe run` noted, relative to the job folder.
+fn noted_config(folder: &Path) -> Option<PathBuf> {
     let text = fs::read(folder.join(OUTPUT).join("run.json")).ok()?;
     let noted: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    let config = Path::new(noted["settings"]["config"].as_str()?);
-    (config.file_name() == Some(name.as_os_str())).then(|| folder.join(config))
+    Some(PathBuf::from(noted["settings"]["config"].as_str()?))
 }
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -355,5 +403,36 @@ mod tests {
         fs::write(job.join("output/run.json"), noted).unwrap();
         let located = locate(&job, &Hints::default()).unwrap();
         assert_eq!(located.modules, job.join("model"));
+    }
+
+    #[test]
+    fn a_merged_model_finds_its_provider_in_the_job_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (job, models) = (root.join("job"), root.join("models"));
+        let code = job.join("quick_start");
+        for folder in [&code, &models] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(code.join("provider_bow.py"), "").unwrap();
+        let at = |file: PathBuf, hints: &Hints| {
+            let found = beside(&file, hints, "provider_bow");
+            (found.job, found.modules)
+        };
+        let elsewhere = models.join("m.bin");
+        let named = Hints {
+            job: Some(job.clone()),
+            config: None,
+        };
+        assert_eq!(at(elsewhere.clone(), &named), (job.clone(), code.clone()));
+        let inside = at(job.join("m.bin"), &Hints::default());
+        assert_eq!(inside, (job.clone(), code.clone()));
+        let config = Hints {
+            job: Some(job.clone()),
+            config: Some(code.join("trainer_config.py")),
+        };
+        assert_eq!(at(elsewhere.clone(), &config), (job.clone(), code.clone()));
+        let lost = at(elsewhere, &Hints::default());
+        assert_eq!(lost, (models.clone(), models));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use config::{DataConfig, ModelConfig, TrainerConfig};
 use nn::{Batch, BatchUse, LayerView, Network, ParameterSpec, Parameters};
-use trainer::data::{self, Description, ElementKind, SlotType};
+use trainer::data::{self, DataError, Description, ElementKind, SlotType};
 use trainer::merged::Merged;
 use trainer::pass_directory::CONFIG_ARGS;
 
@@ -115,7 +115,8 @@ impl Model {
         let identity = locate::identity(path)?;
         if path.is_file() {
             let merged = Merged::open(path)?;
-            let located = locate::beside(path, &options.hints);
+            let source = source(merged.config()).map(DataConfig::load_data_module);
+            let located = locate::beside(path, &options.hints, source.unwrap_or_default());
             let python = options.python.clone().unwrap_or_else(|| "python3".into());
             let config = merged.config().clone();
             let origin = (located, identity);
@@ -222,13 +223,8 @@ impl Model {
         })
     }
 
-    /// The data source of the configuration: the one for testing, else the one for training.
     fn source(&self) -> Option<&DataConfig> {
-        let config = &self.config;
-        config
-            .test_data_config
-            .as_ref()
-            .or(config.data_config.as_ref())
+        source(&self.config)
     }
 
     fn whole_inputs(&self) -> Vec<data::DataInput> {
@@ -269,11 +265,14 @@ impl Model {
         let Some(source) = self.source().filter(|_| !names.iter().all(given)) else {
             return Ok(None);
         };
-        Ok(Some(data::describe(
-            source,
-            &self.whole_inputs(),
-            &self.data_options()?,
-        )?))
+        let described = data::describe(source, &self.whole_inputs(), &self.data_options()?);
+        described.map(Some).map_err(|error| match error {
+            DataError::Module { .. } => PredictError::NoProvider {
+                layers: names.join(", "),
+                source: Box::new(error),
+            },
+            other => other.into(),
+        })
     }
 
     fn input_fields(
@@ -400,6 +399,12 @@ impl Model {
     }
 }
 
+/// The data source of a configuration: the one for testing, else the one for training.
+fn source(config: &TrainerConfig) -> Option<&DataConfig> {
+    let test = config.test_data_config.as_ref();
+    test.or(config.data_config.as_ref())
+}
+
 /// The parameters of a network. One whose layers cannot be computed has parameters nevertheless.
 fn specs(network: &ModelConfig, whole: bool) -> Result<Vec<ParameterSpec>, PredictError> {
     match Network::new(network) {
@@ -423,7 +428,11 @@ fn specs(network: &ModelConfig, whole: bool) -> Result<Vec<ParameterSpec>, Predi
     }
 }
 
-fn evaluate(located: &Located, options: &OpenOptions) -> Result<config::Evaluated, PredictError> {
+/// Evaluates the configuration of a pass directory in its job folder.
+pub(crate) fn evaluate(
+    located: &Located,
+    options: &OpenOptions,
+) -> Result<config::Evaluated, PredictError> {
     let mut args =
         "trainer_id=0,local=1,with_cost=1,use_gpu=0,parallel_nn=0,cudnn_version=0".to_owned();
     // Those of the training first: what is given now replaces them one by one.

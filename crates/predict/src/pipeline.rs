@@ -6,8 +6,9 @@
 //! not grow with the input, and a slow batch holds the others back instead of letting results pile up.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use words::lock::Mutex;
 
 use nn::Batch;
 
@@ -159,7 +160,7 @@ fn compute(
 ) {
     let mut loop_ = || {
         loop {
-            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let next = todo.lock().recv();
             let Ok((number, work)) = next else {
                 return;
             };

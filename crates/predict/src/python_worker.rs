@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainer::settings::Missing;
 use trainer::{TrainError, loading};
+use words::causes::chain;
 
 /// The longest header, in bytes; a configuration is one.
 const LONGEST_HEADER: u64 = 1 << 28;
@@ -88,29 +89,18 @@ impl Reply {
     }
 }
 
-/// Answers requests until the input ends.
+/// Replies to requests until the input ends.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), WorkerError> {
     let mut machines = Machines::default();
     while let Some((header, arrays)) = read(input)? {
         let reply = machines.answer(&header, &arrays).unwrap_or_else(|error| {
             let mut reply = Reply::default();
-            reply.header.insert("error".into(), json!(causes(&error)));
+            reply.header.insert("error".into(), json!(chain(&error)));
             reply
         });
         write(output, reply)?;
     }
     Ok(())
-}
-
-/// An error with its causes, on one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn read(input: &mut impl BufRead) -> Result<Option<(Value, Vec<Array>)>, WorkerError> {

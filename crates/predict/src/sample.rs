@@ -129,10 +129,23 @@ impl<'a> Filling<'a> {
     }
 
     fn named(&self, input: usize, done: Checked<()>) -> Result<(), FieldError> {
+        let done = done.and_then(|()| self.not_empty(input));
         done.map_err(|reason| FieldError {
             field: self.fields[input].slot.name.clone(),
             reason,
         })
+    }
+
+    /// A network computes something from no words, but nothing that means anything.
+    fn not_empty(&self, input: usize) -> Checked<()> {
+        let column = &self.columns[input];
+        match column.sequences.last() {
+            Some(end) if column.positions == *end => Err(
+                "the sequence is empty, or none of its words is known; leave such a sample out"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// All fields of the sample have been added.
@@ -693,8 +706,15 @@ mod tests {
         let ids = field(ElementKind::Ids, 1, 9, None);
         let words = field(ElementKind::Ids, 1, 3, Some((WORDS, Unknown::Refuse)));
         let dense = field(ElementKind::Dense, 0, 2, None);
+        let dropping = field(ElementKind::Ids, 1, 3, Some((WORDS, Unknown::Drop)));
         for (reason, part) in [
             (text(&ids, "9").unwrap_err(), "0 to 8"),
+            (text(&ids, " ").unwrap_err(), "the sequence is empty"),
+            (
+                json(&ids, serde_json::json!([])).unwrap_err(),
+                "the sequence is empty",
+            ),
+            (text(&dropping, "day").unwrap_err(), "none of its words"),
             (text(&ids, "-1").unwrap_err(), "out of range"),
             (text(&ids, "x").unwrap_err(), "not an id"),
             (text(&words, "day").unwrap_err(), "--unknown"),

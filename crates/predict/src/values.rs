@@ -25,7 +25,7 @@ const CHUNK: usize = 1 << 18;
 
 /// All parameters of a model, shared by its runners.
 #[derive(Debug)]
-pub struct ParameterStore {
+pub(crate) struct ParameterStore {
     whole: Parameters,
     rows: Option<Rows>,
 }
@@ -51,7 +51,7 @@ impl Rows {
 
 impl ParameterStore {
     /// Reads the parameters of a network from a pass directory.
-    pub fn load(
+    pub(crate) fn load(
         directory: &Path,
         config: &TrainerConfig,
         specs: &[ParameterSpec],
@@ -110,7 +110,10 @@ impl ParameterStore {
     }
 
     /// Reads the parameters of a network from a merged model.
-    pub fn of_merged(merged: &Merged, specs: &[ParameterSpec]) -> Result<Self, PredictError> {
+    pub(crate) fn of_merged(
+        merged: &Merged,
+        specs: &[ParameterSpec],
+    ) -> Result<Self, PredictError> {
         let values = specs.iter().map(|spec| {
             let mut values = vec![0.0; spec.size()];
             merged.read_into(&spec.name, &mut values)?;
@@ -120,7 +123,7 @@ impl ParameterStore {
     }
 
     /// A store of values that are in memory already, in the order of the network's parameters.
-    pub fn of(values: Vec<Vec<f32>>) -> Self {
+    pub(crate) fn of(values: Vec<Vec<f32>>) -> Self {
         let shared = values
             .into_iter()
             .map(|v| ParameterValues::Shared(SharedValues::new(v)));
@@ -131,7 +134,7 @@ impl ParameterStore {
     }
 
     /// Calls `each` with the values of a parameter, a part after another.
-    pub fn each_chunk(
+    pub(crate) fn each_chunk(
         &self,
         at: usize,
         each: &mut dyn FnMut(&[f32]) -> Result<(), PredictError>,
@@ -157,12 +160,12 @@ impl ParameterStore {
     }
 
     /// Parameters for one runner: it shares the large ones and has its own rows.
-    pub fn parameters(&self) -> Parameters {
+    pub(crate) fn parameters(&self) -> Parameters {
         self.whole.clone()
     }
 
     /// Reads the rows that a batch needs into a runner's parameters.
-    pub fn fetch(
+    pub(crate) fn fetch(
         &self,
         network: &Network,
         batch: &Batch,

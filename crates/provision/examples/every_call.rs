@@ -87,7 +87,9 @@ async fn machines(aws: &Aws) {
     made(aws.subnets(&["subnet-1".to_owned(), "subnet-2".to_owned()])).await;
     made(aws.controller_image("6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11")).await;
     made(aws.newest_image("/aws/service/debian/release/12/latest/amd64")).await;
+    made(aws.machine_tags("i-1")).await;
     made(aws.terminate_machine("i-1")).await;
+    made(aws.vpc_tags("vpc-1")).await;
     made(aws.delete_volume("vol-1")).await;
     made(aws.load_balancers("vpc-1")).await;
     made(aws.delete_load_balancer("classic")).await;
@@ -129,6 +131,12 @@ async fn buckets_and_keys(aws: &Aws) {
 async fn account(aws: &Aws) {
     made(aws.caller()).await;
     made(aws.role_arn("demo-us-west-2-workers")).await;
+    let policy = "arn:aws:iam::123456789012:policy/demo-us-west-2-boundary";
+    made(aws.policy(policy)).await;
+    made(aws.policy_document(policy, "v1")).await;
+    made(aws.update_policy(policy, "{\"Statement\": []}")).await;
+    made(aws.create_policy("demo-us-west-2-boundary", "{}", &BTreeMap::new())).await;
+    made(aws.delete_policy(policy)).await;
     made(aws.hosted_zone("Z1")).await;
     let simulations = [Simulation {
         actions: vec!["eks:CreateCluster".to_owned(), "ec2:CreateVpc".to_owned()],

@@ -28,6 +28,7 @@ use crate::user_data::UserData;
 
 /// Why the folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum AssetError {
     /// A file that must not be lost is already there.
     #[error("{0} exists; pass --force to replace it, or use another --dir")]
@@ -35,7 +36,6 @@ pub enum AssetError {
     /// A file that is needed is not there.
     #[error("{path} is missing; make it with `{command}`")]
     Missing {
-        /// The file.
         path: PathBuf,
         /// What makes it.
         command: &'static str,
@@ -43,18 +43,14 @@ pub enum AssetError {
     /// Reading failed.
     #[error("read {path}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Cause.
         #[source]
         source: io::Error,
     },
     /// Writing failed.
     #[error("write {path}")]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -139,7 +135,7 @@ impl AssetFolder {
     }
 
     /// Writes the ciphertext of a credential beside it.
-    pub fn write_encrypted(&self, file: &str, ciphertext: &[u8]) -> Result<(), AssetError> {
+    pub(crate) fn write_encrypted(&self, file: &str, ciphertext: &[u8]) -> Result<(), AssetError> {
         self.write_bytes(&format!("credentials/{file}.enc"), ciphertext, 0o600)
             .map(drop)
     }

@@ -6,7 +6,7 @@
 use time::{Date, Month, OffsetDateTime};
 
 /// Kubernetes minor version that `init` writes.
-pub const DEFAULT_VERSION: &str = "1.35";
+pub(crate) const DEFAULT_VERSION: &str = "1.35";
 
 /// Oldest and newest minor version (after the `1.`) that are accepted without asking the account.
 pub const VERSIONS: (u32, u32) = (31, 36);
@@ -26,7 +26,7 @@ const STANDARD_SUPPORT_ENDS: [(u32, (i32, Month, u8)); 5] = [
 
 /// Days before the end of standard support from which `validate`, `up` and `status` warn: AWS's own notice
 /// comes 60 days before.
-pub const SUPPORT_NOTICE_DAYS: i64 = 60;
+pub(crate) const SUPPORT_NOTICE_DAYS: i64 = 60;
 
 /// The day on which standard support of a version ends, if it is known.
 pub fn standard_support_ends(version: &str) -> Option<Date> {
@@ -49,14 +49,16 @@ pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) ->
     } else {
         format!("standard support of Kubernetes {version} ended on {ends}")
     };
+    let then = if days > 0 { "then" } else { "now" };
     Some(format!(
-        "{when}; EKS then upgrades the control plane by itself, and the workers stay behind: run `canoe cluster upgrade`"
+        "{when}; EKS {then} upgrades the control plane of a cluster that is there by itself, and the workers stay behind: run \
+         `canoe cluster upgrade`; for a new cluster set kubernetesVersion: \"{DEFAULT_VERSION}\""
     ))
 }
 
 /// The oldest containerd (major, minor) that the kubelet of a Kubernetes minor version works with: Kubernetes
 /// 1.35 is the last that supports containerd 1.x (kubernetes.io, "Kubernetes v1.35 sneak peek").
-pub fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
+pub(crate) fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
     if kubernetes_minor > 35 {
         (2, 0)
     } else {
@@ -66,12 +68,11 @@ pub fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
 
 /// A machine type.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct InstanceType {
+pub(crate) struct InstanceType {
     /// Name, such as `m5.large`.
     pub name: &'static str,
     /// Virtual CPUs.
     pub cpus: u32,
-    /// Memory in GiB.
     pub memory_gib: u32,
     /// USD per hour on demand in us-east-1.
     pub price: f64,
@@ -87,7 +88,7 @@ const fn machine(name: &'static str, cpus: u32, memory_gib: u32, price: f64) -> 
 }
 
 /// Types with known prices.
-pub const INSTANCE_TYPES: &[InstanceType] = &[
+pub(crate) const INSTANCE_TYPES: &[InstanceType] = &[
     machine("t3.small", 2, 2, 0.0208),
     machine("t3.medium", 2, 4, 0.0416),
     machine("t3.large", 2, 8, 0.0832),
@@ -140,7 +141,7 @@ pub const INSTANCE_TYPES: &[InstanceType] = &[
 ];
 
 /// Regions with the factor of their prices over us-east-1's.
-pub const REGIONS: &[(&str, f64)] = &[
+pub(crate) const REGIONS: &[(&str, f64)] = &[
     ("us-east-1", 1.0),
     ("us-east-2", 1.0),
     ("us-west-1", 1.17),
@@ -164,7 +165,7 @@ pub const REGIONS: &[(&str, f64)] = &[
 ];
 
 /// Add-ons that EKS has and that make sense here.
-pub const ADDONS: &[&str] = &[
+pub(crate) const ADDONS: &[&str] = &[
     "vpc-cni",
     "kube-proxy",
     "coredns",
@@ -179,18 +180,18 @@ pub const ADDONS: &[&str] = &[
 ];
 
 /// Days that CloudWatch accepts as retention.
-pub const LOG_DAYS: &[u32] = &[
+pub(crate) const LOG_DAYS: &[u32] = &[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922,
     3288, 3653,
 ];
 
 /// The type of this name, if its price is known.
-pub fn instance_type(name: &str) -> Option<&'static InstanceType> {
+pub(crate) fn instance_type(name: &str) -> Option<&'static InstanceType> {
     INSTANCE_TYPES.iter().find(|known| known.name == name)
 }
 
 /// Price factor of a region over us-east-1.
-pub fn region_factor(region: &str) -> Option<f64> {
+pub(crate) fn region_factor(region: &str) -> Option<f64> {
     REGIONS
         .iter()
         .find(|(name, _)| *name == region)
@@ -198,7 +199,7 @@ pub fn region_factor(region: &str) -> Option<f64> {
 }
 
 /// Whether a text has the form of a region, such as `us-west-2`.
-pub fn is_region_form(region: &str) -> bool {
+pub(crate) fn is_region_form(region: &str) -> bool {
     let parts: Vec<&str> = region.split('-').collect();
     (3..=4).contains(&parts.len())
         && parts[..parts.len() - 1]
@@ -209,7 +210,7 @@ pub fn is_region_form(region: &str) -> bool {
 }
 
 /// Whether the family is an ARM one: its generation digit is followed by a `g` (`m7g`, `c6gn`, `t4g`).
-pub fn is_arm(instance_type: &str) -> bool {
+pub(crate) fn is_arm(instance_type: &str) -> bool {
     let family = instance_type.split('.').next().unwrap_or_default();
     let after = family
         .trim_start_matches(|c: char| c.is_ascii_lowercase())

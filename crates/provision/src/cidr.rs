@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 /// A network: an address whose host bits are zero, and a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cidr {
+pub(crate) struct Cidr {
     base: u32,
     prefix: u8,
 }
 
 /// Why a text is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CidrError {
+pub(crate) enum CidrError {
     /// There is no `/`, or what stands around it does not parse.
     #[error(
         "{0:?} is not a CIDR block; write an IPv4 address, a slash and a length, such as 10.0.0.0/16"
@@ -36,7 +36,7 @@ pub enum CidrError {
 
 impl Cidr {
     /// The network of `prefix` bits that contains `address`.
-    pub fn around(address: Ipv4Addr, prefix: u8) -> Self {
+    pub(crate) fn around(address: Ipv4Addr, prefix: u8) -> Self {
         Self {
             base: u32::from(address) & mask(prefix),
             prefix,
@@ -44,37 +44,37 @@ impl Cidr {
     }
 
     /// Prefix length, 0 to 32.
-    pub fn prefix(self) -> u8 {
+    pub(crate) fn prefix(self) -> u8 {
         self.prefix
     }
 
     /// Whether this is the whole Internet.
-    pub fn is_world(self) -> bool {
+    pub(crate) fn is_world(self) -> bool {
         self.prefix == 0
     }
 
     /// Number of addresses.
-    pub fn size(self) -> u64 {
+    pub(crate) fn size(self) -> u64 {
         1u64 << (32 - u32::from(self.prefix))
     }
 
     /// The address `offset` places after the first; `None` when it lies outside.
-    pub fn address(self, offset: u32) -> Option<Ipv4Addr> {
+    pub(crate) fn address(self, offset: u32) -> Option<Ipv4Addr> {
         (u64::from(offset) < self.size()).then(|| Ipv4Addr::from(self.base + offset))
     }
 
     /// Whether every address of `other` is in this network.
-    pub fn contains(self, other: Self) -> bool {
+    pub(crate) fn contains(self, other: Self) -> bool {
         self.prefix <= other.prefix && other.base & mask(self.prefix) == self.base
     }
 
     /// Whether the two share an address.
-    pub fn overlaps(self, other: Self) -> bool {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         self.contains(other) || other.contains(self)
     }
 
     /// The `index`-th sub-network of `prefix` bits; `None` when there is no such one.
-    pub fn subnet(self, prefix: u8, index: u32) -> Option<Self> {
+    pub(crate) fn subnet(self, prefix: u8, index: u32) -> Option<Self> {
         if prefix < self.prefix || prefix > 32 {
             return None;
         }

@@ -18,6 +18,7 @@ use crate::statuses::{
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CloudError {
     /// AWS said no.
     #[error("{action}: {code}{}", with_colon(.message))]
@@ -44,7 +45,6 @@ pub enum CloudError {
         action: String,
         /// Where the request went.
         endpoint: String,
-        /// Why.
         reason: String,
         /// No connection came about: no such host, refused, no route.
         connecting: bool,
@@ -54,7 +54,6 @@ pub enum CloudError {
     Unreadable {
         /// Such as `ec2:DescribeVolumes`.
         action: String,
-        /// Why.
         reason: String,
     },
 }
@@ -100,7 +99,7 @@ impl CloudError {
     }
 
     /// Whether trying again later may help: no answer, a failing server, or too many requests.
-    pub fn is_temporary(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => {
@@ -111,7 +110,7 @@ impl CloudError {
     }
 
     /// Whether the service is not to be found there at all.
-    pub fn is_absent_service(&self) -> bool {
+    pub(crate) fn is_absent_service(&self) -> bool {
         matches!(
             self,
             Self::Unreachable {
@@ -122,7 +121,7 @@ impl CloudError {
     }
 
     /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
-    pub fn is_about_time(&self) -> bool {
+    pub(crate) fn is_about_time(&self) -> bool {
         self.has_code(&[
             "Skewed",
             "RequestExpired",
@@ -146,7 +145,7 @@ impl CloudError {
     }
 
     /// Whether the credentials are no longer good.
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         let words = [
             "ExpiredToken",
             "RequestExpired",
@@ -156,6 +155,17 @@ impl CloudError {
             "AuthFailure",
         ];
         self.has_code(&words) || self.is_signature_refused()
+    }
+
+    /// Whether there is something of this name already.
+    pub fn is_taken(&self) -> bool {
+        self.has_code(&["AlreadyExists", "EntityAlreadyExists"])
+    }
+
+    /// Whether a bucket of this name is in another region.
+    pub fn is_elsewhere(&self) -> bool {
+        let moved = matches!(self, Self::Refused { status: 301, .. });
+        moved || self.has_code(&["PermanentRedirect", "AuthorizationHeaderMalformed"])
     }
 
     /// Whether a permission is missing.
@@ -244,7 +254,7 @@ pub struct ChangeSetView {
 
 impl ChangeSetView {
     /// Whether it failed only because nothing has changed.
-    pub fn is_empty_change(&self) -> bool {
+    pub(crate) fn is_empty_change(&self) -> bool {
         self.status == ChangeSetStatus::Failed
             && (self.reason.contains("didn't contain changes")
                 || self.reason.contains("No updates are to be performed"))
@@ -299,6 +309,15 @@ pub struct ChangeSetRequest {
     pub tags: Tags,
     /// Role by which CloudFormation acts; with the caller's rights when absent.
     pub role: Option<String>,
+}
+
+/// A managed policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicyView {
+    /// Its tags.
+    pub tags: Tags,
+    /// The version that holds.
+    pub version: String,
 }
 
 type CloudResult<T> = Result<T, CloudError>;
@@ -356,6 +375,8 @@ pub trait Cloud: Send + Sync {
     fn key_pair_exists(&self, name: &str) -> impl Future<Output = CloudResult<bool>> + Send;
     fn interfaces(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Interface>>> + Send;
     fn delete_interface(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
+    /// Tags of a VPC; `None` when there is none of this id.
+    fn vpc_tags(&self, id: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     /// Those of these subnets that exist.
     fn subnets(&self, ids: &[String]) -> impl Future<Output = CloudResult<Vec<SubnetView>>> + Send;
     /// Image of the self-managed controller of the cluster with this id, if there is one.
@@ -368,6 +389,8 @@ pub trait Cloud: Send + Sync {
         &self,
         parameter: &str,
     ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    /// Tags of a machine that is there; `None` when there is none.
+    fn machine_tags(&self, id: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     fn terminate_machine(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Unused disks that Kubernetes made for claims of a cluster of this name, and the disk with etcd of the
     /// self-managed cluster with this id, in use or not.
@@ -403,8 +426,20 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
     /// ARN of a role, with its path.
     fn role_arn(&self, name: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
-    /// Tags of a managed policy; `None` when there is no such policy.
-    fn policy_tags(&self, arn: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
+    /// A managed policy, if there is one.
+    fn policy(&self, arn: &str) -> impl Future<Output = CloudResult<Option<PolicyView>>> + Send;
+    /// The document of one of its versions.
+    fn policy_document(
+        &self,
+        arn: &str,
+        version: &str,
+    ) -> impl Future<Output = CloudResult<String>> + Send;
+    /// Gives it another document, which only an administrator may.
+    fn update_policy(
+        &self,
+        arn: &str,
+        document: &str,
+    ) -> impl Future<Output = CloudResult<()>> + Send;
     /// Tags of an image repository; `None` when there is none of this name.
     fn repository_tags(&self, name: &str)
     -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
@@ -451,6 +486,7 @@ pub trait Cloud: Send + Sync {
         context: &str,
         plain: &[u8],
     ) -> impl Future<Output = CloudResult<Vec<u8>>> + Send;
+    /// State of a key, by its ARN or by an alias (`alias/…`).
     fn key_state(&self, arn: &str) -> impl Future<Output = CloudResult<KeyState>> + Send;
     /// Lets the key go in seven days.
     fn schedule_key_deletion(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
@@ -467,6 +503,6 @@ pub trait Cloud: Send + Sync {
         service: &str,
         code: &str,
     ) -> impl Future<Output = CloudResult<Option<f64>>> + Send;
-    /// ARNs of everything that carries this cluster id.
-    fn tagged(&self, id: &str) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
+    /// Everything that carries this cluster id, by ARN.
+    fn tagged(&self, id: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
 }

@@ -11,7 +11,7 @@ use crate::catalog;
 use crate::prices as price;
 use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
 use crate::template::groups::{self, MachineGroup};
-use crate::template::network;
+use crate::template::{StackLayer, network};
 
 /// One line of the estimate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +22,9 @@ pub struct CostItem {
     pub count: u32,
     /// USD per hour for all of them; `None` when the price is not known.
     pub hourly: Option<f64>,
+    /// The stack that it is part of.
+    #[serde(rename = "stack")]
+    pub layer: StackLayer,
 }
 
 /// The estimate.
@@ -41,13 +44,19 @@ impl Estimate {
         self.parts.iter().filter_map(|part| part.hourly).sum()
     }
 
+    /// The same for what is in one stack.
+    pub(crate) fn hourly_of(&self, layer: StackLayer) -> f64 {
+        let parts = self.parts.iter().filter(|part| part.layer == layer);
+        parts.filter_map(|part| part.hourly).sum()
+    }
+
     /// The same for a month of 730 hours.
-    pub fn monthly(&self) -> f64 {
+    pub(crate) fn monthly(&self) -> f64 {
         self.hourly() * price::HOURS_PER_MONTH
     }
 
     /// Whether a price is missing, so that the sum is too low.
-    pub fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| part.hourly.is_none())
     }
 
@@ -76,59 +85,27 @@ impl Estimate {
     }
 }
 
-/// How AWS bills a resource type of our templates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Billing {
-    /// It costs nothing by itself, for this reason.
-    Free(&'static str),
-    /// It has a line of [`Estimate::parts`] that contains this word.
-    Hourly(&'static str),
-    /// It has a line of [`Estimate::by_use`] that contains this word.
-    ByUse(&'static str),
+/// Estimates a cluster with a version in standard support.
+#[cfg(test)]
+pub(crate) fn estimate(spec: &ClusterSpec) -> Estimate {
+    estimate_with(spec, price::EKS)
 }
 
-/// How a resource type is billed; `None` for one that nobody has thought about.
-pub fn billed(kind: &str) -> Option<Billing> {
-    Some(match kind {
-        "AWS::EKS::Cluster" => Billing::Hourly("EKS control plane"),
-        "AWS::EKS::Nodegroup" | "AWS::AutoScaling::AutoScalingGroup" => Billing::Hourly("worker"),
-        "AWS::EC2::LaunchTemplate" => Billing::Hourly("worker disk"),
-        "AWS::EC2::Instance" => Billing::Hourly("controller"),
-        "AWS::EC2::Volume" => Billing::Hourly("etcd disk"),
-        "AWS::EC2::NatGateway" | "AWS::EC2::EIP" => Billing::Hourly("NAT gateway"),
-        "AWS::EC2::VPCEndpoint" => Billing::Hourly("VPC endpoint"),
-        "AWS::ElasticLoadBalancingV2::LoadBalancer" => Billing::Hourly("load balancer"),
-        "AWS::KMS::Key" => Billing::Hourly("KMS key"),
-        "AWS::EFS::FileSystem" => Billing::ByUse("EFS storage"),
-        "AWS::EFS::AccessPoint" | "AWS::EFS::MountTarget" => Billing::ByUse("EFS storage"),
-        "AWS::Logs::LogGroup" => Billing::ByUse("control-plane logs"),
-        "AWS::ECR::Repository" => Billing::ByUse("images"),
-        "AWS::EC2::VPC"
-        | "AWS::EC2::InternetGateway"
-        | "AWS::EC2::VPCGatewayAttachment"
-        | "AWS::EC2::Subnet"
-        | "AWS::EC2::Route"
-        | "AWS::EC2::RouteTable"
-        | "AWS::EC2::SubnetRouteTableAssociation"
-        | "AWS::EC2::SecurityGroup" => Billing::Free("traffic is billed, networks are not"),
-        "AWS::EKS::AccessEntry" | "AWS::EKS::PodIdentityAssociation" => {
-            Billing::Free("part of the control plane")
-        }
-        "AWS::EKS::Addon" => Billing::Free("add-ons of AWS run on machines that are paid for"),
-        "AWS::ElasticLoadBalancingV2::Listener" | "AWS::ElasticLoadBalancingV2::TargetGroup" => {
-            Billing::Free("part of the load balancer")
-        }
-        "AWS::IAM::InstanceProfile" | "AWS::IAM::Role" => Billing::Free("IAM is free"),
-        "AWS::KMS::Alias" => Billing::Free("part of the key"),
-        "AWS::Route53::RecordSet" => {
-            Billing::Free("the hosted zone is there and paid for; records in it are not billed")
-        }
-        _ => return None,
-    })
+/// Estimates a cluster at a time: a version past its standard support costs more.
+pub fn estimate_at(spec: &ClusterSpec, now: time::OffsetDateTime) -> Estimate {
+    let ends = catalog::standard_support_ends(&spec.kubernetes_version);
+    let extended = ends.is_some_and(|ends| ends <= now.date());
+    estimate_with(
+        spec,
+        if extended {
+            price::EKS_EXTENDED
+        } else {
+            price::EKS
+        },
+    )
 }
 
-/// Estimates a cluster.
-pub fn estimate(spec: &ClusterSpec) -> Estimate {
+fn estimate_with(spec: &ClusterSpec, eks: f64) -> Estimate {
     let factor = catalog::region_factor(&spec.region);
     let mut parts = Vec::new();
     let mut notes = vec![format!(
@@ -148,13 +125,14 @@ pub fn estimate(spec: &ClusterSpec) -> Estimate {
             spec.region
         ));
     }
-    control_plane(spec, factor, &mut parts, &mut notes);
+    control_plane(spec, (factor, eks), &mut parts, &mut notes);
     for group in groups::all(spec) {
         workers(&group, factor, &mut parts, &mut notes);
     }
     network_parts(spec, factor, &mut parts);
     if spec.kms_key_arn.is_none() {
         parts.push(part(
+            StackLayer::Base,
             "KMS key",
             1,
             price::KEY_MONTH / price::HOURS_PER_MONTH,
@@ -167,28 +145,32 @@ pub fn estimate(spec: &ClusterSpec) -> Estimate {
     }
 }
 
-/// What a cluster that has run for `hours` has cost so far.
-pub fn so_far(estimate: &Estimate, hours: f64) -> f64 {
-    estimate.hourly() * hours.max(0.0)
+/// What stacks of these ages (hours) have cost so far, if they always had their present size.
+pub(crate) fn so_far(estimate: &Estimate, ages: &[(StackLayer, f64)]) -> f64 {
+    let costs = ages
+        .iter()
+        .map(|(layer, hours)| estimate.hourly_of(*layer) * hours.max(0.0));
+    costs.sum()
 }
 
-fn part(what: &str, count: u32, each: f64) -> CostItem {
+fn part(layer: StackLayer, what: &str, count: u32, each: f64) -> CostItem {
     CostItem {
         what: what.to_owned(),
         count,
         hourly: Some(each * f64::from(count)),
+        layer,
     }
 }
 
 fn control_plane(
     spec: &ClusterSpec,
-    factor: f64,
+    (factor, eks): (f64, f64),
     parts: &mut Vec<CostItem>,
     notes: &mut Vec<String>,
 ) {
     match spec.control_plane.mode {
         ControlPlaneMode::Eks => {
-            parts.push(part("EKS control plane", 1, price::EKS));
+            parts.push(part(StackLayer::Cluster, "EKS control plane", 1, eks));
             notes.push(format!(
                 "a version past its standard support makes EKS cost {:.2} USD per hour",
                 price::EKS_EXTENDED
@@ -197,10 +179,15 @@ fn control_plane(
         ControlPlaneMode::SelfManaged => {
             let name = &spec.control_plane.instance_type;
             parts.push(machines("controller", name, 1, factor, notes));
-            parts.push(disks("controller disk", 1, 30, factor));
+            parts.push(disks(StackLayer::Cluster, "controller disk", 1, 30, factor));
             let etcd = crate::template::storage::ETCD_GIB;
-            parts.push(disks("etcd disk", 1, etcd, factor));
-            parts.push(part("load balancer", 1, price::LOAD_BALANCER * factor));
+            parts.push(disks(StackLayer::Storage, "etcd disk", 1, etcd, factor));
+            parts.push(part(
+                StackLayer::Cluster,
+                "load balancer",
+                1,
+                price::LOAD_BALANCER * factor,
+            ));
         }
     }
 }
@@ -226,7 +213,13 @@ fn workers(group: &MachineGroup, factor: f64, parts: &mut Vec<CostItem>, notes: 
         }
     }
     parts.push(machines);
-    parts.push(disks("worker disk", group.count, group.disk_gib, factor));
+    parts.push(disks(
+        StackLayer::Cluster,
+        "worker disk",
+        group.count,
+        group.disk_gib,
+        factor,
+    ));
 }
 
 fn machines(role: &str, name: &str, count: u32, factor: f64, notes: &mut Vec<String>) -> CostItem {
@@ -240,12 +233,13 @@ fn machines(role: &str, name: &str, count: u32, factor: f64, notes: &mut Vec<Str
         what: format!("{role} {name}"),
         count,
         hourly: known.map(|kind| kind.price * factor * f64::from(count)),
+        layer: StackLayer::Cluster,
     }
 }
 
-fn disks(what: &str, count: u32, gib: u32, factor: f64) -> CostItem {
+fn disks(layer: StackLayer, what: &str, count: u32, gib: u32, factor: f64) -> CostItem {
     let each = f64::from(gib) * price::DISK_GIB_MONTH * factor / price::HOURS_PER_MONTH;
-    part(&format!("{what} {gib} GiB"), count, each)
+    part(layer, &format!("{what} {gib} GiB"), count, each)
 }
 
 fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
@@ -260,11 +254,17 @@ fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
     };
     if gateways > 0 {
         let each = price::NAT_GATEWAY * factor + price::PUBLIC_ADDRESS;
-        parts.push(part("NAT gateway with address", gateways, each));
+        parts.push(part(
+            StackLayer::Base,
+            "NAT gateway with address",
+            gateways,
+            each,
+        ));
     }
     if spec.network.egress == Egress::Endpoints {
         let services = u32::try_from(network::ENDPOINT_SERVICES.len()).expect("a short list");
         parts.push(part(
+            StackLayer::Base,
             "VPC endpoint in a zone",
             services * zones,
             price::ENDPOINT * factor,
@@ -273,12 +273,18 @@ fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
     if spec.network.egress == Egress::Public {
         let controllers = u32::from(spec.control_plane.mode == ControlPlaneMode::SelfManaged);
         let count = spec.all_workers() + controllers;
-        parts.push(part("public IPv4 address", count, price::PUBLIC_ADDRESS));
+        parts.push(part(
+            StackLayer::Cluster,
+            "public IPv4 address",
+            count,
+            price::PUBLIC_ADDRESS,
+        ));
     }
     if spec.control_plane.mode == ControlPlaneMode::SelfManaged
         && !spec.control_plane.allowed_cidrs.is_empty()
     {
         parts.push(part(
+            StackLayer::Cluster,
             "address of the load balancer",
             zones,
             price::PUBLIC_ADDRESS,
@@ -289,9 +295,10 @@ fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
 fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
     let usd = |each: f64| each * factor;
     let mut lines = vec![format!(
-        "EFS storage {:.2} USD per GiB and month, {:.3} after 30 days without use",
+        "EFS storage {:.2} USD per GiB and month; after 30 days without use {:.3}, and {:.2} per GiB when it is used again",
         usd(price::FILES_GIB_MONTH),
-        usd(price::FILES_COLD_GIB_MONTH)
+        usd(price::FILES_COLD_GIB_MONTH),
+        usd(price::FILES_COLD_ACCESS_GIB)
     )];
     match spec.storage.throughput {
         Throughput::Elastic => lines.push(format!(
@@ -302,6 +309,12 @@ fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
         Throughput::Bursting => {
             lines.push("EFS throughput is included: 50 KiB/s per GiB stored".to_owned());
         }
+    }
+    if spec.kms_key_arn.is_none() {
+        lines.push(format!(
+            "KMS key {:.0} USD per month more after its first yearly rotation, and again after the second",
+            price::KEY_MONTH
+        ));
     }
     if spec.storage.backup {
         lines.push(format!(
@@ -364,6 +377,60 @@ fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// How AWS bills a resource type of our templates.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Billing {
+        /// It costs nothing by itself, for this reason.
+        Free(&'static str),
+        /// It has a line of [`Estimate::parts`] that contains this word.
+        Hourly(&'static str),
+        /// It has a line of [`Estimate::by_use`] that contains this word.
+        ByUse(&'static str),
+    }
+
+    /// How a resource type is billed; `None` for one that nobody has thought about.
+    fn billed(kind: &str) -> Option<Billing> {
+        Some(match kind {
+            "AWS::EKS::Cluster" => Billing::Hourly("EKS control plane"),
+            "AWS::EKS::Nodegroup" | "AWS::AutoScaling::AutoScalingGroup" => {
+                Billing::Hourly("worker")
+            }
+            "AWS::EC2::LaunchTemplate" => Billing::Hourly("worker disk"),
+            "AWS::EC2::Instance" => Billing::Hourly("controller"),
+            "AWS::EC2::Volume" => Billing::Hourly("etcd disk"),
+            "AWS::EC2::NatGateway" | "AWS::EC2::EIP" => Billing::Hourly("NAT gateway"),
+            "AWS::EC2::VPCEndpoint" => Billing::Hourly("VPC endpoint"),
+            "AWS::ElasticLoadBalancingV2::LoadBalancer" => Billing::Hourly("load balancer"),
+            "AWS::KMS::Key" => Billing::Hourly("KMS key"),
+            "AWS::EFS::FileSystem" => Billing::ByUse("EFS storage"),
+            "AWS::EFS::AccessPoint" | "AWS::EFS::MountTarget" => Billing::ByUse("EFS storage"),
+            "AWS::Logs::LogGroup" => Billing::ByUse("control-plane logs"),
+            "AWS::ECR::Repository" => Billing::ByUse("images"),
+            "AWS::EC2::VPC"
+            | "AWS::EC2::InternetGateway"
+            | "AWS::EC2::VPCGatewayAttachment"
+            | "AWS::EC2::Subnet"
+            | "AWS::EC2::Route"
+            | "AWS::EC2::RouteTable"
+            | "AWS::EC2::SubnetRouteTableAssociation"
+            | "AWS::EC2::SecurityGroup" => Billing::Free("traffic is billed, networks are not"),
+            "AWS::EKS::AccessEntry" | "AWS::EKS::PodIdentityAssociation" => {
+                Billing::Free("part of the control plane")
+            }
+            "AWS::EKS::Addon" => Billing::Free("add-ons of AWS run on machines that are paid for"),
+            "AWS::ElasticLoadBalancingV2::Listener"
+            | "AWS::ElasticLoadBalancingV2::TargetGroup" => {
+                Billing::Free("part of the load balancer")
+            }
+            "AWS::IAM::InstanceProfile" | "AWS::IAM::Role" => Billing::Free("IAM is free"),
+            "AWS::KMS::Alias" => Billing::Free("part of the key"),
+            "AWS::Route53::RecordSet" => {
+                Billing::Free("the hosted zone is there and paid for; records in it are not billed")
+            }
+            _ => return None,
+        })
+    }
+
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9
     }
@@ -392,6 +459,32 @@ mod tests {
             0.1 + 0.288 + 12.0 / 730.0 + 0.05 + 1.0 / 730.0
         ));
         assert!(!estimate.is_partial());
+    }
+
+    /// A lone base stack was shown at the price of the whole cluster.
+    #[test]
+    fn only_what_is_there_costs() {
+        let estimate = estimate(&ClusterSpec::new("demo", "us-west-2"));
+        let base = 0.05 + 1.0 / 730.0;
+        assert!(close(estimate.hourly_of(StackLayer::Base), base));
+        assert!(close(
+            so_far(&estimate, &[(StackLayer::Base, 10.0)]),
+            base * 10.0
+        ));
+        let layers = StackLayer::ALL.map(|layer| estimate.hourly_of(layer));
+        assert!(close(layers.iter().sum(), estimate.hourly()));
+    }
+
+    #[test]
+    fn a_version_past_its_standard_support_costs_more() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        spec.kubernetes_version = "1.33".to_owned();
+        let on = |day: u8| {
+            let day = time::Date::from_calendar_date(2026, time::Month::July, day).unwrap();
+            estimate_at(&spec, day.midnight().assume_utc()).hourly()
+        };
+        let (before, after) = (on(28), on(29));
+        assert!(close(after - before, price::EKS_EXTENDED - price::EKS));
     }
 
     #[test]

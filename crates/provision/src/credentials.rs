@@ -25,9 +25,9 @@ use crate::node::controller_node;
 use crate::spec::ClusterSpec;
 
 /// Days that the authority is valid.
-pub const CA_DAYS: i64 = 3650;
+pub(crate) const CA_DAYS: i64 = 3650;
 /// Days that every other certificate is valid.
-pub const CERTIFICATE_DAYS: i64 = 365;
+pub(crate) const CERTIFICATE_DAYS: i64 = 365;
 
 /// The pairs besides the authority, in the order in which they are made.
 pub const PAIRS: [&str; 5] = ["apiserver", "worker", "admin", "etcd", "etcd-client"];
@@ -53,13 +53,13 @@ impl std::fmt::Debug for Pair {
 
 /// Why the assets could not be made.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum TlsPairError {
     /// A key or certificate could not be made.
     #[error("make the TLS pair {name}")]
     Make {
         /// Which pair.
         name: String,
-        /// Cause.
         #[source]
         source: rcgen::Error,
     },

@@ -62,7 +62,8 @@ fn whole(spec: &ClusterSpec, mut cluster: Value, mut user: Value) -> Value {
     let mut context = json!({"cluster": name, "user": name});
     if let Some(id) = &spec.id {
         for entry in [&mut cluster, &mut user, &mut context] {
-            entry["extensions"] = json!([{"name": EXTENSION, "extension": {"id": id}}]);
+            entry["extensions"] =
+                json!([{"name": EXTENSION, "extension": {"id": id, "name": name}}]);
         }
     }
     json!({
@@ -95,18 +96,22 @@ const LISTS: [(&str, &str); 3] = [
     ("contexts", "context"),
 ];
 
-/// Whether an entry carries this cluster id.
-fn carries(entry: &Value, key: &str, id: &str) -> bool {
+/// Whether an entry carries the id and the name of a cluster; an older one has the name only as its own.
+fn carries(entry: &Value, key: &str, (id, name): (&str, &str)) -> bool {
     let extensions = entry[key]["extensions"].as_array().into_iter().flatten();
     let mut ours = extensions.filter(|extension| extension["name"] == EXTENSION);
-    ours.any(|extension| extension["extension"]["id"] == id)
+    ours.any(|extension| {
+        let content = &extension["extension"];
+        let named = content["name"].as_str().or(entry["name"].as_str());
+        content["id"] == id && named == Some(name)
+    })
 }
 
-/// Puts `ours`, whose entries carry `id`, into `existing`: entries of the same name and id are replaced,
-/// everything else stays, and the current context becomes ours.
+/// Puts `ours`, whose entries carry id and name of the cluster, into `existing`: entries that are the cluster's are
+/// replaced, everything else stays, and the current context becomes ours.
 ///
 /// `Err` names the entries of the same name that are not ours.
-pub fn merge(existing: Value, ours: &Value, id: &str) -> Result<Value, Vec<String>> {
+pub fn merge(existing: Value, ours: &Value, cluster: (&str, &str)) -> Result<Value, Vec<String>> {
     let mut merged = if existing.is_object() {
         existing
     } else {
@@ -117,7 +122,7 @@ pub fn merge(existing: Value, ours: &Value, id: &str) -> Result<Value, Vec<Strin
         let mut entries = merged[list].as_array().cloned().unwrap_or_default();
         for entry in ours[list].as_array().into_iter().flatten() {
             match entries.iter_mut().find(|old| old["name"] == entry["name"]) {
-                Some(old) if carries(old, key, id) => *old = entry.clone(),
+                Some(old) if carries(old, key, cluster) => *old = entry.clone(),
                 Some(old) => strangers.push(format!("{key} {}", old["name"])),
                 None => entries.push(entry.clone()),
             }
@@ -131,11 +136,12 @@ pub fn merge(existing: Value, ours: &Value, id: &str) -> Result<Value, Vec<Strin
     Ok(merged)
 }
 
-/// Takes the entries that carry `id` out again, for `down`. `None` when there are none.
-pub fn remove(existing: &Value, id: &str) -> Option<Value> {
+/// Takes the entries of the cluster (its id and name) out again, for `down`. Returns the rest and the names of the
+/// contexts that went; `None` when nothing did.
+pub fn remove(existing: &Value, cluster: (&str, &str)) -> Option<(Value, Vec<String>)> {
     let mut left = existing.clone();
     let current = left["current-context"].clone();
-    let mut changed = false;
+    let (mut changed, mut contexts) = (false, Vec::new());
     for (list, key) in LISTS {
         let Some(entries) = left.get_mut(list).and_then(Value::as_array_mut) else {
             continue;
@@ -143,8 +149,11 @@ pub fn remove(existing: &Value, id: &str) -> Option<Value> {
         let was_current = |entry: &Value| list == "contexts" && entry["name"] == current;
         let mut current_goes = false;
         entries.retain(|entry| {
-            let ours = carries(entry, key, id);
+            let ours = carries(entry, key, cluster);
             changed |= ours;
+            if ours && list == "contexts" {
+                contexts.extend(entry["name"].as_str().map(str::to_owned));
+            }
             current_goes |= ours && was_current(entry);
             !ours
         });
@@ -152,12 +161,14 @@ pub fn remove(existing: &Value, id: &str) -> Option<Value> {
             left["current-context"] = json!("");
         }
     }
-    changed.then_some(left)
+    changed.then_some((left, contexts))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const A: (&str, &str) = ("a", "demo");
 
     fn owned(id: &str) -> ClusterSpec {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
@@ -177,14 +188,15 @@ mod tests {
         let spec = owned("a");
         let ours = eks(&spec, &endpoint(), "/usr/bin/canoe");
         let theirs = self_managed(&ClusterSpec::new("other", "us-west-2"), "https://other");
-        let once = merge(theirs.clone(), &ours, "a").unwrap();
-        assert_eq!(merge(once.clone(), &ours, "a").unwrap(), once);
+        let once = merge(theirs.clone(), &ours, A).unwrap();
+        assert_eq!(merge(once.clone(), &ours, A).unwrap(), once);
         assert_eq!(once["clusters"].as_array().unwrap().len(), 2);
         assert_eq!(once["current-context"], "demo");
-        let back = remove(&once, "a").unwrap();
+        let (back, contexts) = remove(&once, A).unwrap();
+        assert_eq!(contexts, ["demo"]);
         assert_eq!(back["clusters"], theirs["clusters"]);
         assert_eq!(back["current-context"], "");
-        let alone = merge(Value::Null, &ours, "a").unwrap();
+        let alone = merge(Value::Null, &ours, A).unwrap();
         assert_eq!(alone["users"], ours["users"]);
     }
 
@@ -197,31 +209,41 @@ mod tests {
             "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": "demo"}}],
             "current-context": "demo",
         });
-        assert_eq!(remove(&theirs, "a"), None);
-        let refused = merge(
-            theirs,
-            &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"),
-            "a",
-        )
-        .unwrap_err();
+        assert_eq!(remove(&theirs, A), None);
+        let refused =
+            merge(theirs, &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"), A).unwrap_err();
         assert_eq!(refused.len(), 3, "{refused:?}");
         let colleague = eks(&owned("b"), &endpoint(), "/usr/bin/canoe");
-        assert_eq!(remove(&colleague, "a"), None);
+        assert_eq!(remove(&colleague, A), None);
         assert!(
             merge(
                 colleague,
                 &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"),
-                "a"
+                A
             )
             .is_err()
         );
     }
 
+    /// A copy of the folder with another name took the first cluster's entries out.
+    #[test]
+    fn a_copy_does_not_take_out_the_entries_of_its_original() {
+        let first = eks(&owned("a"), &endpoint(), "/usr/bin/canoe");
+        assert_eq!(remove(&first, ("a", "other")), None);
+        let mut older = first;
+        for (list, key) in LISTS {
+            let extension = &mut older[list][0][key]["extensions"][0]["extension"];
+            extension.as_object_mut().unwrap().remove("name");
+        }
+        assert_eq!(remove(&older, ("a", "other")), None);
+        assert!(remove(&older, A).is_some());
+    }
+
     /// It used to write a file of nulls where there was none.
     #[test]
     fn nothing_is_removed_from_a_file_that_is_not_there() {
-        assert_eq!(remove(&Value::Null, "a"), None);
-        assert_eq!(remove(&json!({"users": null}), "a"), None);
+        assert_eq!(remove(&Value::Null, A), None);
+        assert_eq!(remove(&json!({"users": null}), A), None);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use crate::spec::{ClusterSpec, ControlPlaneMode};
 pub const CLAIM: &str = "canoe-files";
 
 /// Service account of pods that may use the buckets of the cluster file.
-pub const S3_ACCOUNT: &str = "canoe-s3";
+pub(crate) const S3_ACCOUNT: &str = "canoe-s3";
 
 /// The service account itself, if there are buckets.
-pub fn bucket_account(spec: &ClusterSpec, namespace: &str) -> Option<Value> {
+pub(crate) fn bucket_account(spec: &ClusterSpec, namespace: &str) -> Option<Value> {
     let labels = json!({"app.kubernetes.io/managed-by": "canoe", "canoe.cluster": spec.name});
     let account = json!({
         "apiVersion": "v1",

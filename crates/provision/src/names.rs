@@ -4,7 +4,7 @@ use crate::partition::Partition;
 
 /// A rule that a name must meet.
 #[derive(Debug, Clone, Copy)]
-pub struct NameRule {
+pub(crate) struct NameRule {
     /// What is named.
     pub what: &'static str,
     /// Fewest and most characters.
@@ -16,7 +16,7 @@ pub struct NameRule {
 
 impl NameRule {
     /// `None` when the name is good, else what is wrong with it.
-    pub fn complaint(&self, name: &str) -> Option<String> {
+    pub(crate) fn complaint(&self, name: &str) -> Option<String> {
         let (low, high) = self.length;
         let count = name.chars().count();
         if count < low || count > high {
@@ -30,7 +30,7 @@ impl NameRule {
 }
 
 /// Our cluster names: a stack name that leaves room for what is appended to role and bucket names.
-pub const CLUSTER: NameRule = NameRule {
+pub(crate) const CLUSTER: NameRule = NameRule {
     what: "cluster name",
     length: (1, 32),
     form: "a letter, then letters, digits and hyphens, not ending in a hyphen",
@@ -42,7 +42,7 @@ pub const CLUSTER: NameRule = NameRule {
 };
 
 /// EC2 key pairs.
-pub const KEY_PAIR: NameRule = NameRule {
+pub(crate) const KEY_PAIR: NameRule = NameRule {
     what: "key pair name",
     length: (1, 255),
     form: "printable ASCII without spaces at either end",
@@ -50,7 +50,7 @@ pub const KEY_PAIR: NameRule = NameRule {
 };
 
 /// S3 buckets.
-pub const BUCKET: NameRule = NameRule {
+pub(crate) const BUCKET: NameRule = NameRule {
     what: "bucket name",
     length: (3, 63),
     form: "lower-case letters, digits and hyphens, beginning and ending with a letter or digit",
@@ -66,7 +66,7 @@ pub const BUCKET: NameRule = NameRule {
 };
 
 /// Groups of workers.
-pub const GROUP: NameRule = NameRule {
+pub(crate) const GROUP: NameRule = NameRule {
     what: "group name",
     length: (1, 20),
     form: "a lower-case letter, then lower-case letters, digits and hyphens",
@@ -80,7 +80,7 @@ pub const GROUP: NameRule = NameRule {
 };
 
 /// Whether a text is an id of EC2 of this kind: `vpc-` and eight or seventeen hexadecimal digits.
-pub fn is_ec2_id(kind: &str, text: &str) -> bool {
+pub(crate) fn is_ec2_id(kind: &str, text: &str) -> bool {
     let digits = text
         .strip_prefix(kind)
         .and_then(|rest| rest.strip_prefix('-'));
@@ -93,7 +93,7 @@ pub fn is_ec2_id(kind: &str, text: &str) -> bool {
 }
 
 /// DNS names of at least two labels.
-pub const DNS: NameRule = NameRule {
+pub(crate) const DNS: NameRule = NameRule {
     what: "DNS name",
     length: (3, 253),
     form: "labels of letters, digits and hyphens joined by dots, such as paddle.example.com",
@@ -101,7 +101,7 @@ pub const DNS: NameRule = NameRule {
 };
 
 /// Route 53 zones.
-pub const HOSTED_ZONE: NameRule = NameRule {
+pub(crate) const HOSTED_ZONE: NameRule = NameRule {
     what: "hosted zone id",
     length: (2, 32),
     form: "a Z and capital letters and digits, such as Z0123456789ABCDEFGHIJ",
@@ -114,7 +114,7 @@ pub const HOSTED_ZONE: NameRule = NameRule {
 };
 
 /// Ids of clusters.
-pub const CLUSTER_ID: NameRule = NameRule {
+pub(crate) const CLUSTER_ID: NameRule = NameRule {
     what: "cluster id",
     length: (36, 36),
     form: "a UUID in small letters, as `canoe cluster init` writes it",
@@ -127,7 +127,7 @@ pub const CLUSTER_ID: NameRule = NameRule {
 };
 
 /// EFS file systems.
-pub const FILE_SYSTEM: NameRule = NameRule {
+pub(crate) const FILE_SYSTEM: NameRule = NameRule {
     what: "file system id",
     length: (11, 43),
     form: "fs- and hexadecimal digits, such as fs-0123456789abcdef0",
@@ -140,7 +140,7 @@ pub const FILE_SYSTEM: NameRule = NameRule {
 };
 
 /// Tag keys; `aws:` is reserved.
-pub const TAG_KEY: NameRule = NameRule {
+pub(crate) const TAG_KEY: NameRule = NameRule {
     what: "tag key",
     length: (1, 128),
     form: "letters, digits, spaces and _ . : / = + - @, not beginning with aws:",
@@ -150,7 +150,7 @@ pub const TAG_KEY: NameRule = NameRule {
 };
 
 /// Tag values.
-pub const TAG_VALUE: NameRule = NameRule {
+pub(crate) const TAG_VALUE: NameRule = NameRule {
     what: "tag value",
     length: (0, 256),
     form: "letters, digits, spaces and _ . : / = + - @",
@@ -158,7 +158,7 @@ pub const TAG_VALUE: NameRule = NameRule {
 };
 
 /// A directory on the file system, as an EFS access point takes it.
-pub const DIRECTORY: NameRule = NameRule {
+pub(crate) const DIRECTORY: NameRule = NameRule {
     what: "directory",
     length: (2, 100),
     form: "one to four names after slashes, such as /canoe",
@@ -194,7 +194,7 @@ fn tag_character(c: char) -> bool {
 }
 
 /// Whether the text is the ARN of a KMS key, and in which region.
-pub fn kms_key_region(arn: &str) -> Option<&str> {
+pub(crate) fn kms_key_region(arn: &str) -> Option<&str> {
     let parts: Vec<&str> = arn.split(':').collect();
     let [start, partition, service, region, account, resource] = parts[..] else {
         return None;
@@ -212,7 +212,7 @@ pub fn kms_key_region(arn: &str) -> Option<&str> {
 }
 
 /// Whether this has the form of an EC2 instance type: a family with a generation, a dot, a size.
-pub fn is_instance_type(name: &str) -> bool {
+pub(crate) fn is_instance_type(name: &str) -> bool {
     let Some((family, size)) = name.split_once('.') else {
         return false;
     };
@@ -234,7 +234,7 @@ pub fn is_instance_type(name: &str) -> bool {
 }
 
 /// The known name that differs least from `word`, if it differs little.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = ((word.chars().count() + 1) / 3).max(1);
     known
         .map(|name| {

@@ -92,7 +92,7 @@ impl Partition {
     }
 
     /// Whether prices and the list of regions are known: only those of the common partition are.
-    pub fn is_common(&self) -> bool {
+    pub(crate) fn is_common(&self) -> bool {
         self.prefix.is_empty()
     }
 

@@ -7,9 +7,6 @@
 use crate::policy::bucket_name;
 use crate::spec::ClusterSpec;
 
-/// The largest user data that EC2 takes, before base64.
-pub const MAX_USER_DATA: usize = 16_384;
-
 /// User data of both kinds of machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserData {
@@ -29,7 +26,7 @@ impl UserData {
     }
 
     /// Of a worker in one of `workers.groups`.
-    pub fn of_worker(spec: &ClusterSpec, group: Option<&str>) -> String {
+    pub(crate) fn of_worker(spec: &ClusterSpec, group: Option<&str>) -> String {
         document(spec, "worker", group)
     }
 }
@@ -115,6 +112,9 @@ mod tests {
     use super::*;
     use crate::matrix;
     use crate::spec::ControlPlaneMode;
+
+    /// The largest user data that EC2 takes, before base64.
+    const MAX_USER_DATA: usize = 16_384;
 
     #[test]
     fn it_is_short_and_the_same_for_every_version() {

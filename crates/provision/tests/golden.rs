@@ -17,6 +17,28 @@ fn golden(case: &str, file: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+fn unchanged(case: &str, file: &str, found: &str) {
+    let want = golden(case, file);
+    let differs = || difference(&want, found);
+    assert!(want == found, "{case}/{file} has changed at {}", differs());
+}
+
+/// The first line in which two texts differ, with its number.
+fn difference(want: &str, found: &str) -> String {
+    let (mut want, mut found) = (want.lines(), found.lines());
+    for number in 1.. {
+        match (want.next(), found.next()) {
+            (None, None) => break,
+            (old, new) if old == new => {}
+            (old, new) => {
+                let [old, new] = [old, new].map(|line| line.unwrap_or("(the end)"));
+                return format!("line {number}\n  was: {old}\n  is:  {new}");
+            }
+        }
+    }
+    "the last line end".to_owned()
+}
+
 #[test]
 fn templates_are_as_they_were() {
     for case in [
@@ -29,10 +51,7 @@ fn templates_are_as_they_were() {
             .unwrap();
         for stack in render(&spec, &Render::default()) {
             let file = format!("{}.json", stack.layer.name());
-            assert!(
-                stack.text() == golden(case, &file),
-                "{case}/{file} has changed"
-            );
+            unchanged(case, &file, &stack.text());
         }
     }
 }
@@ -45,8 +64,5 @@ fn the_policy_is_as_it_was() {
         .find(|(name, _)| name == case)
         .unwrap();
     let text = serde_json::to_string_pretty(&policy::operator(&spec, "123456789012")).unwrap();
-    assert!(
-        text == golden(case, "policy.json"),
-        "{case}/policy.json has changed"
-    );
+    unchanged(case, "policy.json", &text);
 }

@@ -172,7 +172,7 @@ impl Barrier {
     }
 
     /// Where a job would continue from what is saved now: if the pass is over, at the beginning of the next one.
-    pub fn saved_boundary(&self) -> Boundary {
+    pub(crate) fn saved_boundary(&self) -> Boundary {
         let over = self.over();
         let batches = self.batches.iter().map(|b| if over { 0 } else { *b });
         Boundary {
@@ -360,12 +360,12 @@ impl Barrier {
     }
 
     /// Whether all tables of the open step have been applied.
-    pub fn all_applied(&self) -> bool {
+    pub(crate) fn all_applied(&self) -> bool {
         self.applied.iter().all(|applied| *applied == Applied::Yes)
     }
 
     /// Whether trainers take every step together.
-    pub fn is_sync(&self) -> bool {
+    pub(crate) fn is_sync(&self) -> bool {
         self.mode == Mode::Sync
     }
 

@@ -2,7 +2,7 @@
 //! hear heartbeats ([`crate::pulses`]) or serve data ([`crate::line_pool`]).
 
 use crate::data::Line;
-use crate::host::{Connection, DataConnection, Host, chain};
+use crate::host::{Connection, DataConnection, Host};
 use crate::pulses::PulseConnection;
 use crate::saving;
 use crate::server::Level;
@@ -17,6 +17,7 @@ use wire::message::{Code, Command, ConnectionRole, Heartbeat, Hello, Refusal};
 use wire::recovery::ServerReport;
 use wire::stranger::Greeted;
 use wire::{Generation, TrainerId};
+use words::causes::chain;
 
 /// Serves a member's connection on port index `port` (from 0) of the server until it ends.
 pub(crate) fn serve(host: &Arc<Host>, port: usize, member: Greeted) {

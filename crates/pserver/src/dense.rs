@@ -8,10 +8,11 @@ use crate::table::Table;
 use optim::{ParameterProgress, UpdateStep};
 use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use wire::shard::Block;
 use wire::shared::PublishedValues;
+use words::lock::{Mutex, RwLock, RwLockReadGuard};
 
 /// One service's part of a dense table.
 #[derive(Debug)]
@@ -113,13 +114,13 @@ impl DensePiece {
     }
 
     /// Whether the values can be read now, without waiting for an update.
-    pub fn is_free(&self) -> bool {
-        !matches!(self.data.try_read(), Err(TryLockError::WouldBlock))
+    pub(crate) fn is_free(&self) -> bool {
+        self.data.try_read().is_some()
     }
 
     /// The data, for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, DenseData> {
-        self.data.read().unwrap_or_else(PoisonError::into_inner)
+        self.data.read()
     }
 
     /// Appends those values of a range of the table that are in these blocks.
@@ -142,7 +143,7 @@ impl DensePiece {
 
     /// Changes the data outside of training: a restore, values from trainer 0, a new pass.
     pub fn change(&self, with: impl FnOnce(&mut DenseData)) {
-        with(&mut self.data.write().unwrap_or_else(PoisonError::into_inner));
+        with(&mut self.data.write());
     }
 
     /// Sums the gradients in the given order and applies them.
@@ -154,7 +155,7 @@ impl DensePiece {
 
     /// Sums and applies block by block while the last gradient arrives; `before` of the others precede it in the sum.
     /// If it breaks off, the piece is half changed and must not be used any more.
-    pub fn apply_arriving<E>(
+    pub(crate) fn apply_arriving<E>(
         &self,
         table: &Table,
         samples: u64,
@@ -178,7 +179,7 @@ impl DensePiece {
         samples: u64,
         change: impl FnOnce(Stretch<'_>, &UpdateStep) -> T,
     ) -> T {
-        let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
+        let mut data = self.data.write();
         if self.wanted.swap(false, Ordering::AcqRel) {
             self.keep(data.clone());
         }
@@ -199,20 +200,17 @@ impl DensePiece {
     }
 
     /// The copy that was requested; `None` if none was.
-    pub fn capture(&self) -> Option<DenseData> {
+    pub(crate) fn capture(&self) -> Option<DenseData> {
         let data = self.read();
         if self.wanted.swap(false, Ordering::AcqRel) {
             return Some(data.clone());
         }
         drop(data);
-        self.captured
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.captured.lock().take()
     }
 
     fn keep(&self, copy: DenseData) {
-        *self.captured.lock().unwrap_or_else(PoisonError::into_inner) = Some(copy);
+        *self.captured.lock() = Some(copy);
     }
 }
 
@@ -251,7 +249,7 @@ impl Stretch<'_> {
         parts.push((rest, at));
         let helpers = parts.len() - 1;
         let parts = Mutex::new(parts);
-        let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = || parts.lock().pop();
         let work = || {
             while let Some((part, at)) = next() {
                 part.apply_held(table, step, &all[..at], gradients);

@@ -8,7 +8,7 @@
 //! of them reach the log ([`Complaints`]).
 
 use crate::connection;
-use crate::host::{Host, chain};
+use crate::host::Host;
 use crate::server::Level;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::stranger::{Stranger, StrangerError};
 use words::budget::CpuBudget;
+use words::causes::chain;
 
 /// How long a stranger may take until its hello is complete: less than a trainer waits for the challenge, so that one
 /// that speaks no TLS to a server with TLS is still there to be told.
@@ -94,13 +95,8 @@ fn room(descriptors: u64) -> usize {
 
 /// The descriptors that this process may have.
 pub(crate) fn descriptors() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is valid for writes during the call.
-    let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if asked == 0 { limit.rlim_cur } else { 1024 }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
 }
 
 /// Serves all doors until the server ends.

@@ -38,10 +38,10 @@ pub struct OutboxGradient {
 }
 
 /// Reads the next block of a gradient that is arriving.
-pub type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a>;
+pub(crate) type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a>;
 
 /// Reads one gradient, block after block.
-pub enum GradientSource<'a, E> {
+pub(crate) enum GradientSource<'a, E> {
     /// From memory of this process.
     Held(&'a [f32]),
     /// From memory of this process that has no gaps: the masks and values of the next blocks.
@@ -54,14 +54,14 @@ pub enum GradientSource<'a, E> {
 
 /// How far an outbox has been read.
 #[derive(Debug)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     values: usize,
     blocks: usize,
 }
 
 impl<'a, E> GradientSource<'a, E> {
     /// Starts at the block after `before`.
-    pub fn after(held: &'a Held, before: &[Block]) -> Self {
+    pub(crate) fn after(held: &'a Held, before: &[Block]) -> Self {
         let passed = || before.iter().map(|block| block.len).sum();
         match held {
             Held::Whole(values) => Self::Held(&values[passed()..]),
@@ -81,7 +81,7 @@ impl<'a, E> GradientSource<'a, E> {
     }
 
     /// Writes the next block to `sum`; returns which of its parts (see [`gaps`]) may differ from zero.
-    pub fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
+    pub(crate) fn begin(&mut self, sum: &mut [f32], scratch: &mut Vec<f32>) -> Result<u64, E> {
         match self {
             Self::Held(values) => sum.copy_from_slice(take(values, sum.len())),
             Self::Packed(masks, values) => {
@@ -104,7 +104,7 @@ impl<'a, E> GradientSource<'a, E> {
 
     /// Writes the sum of the next blocks of two gradients to `sum`. Where the values are at hand it does not copy the first
     /// before it adds the second.
-    pub fn begin_pair(
+    pub(crate) fn begin_pair(
         &mut self,
         other: &mut Self,
         sum: &mut [f32],
@@ -135,7 +135,12 @@ impl<'a, E> GradientSource<'a, E> {
 
     /// Adds the next block to `sum`, of which the parts `filled` may differ from zero; returns those that may
     /// afterwards.
-    pub fn add(&mut self, sum: &mut [f32], filled: u64, scratch: &mut Vec<f32>) -> Result<u64, E> {
+    pub(crate) fn add(
+        &mut self,
+        sum: &mut [f32],
+        filled: u64,
+        scratch: &mut Vec<f32>,
+    ) -> Result<u64, E> {
         match self {
             Self::Held(values) => add(sum, take(values, sum.len())),
             Self::Packed(masks, values) => {

@@ -12,14 +12,16 @@ use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
 use crate::snapshot::{SnapshotOwner, SnapshotStore};
 use optim::ParameterProgress;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::lines::Traffic;
 use wire::message::{Code, Hello, Refusal};
 use wire::recovery::{Boundary, Disk, ServerReport};
 use wire::stream::{ByteMeter, Stopper};
 use wire::{Generation, PeerStatus, Step, TrainerId};
+use words::causes::chain;
+use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::{Phase, Task};
 
 /// The shared state of a server.
@@ -104,8 +106,8 @@ impl Host {
             metrics,
             log,
             started,
-            changed: Condvar::new(),
-            fewer: Condvar::new(),
+            changed: Condvar::default(),
+            fewer: Condvar::default(),
             run: Mutex::new(None),
             connections: Mutex::default(),
             next_connection: AtomicU64::new(1),
@@ -131,20 +133,15 @@ impl Host {
     }
 
     pub(crate) fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        self.members.lock()
     }
 
     pub(crate) fn run(&self) -> Option<Arc<GenerationRun>> {
-        self.run
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.run.lock().clone()
     }
 
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<u64, Connection>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 
     pub(crate) fn connection_number(&self) -> u64 {
@@ -365,7 +362,7 @@ impl Host {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.disk.lock()
     }
 
     /// Looks at the disk, and says what is there and cannot be used. False if it cannot be read now.
@@ -405,7 +402,7 @@ impl Host {
         let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
             return (Vec::new(), None);
         };
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed.lock();
         if listed.as_ref() != Some(wanted) && self.look_for_snapshots(snapshots, wanted) {
             *listed = Some(wanted.clone());
         }
@@ -531,8 +528,7 @@ impl Host {
             }
             (members, _) = self
                 .changed
-                .wait_timeout(members, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(members, Duration::from_millis(20));
         }
         drop(members);
         self.changed.notify_all();
@@ -583,10 +579,7 @@ impl Host {
     /// Waits for a change of any shared state, at most this long.
     pub(crate) fn wait_change(&self, limit: Duration) {
         let members = self.members();
-        let _unused = self
-            .changed
-            .wait_timeout(members, limit)
-            .unwrap_or_else(PoisonError::into_inner);
+        let _unused = self.changed.wait_timeout(members, limit);
     }
 
     pub(crate) fn stop_snapshots(&self) {
@@ -680,16 +673,4 @@ fn teller(metrics: Arc<ServerMetrics>, log: ServerLog, started: Instant) -> Tell
             );
         }
     })
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

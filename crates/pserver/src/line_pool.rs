@@ -10,7 +10,7 @@
 //! started, up to one for each connection: such a peer keeps a thread, and nothing else. A thread without work ends.
 
 use crate::connection;
-use crate::data::{Line, Turn};
+use crate::data::{Line, LineTurn};
 use crate::host::Host;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -18,9 +18,10 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use words::lock::{Mutex, MutexGuard};
 
 /// Threads that may work on something large at a time, without being stuck.
 const LARGE: usize = 16;
@@ -59,7 +60,7 @@ pub(crate) struct LinePool {
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 impl LinePool {
@@ -217,10 +218,10 @@ impl LinePool {
         // A panic must not take the thread, and with it other trainers' connections, along.
         let turn = catch_unwind(AssertUnwindSafe(|| line.turn()));
         self.turns.fetch_add(1, Ordering::AcqRel);
-        match turn.unwrap_or(Turn::Ends(Ok(()))) {
-            Turn::Waits => line.park(),
-            Turn::Reads => self.read(host, line),
-            Turn::Ends(done) => self.end(host, line, done),
+        match turn.unwrap_or(LineTurn::Ends(Ok(()))) {
+            LineTurn::Waits => line.park(),
+            LineTurn::Reads => self.read(host, line),
+            LineTurn::Ends(done) => self.end(host, line, done),
         }
     }
 

@@ -9,7 +9,7 @@ use wire::{Generation, Topology, TrainerId};
 use words::status::Phase;
 
 /// Milliseconds of the server's clock.
-pub type Millis = u64;
+pub(crate) type Millis = u64;
 
 /// What all trainers of a job must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]

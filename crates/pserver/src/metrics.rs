@@ -1,8 +1,8 @@
 //! Counters of a server, in the text form that Prometheus reads.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use words::metrics::{Exposition, MetricKind, MetricValues};
 
 /// A number that grows.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Counter {
     }
 
     /// Adds a time, in microseconds.
-    pub fn add_time(&self, time: Duration) {
+    pub(crate) fn add_time(&self, time: Duration) {
         self.add(time.as_micros() as u64);
     }
 
@@ -171,167 +171,119 @@ impl Heat {
 impl ServerMetrics {
     /// The metrics as text.
     pub fn encode(&self, gauges: &Gauges) -> String {
-        let mut out = String::new();
+        let mut text = Exposition::default();
         let seconds = |counter: &Counter| counter.get() as f64 / 1e6;
-        let counters = [
-            (
-                "pushes_total",
-                "counter",
-                "Pushes accepted",
-                self.pushes.get() as f64,
-            ),
-            (
-                "pulls_total",
-                "counter",
-                "Pulls answered",
-                self.pulls.get() as f64,
-            ),
+        let metrics = [
+            ("pushes_total", "Pushes accepted", self.pushes.get() as f64),
+            ("pulls_total", "Pulls answered", self.pulls.get() as f64),
             (
                 "received_bytes_total",
-                "counter",
                 "Payload bytes received",
                 self.bytes_in.get() as f64,
             ),
             (
                 "sent_bytes_total",
-                "counter",
                 "Payload bytes sent",
                 self.bytes_out.get() as f64,
             ),
             (
                 "rows_pulled_total",
-                "counter",
                 "Rows of sparse tables pulled",
                 self.rows_pulled.get() as f64,
             ),
             (
                 "rows_pushed_total",
-                "counter",
                 "Rows of sparse tables pushed",
                 self.rows_pushed.get() as f64,
             ),
             (
                 "barrier_wait_seconds_total",
-                "counter",
                 "Time requests waited for other trainers",
                 seconds(&self.barrier_wait),
             ),
             (
                 "apply_seconds_total",
-                "counter",
                 "Time spent applying gradients",
                 seconds(&self.apply),
             ),
-            ("step", "gauge", "Steps applied", self.step.get() as f64),
-            ("pass", "gauge", "Passes finished", self.pass.get() as f64),
+            ("step", "Steps applied", self.step.get() as f64),
+            ("pass", "Passes finished", self.pass.get() as f64),
             (
                 "epoch",
-                "gauge",
                 "Generation of the job; grows with every recovery",
                 self.epoch.get() as f64,
             ),
             (
                 "losses_total",
-                "counter",
                 "Generations that ended with a loss",
                 self.losses.get() as f64,
             ),
             (
                 "staleness_batches_max",
-                "gauge",
                 "Largest lead of a trainer over the slowest one at a push, in batches",
                 self.staleness.get() as f64,
             ),
             (
                 "refused_connections_total",
-                "counter",
                 "Connections refused",
                 self.refused.get() as f64,
             ),
-            (
-                "trainers",
-                "gauge",
-                "Trainers connected",
-                gauges.members as f64,
-            ),
+            ("trainers", "Trainers connected", gauges.members as f64),
             (
                 "snapshots_total",
-                "counter",
                 "Snapshots written",
                 self.snapshots.get() as f64,
             ),
             (
                 "snapshot_failures_total",
-                "counter",
                 "Snapshots that could not be written",
                 self.snapshot_failures.get() as f64,
             ),
             (
                 "snapshot_step",
-                "gauge",
                 "Step of the newest snapshot",
                 self.snapshot_step.get() as f64,
             ),
             (
                 "snapshot_age_seconds",
-                "gauge",
                 "Age of the newest snapshot; -1 if there is none",
                 self.snapshot_age(gauges.now),
             ),
             (
                 "common_snapshot_step",
-                "gauge",
                 "Step of the newest snapshot that all servers have, -1 without one",
                 gauges.common_snapshot.map_or(-1.0, |step| step as f64),
             ),
             (
                 "common_snapshot_age_steps",
-                "gauge",
                 "Steps since the newest snapshot that all servers have or the start of the epoch, -1 while none are taken",
                 gauges.common_age.map_or(-1.0, |age| age as f64),
             ),
             (
                 "common_snapshot_overdue",
-                "gauge",
                 "1 while the newest common snapshot is older than three periods",
                 self.overdue.get() as f64,
             ),
             (
                 "snapshot_wait_seconds_total",
-                "counter",
                 "Time batches waited until the snapshot before was written",
                 seconds(&self.snapshot_wait),
             ),
         ];
-        for (name, kind, help, value) in counters {
-            head(&mut out, name, kind, help);
-            line(&mut out, name, "", value);
+        for (name, help, value) in metrics {
+            metric(&mut text, name, help).value(&[], value);
         }
-        head(
-            &mut out,
-            "table_rows",
-            "gauge",
-            "Rows of a sparse table that exist, or values of a dense table",
-        );
+        let help = "Rows of a sparse table that exist, or values of a dense table";
+        let mut rows = metric(&mut text, "table_rows", help);
         for table in &gauges.tables {
-            line(
-                &mut out,
-                "table_rows",
-                &label("table", &table.name),
-                table.rows as f64,
-            );
+            rows.value(&[("table", &table.name)], table.rows as f64);
         }
-        head(&mut out, "table_bytes", "gauge", "Memory used for a table");
+        let mut bytes = metric(&mut text, "table_bytes", "Memory used for a table");
         for table in &gauges.tables {
-            line(
-                &mut out,
-                "table_bytes",
-                &label("table", &table.name),
-                table.bytes as f64,
-            );
+            bytes.value(&[("table", &table.name)], table.bytes as f64);
         }
-        encode_heat(&mut out, &gauges.heat);
-        out
+        encode_heat(&mut text, &gauges.heat);
+        text.into_text()
     }
 
     /// What was counted so far.
@@ -356,49 +308,32 @@ impl ServerMetrics {
     }
 }
 
-fn encode_heat(out: &mut String, heat: &[Heat]) {
-    let (mean, total) = ("shard_touched_rows_mean", "shard_touched_rows_total");
-    let text = "Rows accessed, mean over the logical shards of a table";
-    head(out, mean, "gauge", text);
+fn encode_heat(text: &mut Exposition, heat: &[Heat]) {
+    let help = "Rows accessed, mean over the logical shards of a table";
+    let mut mean = metric(text, "shard_touched_rows_mean", help);
     for heat in heat {
-        line(out, mean, &label("table", &heat.table), heat.mean);
+        mean.value(&[("table", &heat.table)], heat.mean);
     }
-    let text = "Rows accessed in the busiest logical shards of a table";
-    head(out, total, "counter", text);
+    let help = "Rows accessed in the busiest logical shards of a table";
+    let mut total = metric(text, "shard_touched_rows_total", help);
     for heat in heat {
         for (shard, count) in &heat.hottest {
-            let labels = labels(&[("table", &heat.table), ("shard", &shard.to_string())]);
-            line(out, total, &labels, *count as f64);
+            let labels = [
+                ("table", heat.table.as_str()),
+                ("shard", &shard.to_string()),
+            ];
+            total.value(&labels, *count as f64);
         }
     }
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        "# HELP canoe_pserver_{name} {help}\n# TYPE canoe_pserver_{name} {kind}\n"
-    );
-}
-
-fn line(out: &mut String, name: &str, labels: &str, value: f64) {
-    let _ = writeln!(out, "canoe_pserver_{name}{labels} {value}");
-}
-
-fn label(name: &str, value: &str) -> String {
-    labels(&[(name, value)])
-}
-
-fn labels(pairs: &[(&str, &str)]) -> String {
-    let escaped = |value: &str| {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        value.replace('\n', "\\n")
+/// Begins a metric of servers. As everywhere, what only grows ends in `_total`.
+fn metric<'a>(text: &'a mut Exposition, name: &str, help: &str) -> MetricValues<'a> {
+    let kind = match name.ends_with("_total") {
+        true => MetricKind::Counter,
+        false => MetricKind::Gauge,
     };
-    let pairs = pairs.iter();
-    let pairs: Vec<String> = pairs
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-        .collect();
-    format!("{{{}}}", pairs.join(","))
+    text.metric(&format!("canoe_pserver_{name}"), kind, help)
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Why interfaces cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum NicError {
     /// There is no interface of this name with an IPv4 address.
     #[error("network interface {name:?} has no address here; there are: {present}")]
     Unknown {
-        /// The name.
         name: String,
         /// The interfaces that exist.
         present: String,

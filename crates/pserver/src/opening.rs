@@ -1,22 +1,24 @@
-//! Opening an epoch on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
+//! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
 
-use crate::host::{Host, chain};
+use crate::host::Host;
 use crate::run::{GenerationRun, OpenError, ServerIndex};
 use crate::saving;
 use crate::server::Level;
 use crate::service::{TablePiece, invalid};
 use crate::snapshot::StoreError;
+use crate::snapshot::plan::{SnapshotFate, fate};
 use crate::snapshot::writer::Snapshotter;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::message::{Code, GenerationStart, Refusal};
 use wire::spec::Origin;
 use wire::{Generation, JobSpec, ShardMap, TrainerId};
+use words::causes::chain;
 
 /// How long data connections may take to end by themselves before they are cut.
 const POLITE: Duration = Duration::from_secs(1);
 impl Host {
-    /// Opens an epoch. `fill` receives what trainer 0 sends for a fresh start.
+    /// Opens a generation. `fill` receives what trainer 0 sends for a fresh start.
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
@@ -29,16 +31,10 @@ impl Host {
         let run = self.make_run(epoch, (start, saved), spec)?;
         fill(&run)?;
         if let Some(snapshots) = &self.snapshots {
-            match start {
-                GenerationStart::Fresh => self.put_aside(snapshots, &run)?,
-                GenerationStart::Restore(step) => snapshots.rewind(step, run.place.server),
-                // Newer snapshots than the state are of a past in which one of them was lost: they are kept, out of the
-                // way.
-                GenerationStart::Saved { step, .. } if snapshots.have().0.last() > Some(&step) => {
-                    self.put_aside(snapshots, &run)?;
-                }
-                GenerationStart::Saved { step, .. } => snapshots.rewind(step, run.place.server),
-                GenerationStart::Continue { .. } => {}
+            match fate(start, snapshots.have().0.last().copied()) {
+                SnapshotFate::Keep => {}
+                SnapshotFate::Rewind(step) => snapshots.rewind(step, run.place.server),
+                SnapshotFate::PutAside => self.put_aside(snapshots, &run)?,
             }
         }
         self.forget_wish();
@@ -52,7 +48,7 @@ impl Host {
         self.metrics.step.set(run.begun.0);
         self.metrics.confirmed_at.set(self.now());
         self.metrics.overdue.set(0);
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+        *self.run.lock() = Some(run);
         members.opened(epoch);
         self.steps();
         let restored = matches!(
@@ -74,7 +70,7 @@ impl Host {
         let done = snapshots.begin(&run.wanted());
         self.look_for_snapshots(snapshots, &run.wanted());
         match done {
-            // A job whose snapshots cannot be written goes on without them, as ever.
+            // A job whose snapshots cannot be written continues without them, as ever.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
                 self.say(Level::Error, &chain(&error));
                 Ok(())
@@ -169,7 +165,7 @@ impl Host {
         made.map_err(failed)
     }
 
-    /// Waits until the threads of the old epoch are gone.
+    /// Waits until the threads of the old generation are gone.
     fn await_data_connections(&self) -> Result<(), Refusal> {
         let begun = Instant::now();
         let limit = POLITE + self.config.silence;
@@ -190,8 +186,7 @@ impl Host {
             }
             (connections, _) = self
                 .fewer
-                .wait_timeout(connections, Duration::from_millis(20))
-                .unwrap_or_else(PoisonError::into_inner);
+                .wait_timeout(connections, Duration::from_millis(20));
         }
         Ok(())
     }

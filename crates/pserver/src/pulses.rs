@@ -5,11 +5,11 @@ use crate::connection;
 use crate::host::Host;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::TrainerId;
 use wire::bell::Bell;
 use wire::channel::Channel;
+use words::lock::{Mutex, MutexGuard};
 
 /// How long a heartbeat that has begun may take to arrive: the others wait for it.
 const BEGUN: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl PulseQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<PulseConnection>>> {
-        self.new.lock().unwrap_or_else(PoisonError::into_inner)
+        self.new.lock()
     }
 
     /// Has the connection served from now on. Returns it if that is too late.

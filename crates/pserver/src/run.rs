@@ -22,7 +22,7 @@ use wire::{Generation, JobSpec, Mode, ShardMap, Step, TableId, Topology};
 
 /// Which server of which topology this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerIndex {
+pub(crate) struct ServerIndex {
     /// Index of the server, from 0.
     pub server: u32,
     /// Servers and ports of the job.
@@ -33,7 +33,7 @@ pub struct ServerIndex {
 
 /// The job in one generation.
 #[derive(Debug)]
-pub struct GenerationRun {
+pub(crate) struct GenerationRun {
     /// Number of the generation.
     pub epoch: Generation,
     /// As trainer 0 sent it.
@@ -52,16 +52,14 @@ pub struct GenerationRun {
 
 /// Why a generation cannot begin.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub(crate) enum OpenError {
     /// A table's description is not valid.
     #[error("create tables")]
     Table(#[source] TableError),
     /// The snapshot cannot be restored.
     #[error("restore the snapshot of step {step}")]
     Restore {
-        /// The step.
         step: Step,
-        /// The cause.
         #[source]
         source: StoreError,
     },
@@ -72,7 +70,11 @@ pub enum OpenError {
 
 impl GenerationRun {
     /// A run from the initial values.
-    pub fn fresh(epoch: Generation, spec: JobSpec, place: ServerIndex) -> Result<Self, OpenError> {
+    pub(crate) fn fresh(
+        epoch: Generation,
+        spec: JobSpec,
+        place: ServerIndex,
+    ) -> Result<Self, OpenError> {
         let boundary = Boundary {
             step: Step(0),
             pass: spec.first_pass,
@@ -82,7 +84,7 @@ impl GenerationRun {
     }
 
     /// A run of a server that holds nothing, while the others are at `step`.
-    pub fn without_tables(
+    pub(crate) fn without_tables(
         epoch: Generation,
         spec: JobSpec,
         place: ServerIndex,
@@ -116,7 +118,7 @@ impl GenerationRun {
     }
 
     /// A run that continues with the pieces of the last one, which was at `boundary`.
-    pub fn resumed(
+    pub(crate) fn resumed(
         epoch: Generation,
         old: &GenerationRun,
         spec: JobSpec,
@@ -128,7 +130,7 @@ impl GenerationRun {
     }
 
     /// A run from a snapshot.
-    pub fn restored(
+    pub(crate) fn restored(
         epoch: Generation,
         spec: JobSpec,
         place: ServerIndex,
@@ -185,12 +187,12 @@ impl GenerationRun {
     }
 
     /// Whether this server holds something, and so takes part in steps.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.map.holds(self.place.server)
     }
 
     /// The boundary of the server: only if all its services are at the same one.
-    pub fn boundary(&self) -> Option<Boundary> {
+    pub(crate) fn boundary(&self) -> Option<Boundary> {
         let first = self.services.first()?.boundary()?;
         let same = self
             .services
@@ -200,7 +202,7 @@ impl GenerationRun {
     }
 
     /// Which snapshots this run can use.
-    pub fn wanted(&self) -> SnapshotOwner {
+    pub(crate) fn wanted(&self) -> SnapshotOwner {
         SnapshotOwner {
             job: self.spec.job.clone(),
             shapes: self.spec.shapes() >> 11,
@@ -212,7 +214,7 @@ impl GenerationRun {
     }
 
     /// The header of the part of a port.
-    pub fn header(
+    pub(crate) fn header(
         &self,
         boundary: Boundary,
         port: usize,
@@ -244,7 +246,7 @@ impl GenerationRun {
     }
 
     /// Whom the server waits for, as a sentence; empty if it waits for nobody.
-    pub fn waits_for(&self) -> String {
+    pub(crate) fn waits_for(&self) -> String {
         for service in &self.services {
             let (step, _, trainers) = service.look();
             if !trainers.is_empty() {
@@ -256,12 +258,17 @@ impl GenerationRun {
     }
 
     /// Wakes every waiting request with an error.
-    pub fn end(&self, reason: &str) {
+    pub(crate) fn end(&self, reason: &str) {
         self.services.iter().for_each(|service| service.end(reason));
     }
 
     /// Sets the values that trainer 0 sent for the blocks of a dense table on a port.
-    pub fn set_initial(&self, table: TableId, port: usize, values: &[f32]) -> Result<(), String> {
+    pub(crate) fn set_initial(
+        &self,
+        table: TableId,
+        port: usize,
+        values: &[f32],
+    ) -> Result<(), String> {
         match self
             .services
             .get(port)
@@ -276,7 +283,7 @@ impl GenerationRun {
     }
 
     /// Copies what belongs to this server from a part of a snapshot.
-    pub fn take_part<R: Read>(
+    pub(crate) fn take_part<R: Read>(
         &self,
         kind: PartKind,
         reader: &mut SnapshotPartReader<R>,
@@ -326,7 +333,7 @@ impl GenerationRun {
     }
 
     /// Rejects a file of another model.
-    pub fn check_header(&self, header: &SnapshotHeader) -> Result<(), FormatError> {
+    pub(crate) fn check_header(&self, header: &SnapshotHeader) -> Result<(), FormatError> {
         let same = header.tables.len() == self.tables.len()
             && header
                 .tables
@@ -346,7 +353,7 @@ impl GenerationRun {
     }
 
     /// The pieces of a sparse table on all ports.
-    pub fn sparse_pieces(&self, table: usize) -> impl Iterator<Item = &Arc<SparsePiece>> {
+    pub(crate) fn sparse_pieces(&self, table: usize) -> impl Iterator<Item = &Arc<SparsePiece>> {
         self.services
             .iter()
             .filter_map(move |service| match service.pieces().get(table) {

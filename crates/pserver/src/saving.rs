@@ -6,7 +6,7 @@
 //!
 //! The format is that of snapshots, so that a different number of servers can load what was saved.
 
-use crate::host::{Host, chain};
+use crate::host::Host;
 use crate::run::{GenerationRun, OpenError, ServerIndex};
 use crate::service::TablePiece;
 use crate::snapshot::file::{StoreError, open_file, read_file, write_file};
@@ -22,6 +22,7 @@ use wire::message::{Code, Refusal, Saved};
 use wire::recovery::Boundary;
 use wire::spec::Origin;
 use wire::{Generation, JobSpec};
+use words::causes::chain;
 
 /// The name of the job in saved state: any job with the same tables may continue from it.
 const ANY_JOB: &str = "saved";

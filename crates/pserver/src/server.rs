@@ -8,14 +8,15 @@ use crate::pulses;
 use crate::snapshot::Flush;
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wire::recovery::ServerReport;
 use wire::stream::{listen_tcp, listen_unix};
 use wire::tls::ServerTls;
 use wire::{Step, Token};
+use words::lock::{Mutex, MutexGuard};
 pub use words::log::Level;
 use words::status::{Phase, Task};
 
@@ -61,6 +62,7 @@ pub struct ServerConfig {
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ServerError {
     /// A setting that is not possible.
     #[error("{0}")]
@@ -71,11 +73,8 @@ pub enum ServerError {
     /// A port is in use or not allowed.
     #[error("listen on {address}:{port} (is another server running there? choose another --port)")]
     Listen {
-        /// The address.
         address: IpAddr,
-        /// The port.
         port: u16,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -156,7 +155,7 @@ impl Server {
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock()
     }
 
     /// What is wrong with this server, if anything is: a dead listener, or no step for too long.
@@ -232,6 +231,11 @@ impl Server {
     /// What the server is doing and whom it waits for.
     pub fn report(&self) -> ServerReport {
         self.host.report()
+    }
+
+    /// Whether this server holds part of a table, as far as it knows, and so takes part in steps.
+    pub fn takes_steps(&self) -> bool {
+        self.host.run().is_none_or(|run| run.holds())
     }
 
     /// The trainers that the present step waits for; none while trainer 0 tests and saves at the end of a pass.

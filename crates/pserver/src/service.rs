@@ -12,16 +12,17 @@ use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
 use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
 use wire::{Step, TableId};
+use words::lock::{Condvar, Mutex, MutexGuard};
 
 /// One service's part of a table.
 #[derive(Debug, Clone)]
-pub enum TablePiece {
+pub(crate) enum TablePiece {
     /// Blocks of a dense table.
     Dense(Arc<DensePiece>),
     /// Rows of a sparse table.
@@ -32,7 +33,7 @@ pub enum TablePiece {
 
 impl TablePiece {
     /// The scalars of the table; `None` if nothing of it is stored here.
-    pub fn progress(&self) -> Option<ParameterProgress> {
+    pub(crate) fn progress(&self) -> Option<ParameterProgress> {
         match self {
             Self::Dense(piece) => Some(piece.read().progress.clone()),
             Self::Sparse(piece) => Some(piece.progress()),
@@ -41,7 +42,7 @@ impl TablePiece {
     }
 
     /// Changes the scalars.
-    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
+    pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         match self {
             Self::Dense(piece) => piece.change(|data| with(&mut data.progress)),
             Self::Sparse(piece) => piece.change_progress(with),
@@ -60,7 +61,7 @@ impl TablePiece {
 
 /// The pieces of all tables that a service holds.
 #[derive(Debug, Default)]
-pub struct TablePieces {
+pub(crate) struct TablePieces {
     /// One per table.
     pub all: Vec<TablePiece>,
     /// The memory of the dense pieces' values, if it can be shared.
@@ -69,7 +70,7 @@ pub struct TablePieces {
 
 /// A push that waits for the others.
 #[derive(Debug)]
-pub enum Staged {
+pub(crate) enum Staged {
     /// No push is waiting.
     Empty,
     /// The gradient of a dense piece.
@@ -79,7 +80,7 @@ pub enum Staged {
 }
 
 /// The last of the pushes that a table waits for.
-pub enum Last<'a, E> {
+pub(crate) enum Last<'a, E> {
     /// It has arrived.
     Held(Held),
     /// It arrives while the others are summed.
@@ -88,7 +89,7 @@ pub enum Last<'a, E> {
 
 /// A push that a trainer announces.
 #[derive(Debug, Clone, Copy)]
-pub struct Push {
+pub(crate) struct Push {
     /// Who pushes.
     pub trainer: usize,
     /// The batch that the gradient belongs to.
@@ -101,7 +102,7 @@ pub struct Push {
 
 /// The end of a trainer's batch.
 #[derive(Debug, Clone, Copy)]
-pub struct FinishedBatch {
+pub(crate) struct FinishedBatch {
     /// Whose batch.
     pub trainer: usize,
     /// The step that the batch is part of.
@@ -114,7 +115,7 @@ pub struct FinishedBatch {
 
 /// Where a pass is over or has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct PassEnd {
+pub(crate) struct PassEnd {
     /// Steps applied.
     pub step: Step,
     /// The pass that is over, or the one that begins.
@@ -122,7 +123,7 @@ pub struct PassEnd {
 }
 
 /// What a service calls when something is complete.
-pub trait Listener: Sync {
+pub(crate) trait Listener: Sync {
     /// `step` steps are applied on service `port`. Returns which snapshot to take now, if any; a trainer may have
     /// ordered one.
     fn step(&self, port: usize, step: u64, ordered: bool) -> Option<RowScope>;
@@ -138,14 +139,14 @@ pub trait Listener: Sync {
 }
 
 /// Who waits for something that happens in a service, and holds no thread meanwhile.
-pub trait Waiter: Send {
+pub(crate) trait Waiter: Send {
     /// What it waits for may have happened.
     fn wake(self: Box<Self>);
 }
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Awaited {
+pub(crate) enum Awaited {
     /// So many steps have been applied to all tables.
     Steps(Step),
     /// Anything has changed since there were so many [changes](Service::changes).
@@ -171,7 +172,7 @@ fn wake_all(waiters: impl IntoIterator<Item = (Instant, Box<dyn Waiter>)>) {
 }
 
 /// What a call of a service needs besides the request.
-pub struct ServiceContext<'a> {
+pub(crate) struct ServiceContext<'a> {
     /// All tables of the job.
     pub tables: &'a [Table],
     /// The longest that the call may wait for other trainers.
@@ -201,7 +202,7 @@ impl State {
 
 /// One port's part of the job in one generation.
 #[derive(Debug)]
-pub struct Service {
+pub(crate) struct Service {
     port: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -242,7 +243,7 @@ impl Drop for UpdateInProgress<'_> {
 
 impl Service {
     /// A service that continues at a boundary.
-    pub fn new(port: usize, pieces: TablePieces, barrier: Barrier, trainers: usize) -> Self {
+    pub(crate) fn new(port: usize, pieces: TablePieces, barrier: Barrier, trainers: usize) -> Self {
         let TablePieces {
             all: pieces,
             values,
@@ -260,7 +261,7 @@ impl Service {
         Self {
             port,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             complete: AtomicU64::new(complete),
             waiting: Mutex::default(),
             changes: AtomicU64::new(0),
@@ -276,12 +277,12 @@ impl Service {
     }
 
     /// The pieces, one per table.
-    pub fn pieces(&self) -> &[TablePiece] {
+    pub(crate) fn pieces(&self) -> &[TablePiece] {
         &self.pieces
     }
 
     /// The pieces for the service of the next generation.
-    pub fn same_pieces(&self) -> TablePieces {
+    pub(crate) fn same_pieces(&self) -> TablePieces {
         TablePieces {
             all: self.pieces.clone(),
             values: self.values.clone(),
@@ -290,17 +291,17 @@ impl Service {
 
     /// The memory of the dense pieces' values, one after another in the order of [`wire::shared::layout`]; `None` if it
     /// cannot be shared.
-    pub fn values(&self) -> Option<&OwnedFd> {
+    pub(crate) fn values(&self) -> Option<&OwnedFd> {
         self.values.as_deref()
     }
 
     /// The boundary that the service is at, if it is at one.
-    pub fn boundary(&self) -> Option<Boundary> {
+    pub(crate) fn boundary(&self) -> Option<Boundary> {
         self.lock().barrier.boundary()
     }
 
     /// Where a job would continue from what is saved now, and the scalars of all tables there.
-    pub fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
+    pub(crate) fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
         let state = self.lock();
         let boundary = state.barrier.saved_boundary();
         let over = state.barrier.over();
@@ -317,7 +318,7 @@ impl Service {
     }
 
     /// Step, pass, and whom the service waits for.
-    pub fn look(&self) -> (u64, u64, Vec<wire::TrainerId>) {
+    pub(crate) fn look(&self) -> (u64, u64, Vec<wire::TrainerId>) {
         let state = self.lock();
         (
             state.barrier.step(),
@@ -327,28 +328,28 @@ impl Service {
     }
 
     /// Whether no trainer has more data in the pass.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.lock().barrier.over()
     }
 
     /// Whether an update is in progress that needs nothing more from a trainer, or values cannot be read now. For long,
     /// this means that the service hangs.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         let locked =
             |piece: &TablePiece| matches!(piece, TablePiece::Dense(piece) if !piece.is_free());
         self.updates.load(Ordering::Acquire) > 0 || self.pieces.iter().any(locked)
     }
 
     /// The generation is over: wakes every waiting request with an error.
-    pub fn end(&self, reason: &str) {
-        reason.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn end(&self, reason: &str) {
+        reason.clone_into(&mut self.reason.lock());
         let _state = self.lock();
         self.ended.store(true, Ordering::Release);
         self.notify();
     }
 
     /// Makes every waiting request check its condition again.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         let _state = self.lock();
         self.notify();
     }
@@ -369,16 +370,16 @@ impl Service {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// How often something has changed. Who does not find what it waits for may wait for a change after this.
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// Keeps a waiter until what it waits for may have happened.
-    pub fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
+    pub(crate) fn park(&self, awaited: Awaited, waiter: Box<dyn Waiter>) {
         let mut waiting = self.waiting();
         // It may have happened since the waiter looked; nobody would wake it then.
         let missed = self.ended.load(Ordering::Acquire)
@@ -398,7 +399,7 @@ impl Service {
     }
 
     /// Wakes those who have waited for so long, who then find that it was too long.
-    pub fn wake_overdue(&self, limit: Duration) {
+    pub(crate) fn wake_overdue(&self, limit: Duration) {
         let mut waiting = self.waiting();
         let overdue = |(since, _): &mut (Instant, Box<dyn Waiter>)| since.elapsed() >= limit;
         let mut late: Vec<_> = waiting.steps.extract_if(.., overdue).collect();
@@ -428,11 +429,11 @@ impl Service {
     }
 
     /// An error once the generation has ended.
-    pub fn check_running(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_running(&self) -> Result<(), Refusal> {
         if !self.ended.load(Ordering::Acquire) {
             return Ok(());
         }
-        let text = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = self.reason.lock();
         Err(Refusal {
             code: Code::Interrupted,
             text: text.clone(),
@@ -440,7 +441,7 @@ impl Service {
     }
 
     /// What a request is told that has waited for `limit`.
-    pub fn overdue(&self, limit: Duration) -> Refusal {
+    pub(crate) fn overdue(&self, limit: Duration) -> Refusal {
         let trainers = self.lock().barrier.waits_for();
         let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
         let (seconds, list) = (limit.as_secs(), list.join(", "));
@@ -451,13 +452,13 @@ impl Service {
     }
 
     /// Whether a message of a trainer for this step is taken now, or refused: it does not have to wait.
-    pub fn may_begin(&self, trainer: usize, step: Step) -> bool {
+    pub(crate) fn may_begin(&self, trainer: usize, step: Step) -> bool {
         let state = self.lock();
         state.barrier.admission(trainer, step.0) != Admission::Later
     }
 
     /// Whether the end of a batch can be taken now: it may have to wait for others, or for a snapshot. The order is noted.
-    pub fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
+    pub(crate) fn may_finish(&self, listener: &dyn Listener, batch: &FinishedBatch) -> bool {
         let mut state = self.lock();
         let order = batch.order.unwrap_or_default();
         state.ordered = state.ordered.max(order.0);
@@ -466,8 +467,13 @@ impl Service {
             && state.barrier.admission(batch.trainer, batch.step.0) != Admission::Later
     }
 
+    /// Number of trainers.
+    pub(crate) fn trainers(&self) -> usize {
+        self.trainers
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait<T>(
@@ -489,16 +495,13 @@ impl Service {
                 drop(state);
                 return Err(self.overdue(limit));
             };
-            (state, _) = self
-                .changed
-                .wait_timeout(state, rest)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.changed.wait_timeout(state, rest);
         }
     }
 
     /// Waits until the trainer may push, and registers the push. Returns its lead over the slowest trainer and, if
     /// the table is dense and waits only for this push, what to apply while it arrives.
-    pub fn begin_push(
+    pub(crate) fn begin_push(
         &self,
         limit: Duration,
         push: &Push,
@@ -525,7 +528,7 @@ impl Service {
     }
 
     /// Applies a dense table with its last push.
-    pub fn apply_last<E>(
+    pub(crate) fn apply_last<E>(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -565,7 +568,7 @@ impl Service {
     }
 
     /// Takes the buffer of the trainer's last push of the table, to be filled again.
-    pub fn take_staged(&self, trainer: usize, table: usize) -> Staged {
+    pub(crate) fn take_staged(&self, trainer: usize, table: usize) -> Staged {
         let mut place = self.place(trainer, table);
         std::mem::replace(&mut *place, Staged::Empty)
     }
@@ -579,13 +582,11 @@ impl Service {
     }
 
     fn place(&self, trainer: usize, table: usize) -> MutexGuard<'_, Staged> {
-        self.staged[trainer * self.pieces.len() + table]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.staged[trainer * self.pieces.len() + table].lock()
     }
 
     /// The push has arrived; applies what is complete.
-    pub fn end_push(
+    pub(crate) fn end_push(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -606,7 +607,7 @@ impl Service {
     }
 
     /// The trainer has finished its batch, and may order the snapshot of a step.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         context: &ServiceContext<'_>,
         batch: &FinishedBatch,
@@ -631,7 +632,7 @@ impl Service {
     }
 
     /// The trainer has no more data in the pass. [`Service::pass_over`] says when no trainer has.
-    pub fn finish_pass(
+    pub(crate) fn finish_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -655,7 +656,7 @@ impl Service {
     }
 
     /// Step and pass, once no trainer has more data in the pass.
-    pub fn pass_over(&self, pass: u64) -> Option<PassEnd> {
+    pub(crate) fn pass_over(&self, pass: u64) -> Option<PassEnd> {
         let barrier = &self.lock().barrier;
         let over = barrier.over() || barrier.pass() > pass;
         let step = Step(barrier.step());
@@ -663,7 +664,7 @@ impl Service {
     }
 
     /// The trainer has finished its work at the end of the pass. [`Service::pass_ended`] says when trainer 0 has.
-    pub fn end_pass(
+    pub(crate) fn end_pass(
         &self,
         context: &ServiceContext<'_>,
         trainer: usize,
@@ -686,7 +687,7 @@ impl Service {
     }
 
     /// Step and the next pass, once trainer 0 has ended the pass.
-    pub fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
+    pub(crate) fn pass_ended(&self, pass: u64) -> Option<PassEnd> {
         let barrier = &self.lock().barrier;
         let ended = PassEnd {
             step: Step(barrier.step()),
@@ -696,7 +697,7 @@ impl Service {
     }
 
     /// Whether the trainer may read these tables with `step` steps applied, in a generation that goes on.
-    pub fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
+    pub(crate) fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
         if self.is_complete(step) {
             return true;
         }
@@ -705,7 +706,7 @@ impl Service {
     }
 
     /// Waits until the trainer may read these tables with `step` steps applied.
-    pub fn readable(
+    pub(crate) fn readable(
         &self,
         limit: Duration,
         trainer: usize,
@@ -729,7 +730,12 @@ impl Service {
 
     /// Takes a trainer's values of a sum over all trainers, in the order of their ids. [`Service::reduced`] has the sum,
     /// once all have sent theirs.
-    pub fn reduce(&self, trainer: usize, round: u64, numbers: Vec<f64>) -> Result<(), Refusal> {
+    pub(crate) fn reduce(
+        &self,
+        trainer: usize,
+        round: u64,
+        numbers: Vec<f64>,
+    ) -> Result<(), Refusal> {
         let mut state = self.lock();
         let first = state.reductions.iter().flatten().next();
         if first.is_some_and(|first| first.len() != numbers.len()) {
@@ -752,7 +758,7 @@ impl Service {
     }
 
     /// The sum of a round, once there is one.
-    pub fn reduced(&self, round: u64) -> Option<Vec<f64>> {
+    pub(crate) fn reduced(&self, round: u64) -> Option<Vec<f64>> {
         let state = self.lock();
         (state.reduced.0 >= round).then(|| state.reduced.1.clone())
     }
@@ -831,11 +837,6 @@ impl Service {
                 }
             }
         }
-    }
-
-    /// Number of trainers.
-    pub fn trainers(&self) -> usize {
-        self.trainers
     }
 }
 

@@ -18,22 +18,19 @@ pub struct Table {
 
 /// Why a table's description is not valid.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum TableError {
     /// The JSON of the rule does not parse.
     #[error("update rule of table {table} cannot be read")]
     Rule {
-        /// The table.
         table: String,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
     /// The JSON of the initial values does not parse.
     #[error("initial values of table {table} cannot be read")]
     Initial {
-        /// The table.
         table: String,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },

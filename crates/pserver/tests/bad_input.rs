@@ -1,5 +1,5 @@
 //! What strangers, broken programs and wrong settings send: each gets a clear answer, and the job of the others
-//! goes on.
+//! continues.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -50,7 +50,7 @@ fn start(job: &Job, config: SessionConfig) -> std::thread::JoinHandle<Result<Mod
     })
 }
 
-/// Like `start`, but after its first batch the trainer waits twice: until all are there, and until they may go on.
+/// Like `start`, but after its first batch the trainer waits twice: until all are there, and until they may continue.
 fn start_held(
     job: &Job,
     config: SessionConfig,

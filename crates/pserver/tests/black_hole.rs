@@ -1,4 +1,4 @@
-//! A data connection that swallows bytes while heartbeats pass is noticed and named, and the job goes on over a new one.
+//! A data connection that swallows bytes while heartbeats pass is noticed and named, and the job continues over a new one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

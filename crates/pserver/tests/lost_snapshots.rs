@@ -120,7 +120,7 @@ fn a_folder_that_cannot_be_read_is_not_an_empty_one() {
     std::fs::rename(&folder, root.path().join("moved")).unwrap();
     std::fs::write(&folder, "not a folder").unwrap();
     refused(root.path(), &["list ", &folder.display().to_string()]);
-    // Once it is back, the job goes on.
+    // Once it is back, the job continues.
     std::fs::remove_file(&folder).unwrap();
     std::fs::rename(root.path().join("moved"), &folder).unwrap();
     let (result, cluster) = next_life(root.path(), false);

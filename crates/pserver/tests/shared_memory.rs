@@ -135,7 +135,7 @@ fn values_can_only_be_left_where_they_lie_if_they_can_be_read_there() {
     assert!(matches!(refused, Err(wire::Error::Usage(_))), "{refused:?}");
 }
 
-/// Rows of batch number `batch`: few and many by turns, so that trays grow; ascending.
+/// Rows of batch number `batch`: few and many by turns, so that row buffers grow; ascending.
 fn sparse_rows(trainer: u32, batch: u64, rows: u64) -> Vec<u32> {
     let count = [20, 3, 150, 149, 400, 0, 7, 90][batch as usize % 8];
     let mut ids: Vec<u32> = (0..count)

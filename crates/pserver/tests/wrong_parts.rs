@@ -1,5 +1,5 @@
 //! Files of snapshots that are damaged, stale, swapped, missing or foreign: each is named, by the servers and by the
-//! checker, and none is believed. The job goes on from the snapshot before.
+//! checker, and none is believed. The job continues from the snapshot before.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

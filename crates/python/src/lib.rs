@@ -12,6 +12,7 @@ mod outputs;
 mod samples;
 
 use pyo3::prelude::*;
+use std::path::PathBuf;
 
 pyo3::create_exception!(
     canoe,
@@ -22,17 +23,19 @@ pyo3::create_exception!(
 
 /// An error of ours as Python's, with all its causes on one line.
 fn raised(error: &dyn std::error::Error) -> PyErr {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    Error::new_err(text)
+    Error::new_err(words::causes::chain(error))
 }
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let absolute = |name| {
+        let path = std::env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    if let Some(caches) = absolute("XDG_CACHE_HOME").or_else(home) {
+        predict::keep_package_below(caches);
+    }
     module.add("Error", module.py().get_type::<Error>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PythonModel>()?;

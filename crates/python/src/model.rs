@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use words::lock::Mutex;
 
 use predict::dictionary::Unknown;
 use predict::export::{self, ListedParameter};
@@ -234,7 +234,7 @@ impl PythonModel {
         &self,
         act: impl FnOnce(&predict::Model, &[ListedParameter]) -> PyResult<T>,
     ) -> PyResult<T> {
-        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut whole = self.whole.lock();
         if whole.is_none() {
             let options = OpenOptions {
                 whole: true,
@@ -253,11 +253,7 @@ impl PythonModel {
     }
 
     fn worker(&self) -> Result<Worker, Failed> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = self.idle.lock().pop();
         if let Some(worker) = idle {
             return Ok(worker);
         }
@@ -284,10 +280,7 @@ impl PythonModel {
             let mut worker = match self.worker() {
                 Ok(worker) => worker,
                 Err(failed) => {
-                    return done
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((0, Err(failed)));
+                    return done.lock().push((0, Err(failed)));
                 }
             };
             let Worker { runner, pool } = &mut worker;
@@ -302,15 +295,10 @@ impl PythonModel {
                     if result.is_err() {
                         next.store(batches, Ordering::Relaxed);
                     }
-                    done.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((number, result));
+                    done.lock().push((number, result));
                 }
             });
-            self.idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(worker);
+            self.idle.lock().push(worker);
         };
         if batches <= 1 {
             work();
@@ -321,7 +309,7 @@ impl PythonModel {
                 }
             });
         }
-        let mut parts = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = done.into_inner();
         parts.sort_by_key(|(number, _)| *number);
         let mut arrays: Vec<OutputArray> = self
             .model

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use words::event::Event;
@@ -51,17 +52,17 @@ impl fmt::Display for ProcessExit {
 }
 
 fn signal_name(signal: i32) -> Option<&'static str> {
-    Some(match signal {
-        libc::SIGHUP => "SIGHUP (terminal closed)",
-        libc::SIGINT => "SIGINT (interrupt)",
-        libc::SIGILL => "SIGILL (this CPU lacks an instruction that the program uses)",
-        libc::SIGABRT => "SIGABRT (abort)",
-        libc::SIGBUS => "SIGBUS (file truncated or disk full under a mapped file)",
-        libc::SIGFPE => "SIGFPE (arithmetic error)",
-        libc::SIGKILL => "SIGKILL (by a person, or by the kernel because memory ran out)",
-        libc::SIGSEGV => "SIGSEGV (segmentation fault)",
-        libc::SIGPIPE => "SIGPIPE (the reader closed the pipe)",
-        libc::SIGTERM => "SIGTERM (termination requested)",
+    Some(match Signal::from_named_raw(signal)? {
+        Signal::HUP => "SIGHUP (terminal closed)",
+        Signal::INT => "SIGINT (interrupt)",
+        Signal::ILL => "SIGILL (this CPU lacks an instruction that the program uses)",
+        Signal::ABORT => "SIGABRT (abort)",
+        Signal::BUS => "SIGBUS (file truncated or disk full under a mapped file)",
+        Signal::FPE => "SIGFPE (arithmetic error)",
+        Signal::KILL => "SIGKILL (by a person, or by the kernel because memory ran out)",
+        Signal::SEGV => "SIGSEGV (segmentation fault)",
+        Signal::PIPE => "SIGPIPE (the reader closed the pipe)",
+        Signal::TERM => "SIGTERM (termination requested)",
         _ => return None,
     })
 }
@@ -190,7 +191,7 @@ mod tests {
             "trainer 2 exited with code 78"
         );
         assert!(
-            ProcessExit::Signal(libc::SIGKILL)
+            ProcessExit::Signal(9)
                 .to_string()
                 .contains("memory ran out")
         );

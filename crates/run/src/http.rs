@@ -1,14 +1,15 @@
 //! A very small web server for probes and metrics: one thread, a few pages of text, nothing that a stranger can use up.
 //!
 //! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
-//! it is full the oldest goes. So idle, slow and broken clients keep no probe from being answered, and no page
+//! it is full the oldest goes. So idle, slow and broken clients keep no probe from getting its response, and no page
 //! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and the kernel keeps clients
 //! that say nothing to itself for a while.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use words::budget::CpuBudget;
 const TIME: Duration = Duration::from_secs(2);
 /// Bytes of a request head.
 const LARGEST: usize = 8192;
+/// Bytes of a page of another process: a larger one is not one of ours.
+const LARGEST_PAGE: u64 = 16 << 20;
 /// Connections at a time.
 const ROOM: usize = 128;
 /// Connections that may wait to be accepted: a flood of strangers must not crowd out a probe.
@@ -110,6 +113,7 @@ pub fn serve(
 #[cfg(target_os = "linux")]
 fn await_words(listener: &TcpListener) {
     let seconds: libc::c_int = TIME.as_secs() as libc::c_int;
+    // rustix does not have this option.
     // SAFETY: the pointer and the length describe `seconds`, which lives until the call returns. A system that does not
     // do it hands clients over sooner, and they wait here.
     unsafe {
@@ -150,26 +154,17 @@ struct Server {
 impl Server {
     /// Waits until something can be done. Returns whether with the listener, and then with each client.
     fn wait(&self) -> Vec<bool> {
-        let listener = libc::pollfd {
-            fd: self.listener.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let clients = self.clients.iter().map(|client| libc::pollfd {
-            fd: client.stream.as_raw_fd(),
-            events: match client.output {
-                Some(_) => libc::POLLOUT,
-                None => libc::POLLIN,
-            },
-            revents: 0,
-        });
-        let mut all: Vec<libc::pollfd> = std::iter::once(listener).chain(clients).collect();
-        let tick = TICK.as_millis() as libc::c_int;
-        // SAFETY: the pointer and the count describe `all`, which lives until the call returns.
-        let count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, tick) };
-        all.iter()
-            .map(|one| count > 0 && one.revents != 0)
-            .collect()
+        let mut all = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        all.extend(self.clients.iter().map(|client| {
+            let awaited = match client.output {
+                Some(_) => PollFlags::OUT,
+                None => PollFlags::IN,
+            };
+            PollFd::new(&client.stream, awaited)
+        }));
+        // A signal ends the wait early; then nothing is ready.
+        let _ = poll(&mut all, Timespec::try_from(TICK).ok().as_ref());
+        all.iter().map(|one| !one.revents().is_empty()).collect()
     }
 
     fn turn(&mut self, ready: &[bool]) {
@@ -304,11 +299,32 @@ fn render(page: &HttpResponse) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The body of a page that a process of this machine serves. `limit`: for the connection, and for every wait after it.
+///
+/// Pages here are short, on loopback, and end with the connection, so this is not the client for the world outside.
+pub(crate) fn get_local(port: u16, path: &str, limit: Duration) -> io::Result<String> {
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
+    )?;
+    let mut response = String::new();
+    stream.take(LARGEST_PAGE).read_to_string(&mut response)?;
+    let is_ok = response.starts_with("HTTP/1.") && response.get(8..12) == Some(" 200");
+    match response.split_once("\r\n\r\n") {
+        Some((_, body)) if is_ok => Ok(body.to_owned()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// What a page of this host answers.
+    /// The response of a page of this host.
     pub(crate) fn get(port: u16, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

@@ -9,7 +9,6 @@ use crate::location::Location;
 pub(crate) struct Endpoint {
     /// A server other than AWS's.
     pub own: Option<String>,
-    /// The region.
     pub region: String,
 }
 

@@ -12,7 +12,6 @@ pub(crate) struct ListingPage {
     pub next: Option<String>,
 }
 
-/// An error document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorDocument {
     pub code: String,

@@ -4,29 +4,23 @@ use crate::location::Location;
 
 /// Why not.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum S3Error {
     /// Nobody to sign as.
     #[error(
         "there are no credentials for S3 ({reason}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a pod, give its service account a role (Pod Identity or IRSA)"
     )]
-    NoCredentials {
-        /// What was tried.
-        reason: String,
-    },
+    NoCredentials { reason: String },
     /// The bucket does not exist.
     #[error("{location}: there is no bucket {} at {endpoint}", .location.bucket)]
     NoBucket {
         /// What was asked for.
         location: Box<Location>,
-        /// Where.
         endpoint: String,
     },
     /// The object does not exist.
     #[error("{location}: there is no such object")]
-    NoObject {
-        /// It.
-        location: Box<Location>,
-    },
+    NoObject { location: Box<Location> },
     /// The keys are wrong, or their owner may not.
     #[error("{location}: {endpoint} refuses access as {key} ({code}{}); {}", said(.message), .way_out)]
     Denied {
@@ -45,10 +39,7 @@ pub enum S3Error {
     },
     /// It is not the object any more that was begun with.
     #[error("{location} has changed while it was read")]
-    Changed {
-        /// It.
-        location: Box<Location>,
-    },
+    Changed { location: Box<Location> },
     /// Any other refusal.
     #[error("{location}: {endpoint} replied with {status} {code}{}", said(.message))]
     Refused {
@@ -68,9 +59,7 @@ pub enum S3Error {
     Unreachable {
         /// What was asked for.
         location: Box<Location>,
-        /// Where.
         endpoint: String,
-        /// Why.
         reason: String,
     },
     /// A reply that is not S3's.
@@ -78,7 +67,6 @@ pub enum S3Error {
     Strange {
         /// What was asked for.
         location: Box<Location>,
-        /// Who.
         endpoint: String,
         /// What is wrong with it.
         reason: String,

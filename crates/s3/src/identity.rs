@@ -88,11 +88,12 @@ impl S3Identity {
 }
 
 fn no_credentials(error: &(dyn std::error::Error + 'static)) -> S3Error {
-    let mut reason = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        reason = format!("{reason}: {cause}");
-        next = cause.source();
+    // What is around the last cause only repeats which part of the client has asked which other.
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
     }
+    let reason = last.to_string();
+    let reason = reason.lines().next().unwrap_or_default().to_owned();
     S3Error::NoCredentials { reason }
 }

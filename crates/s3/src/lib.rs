@@ -16,7 +16,7 @@ mod answer;
 pub mod client;
 pub mod error;
 mod identity;
-pub mod location;
+mod location;
 
 pub use client::{Client, Object, ObjectReader};
 pub use error::S3Error;

@@ -12,7 +12,7 @@ pub struct Location {
 }
 
 /// What every such address begins with.
-pub const SCHEME: &str = "s3://";
+pub(crate) const SCHEME: &str = "s3://";
 
 impl Location {
     /// Reads an address; `None` if it is no `s3://…`, or has no bucket.

@@ -23,7 +23,7 @@ enum ChunkPart {
 
 /// Reads a chunked body.
 #[derive(Debug, Default)]
-pub struct BodyChunks {
+pub(crate) struct BodyChunks {
     part: ChunkPart,
     trailer: usize,
 }
@@ -37,13 +37,13 @@ fn wrong(reason: &'static str) -> Malformed {
 
 impl BodyChunks {
     /// Whether the whole body has been read.
-    pub fn complete(&self) -> bool {
+    pub(crate) fn complete(&self) -> bool {
         self.part == ChunkPart::Complete
     }
 
     /// Reads what has arrived: appends it to `body`, which may have at most `most` bytes, and returns how many bytes of
     /// `input` are done with.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         input: &[u8],
         body: &mut Vec<u8>,
@@ -107,7 +107,7 @@ impl BodyChunks {
         if length > (most - got.min(most)) as u64 {
             return Err(Malformed {
                 status: 413,
-                reason: "the body is too large",
+                reason: "the body is larger than this server accepts",
             });
         }
         self.part = match length {

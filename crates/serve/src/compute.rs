@@ -7,19 +7,21 @@ use std::time::Instant;
 use nn::Batch;
 use predict::write::Outputs;
 use predict::{Model, PredictError, Runner};
+use words::causes::chain;
 
 use crate::connection::{ClientConnection, Driven};
 use crate::merge::merge;
+use crate::openapi::pass_name;
 use crate::queue::RequestQueue;
 use crate::reply::error_body;
 use crate::worker::ServeWorker;
 
 /// Samples that are computed together at most, unless one request has more.
-pub const LARGEST_BATCH: usize = 128;
+pub(crate) const LARGEST_BATCH: usize = 128;
 
 /// Samples of a request, parsed and checked.
 #[derive(Debug)]
-pub struct ParsedSamples {
+pub(crate) struct ParsedSamples {
     /// The samples.
     pub batch: Batch,
     /// The request was one sample, not a list of them.
@@ -31,7 +33,7 @@ pub struct ParsedSamples {
 }
 
 /// A request that waits for its result.
-pub struct PredictRequest {
+pub(crate) struct PredictRequest {
     /// Where the response goes.
     pub connection: Arc<ClientConnection>,
     /// What is asked for.
@@ -39,10 +41,10 @@ pub struct PredictRequest {
 }
 
 /// The queue of a server.
-pub type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
+pub(crate) type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
 
 /// A runner, and the model that it is of.
-pub struct ModelRunner {
+pub(crate) struct ModelRunner {
     model: Arc<Model>,
     runner: Runner,
     /// Name of the pass directory, as JSON.
@@ -53,11 +55,11 @@ pub struct ModelRunner {
 
 impl ModelRunner {
     /// A runner of a model.
-    pub fn new(model: Arc<Model>) -> Result<Self, PredictError> {
-        let pass = model.located.directory.file_name().unwrap_or_default();
+    pub(crate) fn new(model: Arc<Model>) -> Result<Self, PredictError> {
+        let pass = pass_name(&model);
         Ok(Self {
             runner: model.runner()?,
-            pass: serde_json::Value::from(pass.to_string_lossy()).to_string(),
+            pass: serde_json::Value::from(pass).to_string(),
             model,
             text: Vec::new(),
         })
@@ -104,7 +106,7 @@ impl From<PredictError> for ComputeFailure {
 
 /// Puts requests into the queue, and computes what waits while a runner is free. Requests that do not fit are refused at
 /// once.
-pub fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
+pub(crate) fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
     let shared = worker.shared().clone();
     let mut more = Vec::new();
     let mut taken = Vec::new();
@@ -197,7 +199,7 @@ fn alone(own: &mut ModelRunner, samples: &ParsedSamples, text: &mut Vec<u8>) -> 
             200
         }
         Err(ComputeFailure::Samples(error)) => {
-            *text = error_body(&causes(&error));
+            *text = error_body(&chain(&error));
             422
         }
         Err(ComputeFailure::Panic) => {
@@ -261,14 +263,4 @@ fn send(
         }),
         Driven::Closed => worker.shared().connections.remove(connection.key),
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

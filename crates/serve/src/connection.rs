@@ -6,8 +6,8 @@
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use words::lock::Mutex;
 
 use crate::chunks::BodyChunks;
 use crate::head::{BodyLength, HttpMethod, Malformed, RequestHead, head};
@@ -58,7 +58,7 @@ pub trait Handler {
 
 /// What came of driving a connection.
 #[derive(Debug)]
-pub enum Driven<S> {
+pub(crate) enum Driven<S> {
     /// It waits for its client.
     Waits,
     /// A request is to be computed; the caller owns the connection until it calls [`ClientConnection::reply`].
@@ -188,7 +188,7 @@ impl ClientConnection {
     }
 
     /// Whether nothing of a request has arrived.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.idle.load(Ordering::Relaxed)
     }
 
@@ -199,12 +199,16 @@ impl ClientConnection {
     }
 
     /// Ends it after what has arrived already.
-    pub fn wind_up(&self) {
+    pub(crate) fn wind_up(&self) {
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 
     /// Something happened on the socket. `None` if another thread owns the connection, which will look at it.
-    pub fn news<H: Handler>(&self, handler: &mut H, closing: bool) -> Option<Driven<H::Samples>> {
+    pub(crate) fn news<H: Handler>(
+        &self,
+        handler: &mut H,
+        closing: bool,
+    ) -> Option<Driven<H::Samples>> {
         loop {
             let taken = self.change(FREE, OWNED);
             match taken {
@@ -213,7 +217,7 @@ impl ClientConnection {
                 Err(_) => return None,
             }
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.drained = false;
         state.closing |= closing;
         Some(self.drive(&mut state, handler))
@@ -225,13 +229,13 @@ impl ClientConnection {
     }
 
     /// Sends the response of a request that was computed, by its owner.
-    pub fn reply<H: Handler>(
+    pub(crate) fn reply<H: Handler>(
         &self,
         handler: &mut H,
         status: u16,
         body: &[u8],
     ) -> Driven<H::Samples> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Stage::Computing(incoming) = state.stage {
             state.reply(handler, incoming, (status, JSON), None, body);
         }
@@ -325,7 +329,7 @@ impl ConnectionState {
                         }
                     }
                 }
-                // Only its owner goes on.
+                // Only its owner continues.
                 Stage::Computing(_) => return Ok(Step::Wait),
                 Stage::Replying { keep: true } => {
                     self.enter(Stage::Idle, now);
@@ -417,7 +421,7 @@ impl ConnectionState {
             return true;
         }
         if size > most {
-            let reason = "the body is larger than this server accepts (--largest-body)";
+            let reason = "the body is larger than this server accepts";
             let status = 413;
             self.refuse(handler, incoming, Malformed { status, reason });
             return true;
@@ -486,7 +490,16 @@ impl ConnectionState {
             keep: false,
             ..incoming
         };
-        let body = error_body(error.reason);
+        let body = match error.status {
+            413 => {
+                let most = handler.largest_body();
+                error_body(&format!(
+                    "{}: at most {most} bytes, and `canoe serve --largest-body` changes that",
+                    error.reason
+                ))
+            }
+            _ => error_body(error.reason),
+        };
         self.reply(handler, incoming, (error.status, JSON), None, &body);
         self.input.clear();
     }

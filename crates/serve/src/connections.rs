@@ -1,8 +1,9 @@
 //! The clients of a server: a bounded number of connections, each with a deadline.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use words::lock::{Mutex, MutexGuard};
 
 use rustls::ServerConfig;
 
@@ -11,10 +12,9 @@ use crate::events::{Events, LISTENER};
 use crate::transport::ClientTransport;
 
 /// Connections at a time.
-pub const MOST_CONNECTIONS: usize = 4096;
+pub(crate) const MOST_CONNECTIONS: usize = 4096;
 
-/// All connections.
-pub struct Connections {
+pub(crate) struct Connections {
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     table: Mutex<ConnectionTable>,
@@ -41,7 +41,7 @@ impl ConnectionTable {
 
 impl Connections {
     /// Nobody yet; `most` may connect.
-    pub fn new(listener: TcpListener, tls: Option<Arc<ServerConfig>>, most: usize) -> Self {
+    pub(crate) fn new(listener: TcpListener, tls: Option<Arc<ServerConfig>>, most: usize) -> Self {
         Self {
             listener,
             tls,
@@ -52,21 +52,21 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, ConnectionTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// The listening socket.
-    pub fn listener(&self) -> &TcpListener {
+    pub(crate) fn listener(&self) -> &TcpListener {
         &self.listener
     }
 
     /// A connection.
-    pub fn get(&self, key: usize) -> Option<Arc<ClientConnection>> {
+    pub(crate) fn get(&self, key: usize) -> Option<Arc<ClientConnection>> {
         self.table().entries.get(key)?.clone()
     }
 
     /// Forgets a connection that has ended.
-    pub fn remove(&self, key: usize) {
+    pub(crate) fn remove(&self, key: usize) {
         let mut table = self.table();
         if let Some(entry) = table.entries.get_mut(key)
             && entry.take().is_some()
@@ -76,17 +76,17 @@ impl Connections {
     }
 
     /// Number of connections.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table().count()
     }
 
     /// Whether nobody is connected.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Accepts all clients that wait. If there are too many, the one that has been idle longest goes.
-    pub fn accept(&self, events: &Events, now: u64) {
+    pub(crate) fn accept(&self, events: &Events, now: u64) {
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -137,7 +137,7 @@ impl Connections {
     }
 
     /// Ends what has had its time; tries again to accept clients.
-    pub fn sweep(&self, events: &Events, now: u64) {
+    pub(crate) fn sweep(&self, events: &Events, now: u64) {
         for connection in self.table().all() {
             if connection.deadline() <= now {
                 connection.cut();
@@ -150,7 +150,7 @@ impl Connections {
     }
 
     /// Lets all idle connections end; with `at_once` also those in the middle of a request that is not computed yet.
-    pub fn wind_up(&self, at_once: bool) {
+    pub(crate) fn wind_up(&self, at_once: bool) {
         for connection in self.table().all() {
             if connection.is_idle() {
                 connection.wind_up();

@@ -2,8 +2,9 @@
 //! served: what was read before is computed by the old model, what is read afterwards by the new one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use words::lock::{Mutex, RwLock};
 
 use predict::locate::{self, ModelIdentity};
 use predict::{Model, OpenOptions, PredictError};
@@ -51,7 +52,7 @@ impl Current {
 
     /// The model.
     pub fn model(&self) -> Arc<Model> {
-        let model = self.model.read().unwrap_or_else(PoisonError::into_inner);
+        let model = self.model.read();
         model.clone()
     }
 
@@ -65,7 +66,7 @@ impl Current {
     pub fn look(&self) -> Result<FolderChange, PredictError> {
         let identity = locate::identity(&self.origin.path)?;
         let old = self.model();
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         if identity == old.identity || refused.as_ref() == Some(&identity) {
             return Ok(FolderChange::Same);
         }
@@ -77,7 +78,7 @@ impl Current {
         }
         // Fails here, not in a thread that computes, if the network cannot be built.
         new.runner()?;
-        *self.model.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        *self.model.write() = Arc::new(new);
         self.version.fetch_add(1, Ordering::Release);
         Ok(FolderChange::Replaced(directory))
     }

@@ -10,18 +10,18 @@ use rustix::event::{EventfdFlags, eventfd};
 const MOST: usize = 64;
 
 /// The sockets, and a bell that wakes all threads.
-pub struct Events {
+pub(crate) struct Events {
     epoll: OwnedFd,
     bell: OwnedFd,
 }
 
 /// Keys of what is not a connection.
-pub const LISTENER: usize = usize::MAX;
+pub(crate) const LISTENER: usize = usize::MAX;
 const BELL: usize = usize::MAX - 1;
 
 /// Something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SocketEvent {
+pub(crate) struct SocketEvent {
     /// The key that the socket was added with.
     pub key: usize,
     /// The other side may have closed.
@@ -34,7 +34,7 @@ fn news() -> EventFlags {
 
 impl Events {
     /// No sockets yet.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let events = Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -45,30 +45,34 @@ impl Events {
     }
 
     /// Tells of a socket from now on, and of its present state first.
-    pub fn add(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
+    pub(crate) fn add(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
         let data = EventData::new_u64(key as u64);
         Ok(epoll::add(&self.epoll, socket, data, news())?)
     }
 
     /// Tells of a socket's present state again.
-    pub fn again(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
+    pub(crate) fn again(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
         let data = EventData::new_u64(key as u64);
         Ok(epoll::modify(&self.epoll, socket, data, news())?)
     }
 
     /// Tells no more of a socket.
-    pub fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+    pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
     /// Wakes all threads, now and whenever they wait.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // It can only fail by being full, and then it rings already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
     /// Waits until something happens, and lists it; nothing if the bell rings.
-    pub fn wait(&self, raw: &mut Vec<Event>, found: &mut Vec<SocketEvent>) -> io::Result<()> {
+    pub(crate) fn wait(
+        &self,
+        raw: &mut Vec<Event>,
+        found: &mut Vec<SocketEvent>,
+    ) -> io::Result<()> {
         found.clear();
         raw.clear();
         raw.reserve(MOST);

@@ -12,7 +12,7 @@ const BUCKETS: [f64; 10] = [
 
 /// Counters of one server.
 #[derive(Debug, Default)]
-pub struct RequestFigures {
+pub(crate) struct RequestFigures {
     requests: [AtomicU64; 4],
     samples: AtomicU64,
     batches: AtomicU64,
@@ -25,7 +25,7 @@ pub struct RequestFigures {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestEnd {
+pub(crate) enum RequestEnd {
     /// It was computed.
     Computed,
     /// It could not be understood or computed.
@@ -53,20 +53,20 @@ fn get(counter: &AtomicU64) -> f64 {
 
 impl RequestFigures {
     /// A request has ended.
-    pub fn request(&self, end: RequestEnd) {
+    pub(crate) fn request(&self, end: RequestEnd) {
         if let Some(at) = ENDS.iter().position(|(each, _)| *each == end) {
             add(&self.requests[at], 1);
         }
     }
 
     /// A batch was computed.
-    pub fn batch(&self, samples: usize) {
+    pub(crate) fn batch(&self, samples: usize) {
         add(&self.batches, 1);
         add(&self.samples, samples as u64);
     }
 
     /// A request was computed, so long after it was accepted.
-    pub fn waited(&self, time: Duration) {
+    pub(crate) fn waited(&self, time: Duration) {
         add(&self.finished, 1);
         add(&self.waited, time.as_micros() as u64);
         let at = BUCKETS.iter().position(|end| time.as_secs_f64() <= *end);
@@ -76,7 +76,7 @@ impl RequestFigures {
     }
 
     /// The model was replaced, or could not be.
-    pub fn replaced(&self, done: bool) {
+    pub(crate) fn replaced(&self, done: bool) {
         let counter = if done {
             &self.replacements
         } else {
@@ -86,7 +86,7 @@ impl RequestFigures {
     }
 
     /// The text of a scrape.
-    pub fn text(&self, waiting: usize) -> String {
+    pub(crate) fn text(&self, waiting: usize) -> String {
         let mut text = Exposition::default();
         let mut requests = text.metric(
             "canoe_serve_requests_total",
@@ -128,26 +128,18 @@ impl RequestFigures {
             "Samples in the queue.",
         )
         .value(&[], waiting as f64);
-        let mut whole = text.into_text();
-        whole.push_str(&self.histogram());
-        whole
-    }
-
-    fn histogram(&self) -> String {
-        let name = "canoe_serve_request_seconds";
-        let mut text = format!(
-            "# HELP {name} Time from the acceptance of a request to its result.\n# TYPE {name} histogram\n"
+        let below = BUCKETS.iter().zip(&self.buckets);
+        let below = below.scan(0.0, |sum, (end, count)| {
+            *sum += get(count);
+            Some((*end, *sum))
+        });
+        text.histogram(
+            "canoe_serve_request_seconds",
+            "Time from the acceptance of a request to its result.",
+            below,
+            (get(&self.finished), get(&self.waited) / 1e6),
         );
-        let mut below = 0.0;
-        for (end, count) in BUCKETS.iter().zip(&self.buckets) {
-            below += get(count);
-            text.push_str(&format!("{name}_bucket{{le=\"{end}\"}} {below}\n"));
-        }
-        let all = get(&self.finished);
-        text.push_str(&format!("{name}_bucket{{le=\"+Inf\"}} {all}\n"));
-        text.push_str(&format!("{name}_sum {}\n", get(&self.waited) / 1e6));
-        text.push_str(&format!("{name}_count {all}\n"));
-        text
+        text.into_text()
     }
 }
 

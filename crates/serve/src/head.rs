@@ -2,7 +2,7 @@
 //! another way.
 
 /// The longest head that is accepted, in bytes.
-pub const LONGEST_HEAD: usize = 16 << 10;
+pub(crate) const LONGEST_HEAD: usize = 16 << 10;
 
 /// The most header fields that are accepted.
 const MOST_FIELDS: usize = 64;
@@ -31,11 +31,9 @@ pub struct RequestHead<'a> {
 /// The methods that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// GET.
     Get,
     /// HEAD: a response without its body.
     Head,
-    /// POST.
     Post,
     /// Any other.
     Other,
@@ -52,7 +50,7 @@ pub enum BodyLength {
 
 /// Why a request cannot be read: the status, and the reason for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed {
+pub(crate) struct Malformed {
     /// Status of the response.
     pub status: u16,
     /// What is wrong.
@@ -67,7 +65,7 @@ fn wrong(reason: &'static str) -> Malformed {
 }
 
 /// The head at the beginning of these bytes; `None` if it is not complete.
-pub fn head(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, Malformed> {
+pub(crate) fn head(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     let length = match request.parse(bytes) {

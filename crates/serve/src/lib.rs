@@ -15,21 +15,21 @@
 //! - [`worker`]: a thread. [`figures`]: what it counts. [`server`]: all of it together.
 
 pub mod access;
-pub mod chunks;
-pub mod compute;
+mod chunks;
+mod compute;
 pub mod connection;
-pub mod connections;
+mod connections;
 pub mod current;
-pub mod events;
-pub mod figures;
-pub mod head;
-pub mod merge;
-pub mod openapi;
-pub mod queue;
-pub mod reply;
-pub mod routes;
+mod events;
+mod figures;
+mod head;
+mod merge;
+mod openapi;
+mod queue;
+mod reply;
+mod routes;
 pub mod server;
-pub mod transport;
-pub mod worker;
+mod transport;
+mod worker;
 
 pub use server::{HttpServer, ServeError, ServeSettings};

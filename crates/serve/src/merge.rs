@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nn::{Batch, Slot, SlotData};
 
 /// The samples of all batches, one after another; `None` if their slots are of different kinds.
-pub fn merge<'a>(mut batches: impl Iterator<Item = &'a Batch>) -> Option<Batch> {
+pub(crate) fn merge<'a>(mut batches: impl Iterator<Item = &'a Batch>) -> Option<Batch> {
     let mut merged = batches.next()?.clone();
     for batch in batches {
         if batch.slots.len() != merged.slots.len() {

@@ -6,8 +6,13 @@ use predict::sample::{InputField, expected};
 use serde_json::{Map, Value, json};
 use trainer::data::ElementKind;
 
-/// The document.
-pub fn document(model: &Model, version: &str) -> Value {
+/// The name of the pass that a model is of, as responses have it.
+pub(crate) fn pass_name(model: &Model) -> String {
+    let name = model.located.directory.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+pub(crate) fn document(model: &Model, version: &str) -> Value {
     let sample = sample(&model.inputs);
     let prediction = prediction(&model.outputs);
     let error = json!({"type": "object", "properties": {"error": {"type": "string"}}});
@@ -103,7 +108,7 @@ fn prediction(outputs: &[OutputField]) -> Value {
 }
 
 /// Inputs and outputs for people and programs.
-pub fn description(model: &Model) -> Value {
+pub(crate) fn description(model: &Model) -> Value {
     let inputs: Vec<Value> = model
         .inputs
         .iter()
@@ -123,6 +128,5 @@ pub fn description(model: &Model) -> Value {
             json!({"name": output.name, "width": output.width, "classes": output.classes, "labels": labels})
         })
         .collect();
-    let pass = model.located.directory.file_name().unwrap_or_default();
-    json!({"pass": pass.to_string_lossy(), "inputs": inputs, "outputs": outputs})
+    json!({"pass": pass_name(model), "inputs": inputs, "outputs": outputs})
 }

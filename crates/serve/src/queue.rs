@@ -2,7 +2,7 @@
 //! free; so a lonely request changes threads nowhere, and under load what waits is taken together.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use words::lock::{Mutex, MutexGuard};
 
 /// Something that waits, with the number of samples in it.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ struct Entry<T> {
 
 /// A bounded queue of items, and the runners that are free to compute them.
 #[derive(Debug)]
-pub struct RequestQueue<T, R> {
+pub(crate) struct RequestQueue<T, R> {
     state: Mutex<QueueState<T, R>>,
     capacity: usize,
 }
@@ -27,7 +27,7 @@ struct QueueState<T, R> {
 
 impl<T, R> RequestQueue<T, R> {
     /// A queue for so many samples. One request may have more than that if the queue is empty.
-    pub fn new(capacity: usize, runners: Vec<R>) -> Self {
+    pub(crate) fn new(capacity: usize, runners: Vec<R>) -> Self {
         Self {
             state: Mutex::new(QueueState {
                 entries: VecDeque::new(),
@@ -39,11 +39,11 @@ impl<T, R> RequestQueue<T, R> {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState<T, R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds an item of so many samples, or returns it if there is no room.
-    pub fn push(&self, samples: usize, item: T) -> Result<(), T> {
+    pub(crate) fn push(&self, samples: usize, item: T) -> Result<(), T> {
         let mut state = self.state();
         if state.samples > 0 && state.samples + samples > self.capacity {
             return Err(item);
@@ -55,7 +55,7 @@ impl<T, R> RequestQueue<T, R> {
 
     /// Takes what waits, up to `most` samples, with a runner for it; `None` if nothing waits or no runner is free: then
     /// whoever has one will take it.
-    pub fn begin(&self, most: usize, taken: &mut Vec<T>) -> Option<R> {
+    pub(crate) fn begin(&self, most: usize, taken: &mut Vec<T>) -> Option<R> {
         let mut state = self.state();
         if state.entries.is_empty() {
             return None;
@@ -66,7 +66,7 @@ impl<T, R> RequestQueue<T, R> {
     }
 
     /// Takes what waits for a runner that has finished; gives the runner back if that is nothing.
-    pub fn next(&self, runner: R, most: usize, taken: &mut Vec<T>) -> Option<R> {
+    pub(crate) fn next(&self, runner: R, most: usize, taken: &mut Vec<T>) -> Option<R> {
         let mut state = self.state();
         if state.entries.is_empty() {
             state.runners.push(runner);
@@ -77,13 +77,8 @@ impl<T, R> RequestQueue<T, R> {
     }
 
     /// Samples that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.state().samples
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -5,11 +5,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Type of a JSON response.
-pub const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// What a response says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplyHead<'a> {
+pub(crate) struct ReplyHead<'a> {
     /// Status code.
     pub status: u16,
     /// Content type.
@@ -43,7 +43,12 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// Appends a response.
-pub fn write_reply(out: &mut Vec<u8>, head: ReplyHead<'_>, allow: Option<&str>, body: &[u8]) {
+pub(crate) fn write_reply(
+    out: &mut Vec<u8>,
+    head: ReplyHead<'_>,
+    allow: Option<&str>,
+    body: &[u8],
+) {
     let mut put = |texts: &[&str]| {
         for text in texts {
             out.extend_from_slice(text.as_bytes());
@@ -80,7 +85,7 @@ fn number(value: u64, put: &mut impl FnMut(&[&str])) {
 }
 
 /// The body of a refusal.
-pub fn error_body(text: &str) -> Vec<u8> {
+pub(crate) fn error_body(text: &str) -> Vec<u8> {
     serde_json::json!({ "error": text })
         .to_string()
         .into_bytes()

@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 /// What a request asks for. The page itself has no secret: it asks for the token.
-pub fn target(head: &RequestHead<'_>, access: &ClientAccess) -> Target {
+pub(crate) fn target(head: &RequestHead<'_>, access: &ClientAccess) -> Target {
     let get = matches!(head.method, HttpMethod::Get | HttpMethod::Head);
     let (found, open) = match head.path {
         "/predict" => (Target::Predict, false),

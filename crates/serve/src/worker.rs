@@ -8,7 +8,7 @@ use nn::Batch;
 use predict::Model;
 use predict::read::{fill_body, fill_value};
 use predict::sample::{Filling, InputField};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::access::ClientAccess;
 use crate::compute::{self, ParsedSamples, PredictRequest, ServerQueue};
@@ -18,15 +18,15 @@ use crate::current::Current;
 use crate::events::{Events, LISTENER, SocketEvent};
 use crate::figures::{RequestEnd, RequestFigures};
 use crate::head::RequestHead;
-use crate::openapi;
+use crate::openapi::{self, pass_name};
 use crate::reply::{JSON, error_body};
 use crate::routes::{Target, target};
 
 /// Memory for the bodies of requests that are being read, in bytes.
-pub const BODIES: usize = 256 << 20;
+pub(crate) const BODIES: usize = 256 << 20;
 
 /// What threads share.
-pub struct Shared {
+pub(crate) struct Shared {
     /// The model.
     pub current: Current,
     /// Requests that wait.
@@ -54,7 +54,7 @@ pub struct Shared {
 }
 
 /// A thread.
-pub struct ServeWorker {
+pub(crate) struct ServeWorker {
     shared: Arc<Shared>,
     model: Arc<Model>,
     version: u64,
@@ -65,7 +65,7 @@ pub struct ServeWorker {
 
 impl ServeWorker {
     /// A thread of a server.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             version: shared.current.version(),
             model: shared.current.model(),
@@ -76,12 +76,12 @@ impl ServeWorker {
     }
 
     /// What threads share.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
     /// Serves until the server ends.
-    pub fn run(&mut self) -> std::io::Result<()> {
+    pub(crate) fn run(&mut self) -> std::io::Result<()> {
         let (mut raw, mut found, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         let shared = self.shared.clone();
         while !shared.ended.load(Ordering::Acquire) {
@@ -155,7 +155,8 @@ impl Handler for ServeWorker {
         let (batch, single) = parsed.map_err(|text| (400, error_body(&text)))?;
         let model = model.clone();
         if batch.samples == 0 {
-            return Err((200, b"{\"predictions\":[]}".to_vec()));
+            let body = json!({"predictions": [], "pass": pass_name(&model)});
+            return Err((200, body.to_string().into()));
         }
         Ok(ParsedSamples {
             batch,
@@ -232,7 +233,8 @@ fn parse(inputs: &[InputField], body: &[u8]) -> Result<(Batch, bool), String> {
     match several {
         None => fill_value(&value, inputs, &mut filling).map_err(|e| e.to_string())?,
         Some(Value::Array(list)) => {
-            for (number, sample) in list.iter().enumerate() {
+            // Counted from 1, as lines are.
+            for (number, sample) in (1..).zip(list) {
                 fill_value(sample, inputs, &mut filling)
                     .map_err(|error| format!("sample {number}: {error}"))?;
             }
@@ -265,7 +267,6 @@ mod tests {
             (batch.samples, single)
         };
         assert_eq!(read(r#"{"word": [1, 2]}"#), (1, true));
-        assert_eq!(read(r#"{"word": []}"#), (1, true));
         assert_eq!(read("[1, 2]"), (1, true));
         assert_eq!(read(r#"{"samples": [{"word": [1]}, [2]]}"#), (2, false));
         assert_eq!(read(r#"{"samples": []}"#), (0, false));
@@ -273,7 +274,12 @@ mod tests {
             ("[]", "neither a sample nor a list"),
             ("", "not JSON"),
             (r#"{"samples": 1}"#, "a list of samples"),
-            (r#"{"samples": [{"word": [1]}, {"word": [9]}]}"#, "sample 1"),
+            (
+                r#"{"samples": [{"word": [1]}, {"word": [9]}]}"#,
+                "sample 2: field 'word'",
+            ),
+            (r#"{"word": []}"#, "field 'word': the sequence is empty"),
+            (r#"{"word": ""}"#, "field 'word': the sequence is empty"),
             (r#"{"wrd": [1]}"#, "'word'"),
         ] {
             let text = parse(body).unwrap_err();

@@ -6,6 +6,7 @@
 //! behind for later passes has no influence.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use config::ModelConfig;
@@ -35,7 +36,7 @@ pub struct Measure {
 
 /// The measure that was asked for does not exist.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("--best_by={wanted}: the tests of this configuration measure {}", .known.join(", "))]
+#[error("--best_by={wanted}: the tests of this configuration measure {}{}", .known.join(", "), meant(.wanted, .known))]
 pub struct UnknownMeasure {
     /// As typed.
     pub wanted: String,
@@ -43,7 +44,23 @@ pub struct UnknownMeasure {
     pub known: Vec<String>,
 }
 
+/// A guess at what was meant, among full and plain names.
+fn meant(wanted: &str, known: &[String]) -> String {
+    let plain = known.iter().map(|name| words::result::plain_name(name));
+    let names: Vec<String> = plain.chain(known.iter().cloned()).collect();
+    let guess = words::guess::nearest(wanted, names.iter().map(String::as_str));
+    guess.map_or(String::new(), |name| format!("; did you mean {name}?"))
+}
+
 impl Measure {
+    /// Whether the tests of a model measure `wanted`, before any of them has run.
+    pub fn check(wanted: &str, model: &ModelConfig) -> Result<(), UnknownMeasure> {
+        // A model whose evaluators cannot be made is refused elsewhere, with the reason.
+        let evaluators = nn::Evaluators::new(model);
+        let values = evaluators.map_or_else(|_| Vec::new(), |evaluators| evaluators.values());
+        Measure::choose(Some(wanted), &values, model).map(|_| ())
+    }
+
     /// The measure that is meant by `wanted`, a full name or a plain one, among the values of the model's evaluators.
     /// Without it, the first evaluator that has a direction, or else the cost.
     pub fn choose(
@@ -139,7 +156,9 @@ impl Keep {
 
 /// `--keep` has another form.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("best, last:N, best,last:N or all is expected")]
+#[error(
+    "best, last:N, best,last:N or all is expected, with N of 1 or more: a resume needs the newest model"
+)]
 pub struct KeepError;
 
 impl FromStr for Keep {
@@ -152,8 +171,8 @@ impl FromStr for Keep {
                 ("all", _) => all = true,
                 ("best", _) => best = true,
                 (_, Some(number)) => {
-                    let number: u32 = number.parse().map_err(|_| KeepError)?;
-                    last = Some(number.max(1));
+                    let number: NonZeroU32 = number.parse().map_err(|_| KeepError)?;
+                    last = Some(number.get());
                 }
                 _ => return Err(KeepError),
             }
@@ -230,14 +249,31 @@ impl Scores {
         best
     }
 
-    /// The best of the models that are kept.
+    /// The best pass, whether its model is kept or not.
     pub fn best(&self) -> Option<(u32, f64)> {
+        self.best_of(u32::MAX, |_| true)
+    }
+
+    /// The best of the models that are kept.
+    pub(crate) fn best_kept(&self) -> Option<(u32, f64)> {
         self.best_of(u32::MAX, |score| score.kept)
+    }
+
+    /// The best pass for people, with the best model that is kept if that is another.
+    pub fn told_best(&self) -> Option<words::result::Best> {
+        let ((pass, value), measure) = self.best().zip(self.measure.as_ref())?;
+        let kept = self.best_kept().map(|(kept, _)| kept);
+        Some(words::result::Best {
+            pass: u64::from(pass),
+            measure: measure.name.clone(),
+            value,
+            kept: kept.filter(|kept| *kept != pass).map(u64::from),
+        })
     }
 
     /// Whether training, which began with pass `start`, ends before pass `pass`: the last `patience` passes were
     /// tested, and none was better than the best before them. A run always gets as many passes.
-    pub fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
+    pub(crate) fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
         let Some((best, _)) = self.best_of(pass, |_| true) else {
             return false;
         };
@@ -268,12 +304,20 @@ impl Scores {
         let Some(last) = keep.last else {
             return Vec::new();
         };
-        let best = self.best().filter(|_| keep.best).map(|(pass, _)| pass);
+        let best = self.best_kept().filter(|_| keep.best);
+        let best = best.map(|(pass, _)| pass);
         let kept = self.passes.iter().filter(|(_, score)| score.kept);
         let older = kept.map(|(pass, _)| *pass).rev().skip(last.max(1) as usize);
         older
             .filter(|pass| Some(*pass) != best && Some(*pass) != needed)
             .collect()
+    }
+
+    /// Corrects what a process noted that ended before it had saved, and what was deleted since.
+    pub(crate) fn check_kept(&mut self, exists: impl Fn(u32) -> bool) {
+        for (pass, score) in &mut self.passes {
+            score.kept &= exists(*pass);
+        }
     }
 
     /// The directory of this pass is gone.
@@ -342,6 +386,11 @@ mod tests {
             error.contains("--best_by=acu") && error.contains("cost, "),
             "{error}"
         );
+        assert!(error.ends_with("; did you mean auc?"), "{error}");
+        let error = choose(Some("eror")).unwrap_err().to_string();
+        assert!(error.ends_with("; did you mean error?"), "{error}");
+        let far = choose(Some("beauty")).unwrap_err().to_string();
+        assert!(!far.contains("did you mean"), "{far}");
         let nothing = Measure::choose(None, &[], &model()).unwrap();
         assert_eq!(nothing.name, "cost");
     }
@@ -413,7 +462,15 @@ mod tests {
             [4, 3, 2, 1, 0]
         );
         assert_eq!(scores.expendable(Keep::NEWEST, None).len(), 6);
-        for wrong in ["", "first", "last", "last:x", "best,worst"] {
+        for wrong in [
+            "",
+            "first",
+            "last",
+            "last:x",
+            "last:0",
+            "best,last:0",
+            "best,worst",
+        ] {
             assert_eq!(keep(wrong), Err(KeepError), "{wrong}");
         }
     }
@@ -422,7 +479,25 @@ mod tests {
     fn of_the_models_that_are_kept_the_best_is_linked() {
         let mut scores = scores(Better::Lower, &[0.1, 0.3, 0.2]);
         scores.removed(0);
-        assert_eq!(scores.best(), Some((2, 0.2)));
+        assert_eq!(scores.best_kept(), Some((2, 0.2)));
+    }
+
+    #[test]
+    fn the_best_pass_is_named_even_if_its_model_is_not_kept() {
+        let mut scores = scores(Better::Lower, &[0.1, 0.3, 0.2]);
+        assert_eq!(scores.told_best().unwrap().kept, None);
+        scores.removed(0);
+        let told = scores.told_best().unwrap();
+        assert_eq!((told.pass, told.value, told.kept), (0, 0.1, Some(2)));
+        assert_eq!(scores.best(), Some((0, 0.1)));
+    }
+
+    #[test]
+    fn only_models_that_exist_are_kept() {
+        let mut scores = scores(Better::Lower, &[0.5, 0.4, 0.3]);
+        scores.check_kept(|pass| pass < 2);
+        assert_eq!(scores.best_kept(), Some((1, 0.4)));
+        assert_eq!(scores.best(), Some((2, 0.3)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Finds what would otherwise stop a job after its start, on every node of it. Collects all problems, because a user
 //! repairs them together.
 
-use config::{LayerConfig, ModelConfig, TrainerConfig};
+use config::{LayerConfig, ModelConfig, OptimizationConfig, TrainerConfig};
 use nn::{BatchUse, Evaluators, ExecuteError, Network, Parameters};
 use words::causes::chain;
 
@@ -60,6 +60,11 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         return findings;
     };
     sizes(model, &mut findings);
+    if model.output_layer_names.is_empty() {
+        let text = "outputs is not called, so nothing would be computed or learned; name the cost, for example outputs(classification_cost(input=…, label=…))";
+        findings.problem(None, text);
+        return findings;
+    }
     let network = match Network::new(model) {
         Ok(network) => network,
         Err(error) => {
@@ -72,10 +77,7 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         let text = "none of the outputs is a cost, so nothing would be learned; name one, for example outputs(classification_cost(input=…, label=…))";
         findings.problem(last.map(String::as_str), text);
     }
-    if config.opt_config.batch_size == 0 {
-        let text = "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)";
-        findings.problem(None, text);
-    }
+    findings.problems.extend(batch_size(&config.opt_config));
     let mut trial = Trial::new(config, network, settings);
     if config.data_config.is_none() {
         let text = "the configuration names no training data; add define_py_data_sources2(train_list=…, …)";
@@ -89,6 +91,20 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         trial.run("test_data_config", source, &mut findings);
     }
     findings
+}
+
+/// A batch size with which nothing can be trained.
+fn batch_size(settings: &OptimizationConfig) -> Option<JobProblem> {
+    let text = match settings.batch_size {
+        1.. => return None,
+        // What v1's message has where nothing was set.
+        0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)".to_owned(),
+        size => format!("settings has batch_size={size}; a batch needs at least one sample"),
+    };
+    Some(JobProblem {
+        subject: None,
+        text,
+    })
 }
 
 /// The layer that an error of building names.

@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 0.01;
 const ROUNDING: f64 = 6e-8;
 
 /// Checks every parameter on one batch; an error names those that fail.
-pub fn check(
+pub(crate) fn check(
     network: &mut Network,
     parameters: &mut Parameters,
     batch: &Batch,

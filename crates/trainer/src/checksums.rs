@@ -17,11 +17,11 @@ use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::DONE;
 
 /// The file with the checksums.
-pub const SUMS: &str = "canoe.sums";
+pub(crate) const SUMS: &str = "canoe.sums";
 
 /// The checksum of a file that was saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSum {
+pub(crate) struct FileSum {
     /// Name in the directory.
     pub name: String,
     /// XXH3, 128 bits.
@@ -29,7 +29,7 @@ pub struct FileSum {
 }
 
 /// The checksum of a file.
-pub fn sum(path: &Path) -> io::Result<u128> {
+pub(crate) fn sum(path: &Path) -> io::Result<u128> {
     let mut file = File::open(path)?;
     let mut hash = Xxh3Default::new();
     let mut buffer = vec![0; 1 << 18];
@@ -74,7 +74,7 @@ impl DirectorySums {
 }
 
 /// The text of [`SUMS`] for a directory that is complete but for the files [`SUMS`] and [`DONE`].
-pub fn of_directory(directory: &Path) -> io::Result<String> {
+pub(crate) fn of_directory(directory: &Path) -> io::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -92,7 +92,7 @@ pub fn of_directory(directory: &Path) -> io::Result<String> {
 }
 
 /// The checksums of a directory; `None` if it was saved without.
-pub fn read(directory: &Path) -> io::Result<Option<Vec<FileSum>>> {
+pub(crate) fn read(directory: &Path) -> io::Result<Option<Vec<FileSum>>> {
     let text = match fs::read_to_string(directory.join(SUMS)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,

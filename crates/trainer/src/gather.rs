@@ -14,7 +14,7 @@ use crate::updater::UpdateError;
 const PIECE: usize = 1 << 16;
 
 /// A session of all trainers with their servers, without tables.
-pub struct Gathering {
+pub(crate) struct Gathering {
     session: Session,
     trainer: usize,
     trainers: usize,
@@ -22,7 +22,7 @@ pub struct Gathering {
 
 impl Gathering {
     /// Waits for all trainers and servers.
-    pub fn join(remote: &RemoteSettings) -> Result<Gathering, UpdateError> {
+    pub(crate) fn join(remote: &RemoteSettings) -> Result<Gathering, UpdateError> {
         let spec = JobSpec {
             job: format!("{}-test", remote.job),
             mode: Mode::Sync,
@@ -42,7 +42,7 @@ impl Gathering {
     }
 
     /// Adds the evaluators' sums of all other trainers.
-    pub fn gather(&mut self, evaluators: &mut Evaluators) -> Result<(), UpdateError> {
+    pub(crate) fn gather(&mut self, evaluators: &mut Evaluators) -> Result<(), UpdateError> {
         let own = evaluators.state();
         let (trainer, trainers) = (self.trainer, self.trainers);
         let whole = concatenated(&own, trainer, trainers, &mut |numbers| {
@@ -58,7 +58,7 @@ impl Gathering {
     }
 
     /// Leaves the session; returns when all trainers have left.
-    pub fn leave(mut self) -> Result<(), UpdateError> {
+    pub(crate) fn leave(mut self) -> Result<(), UpdateError> {
         self.session.close().map_err(UpdateError::Remote)
     }
 }

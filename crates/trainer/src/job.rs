@@ -26,7 +26,7 @@ use crate::saving::Saver;
 use crate::scores_file;
 use crate::settings::{Patience, RemoteSettings, TrainerSettings};
 use crate::state_file;
-use crate::testing::Tester;
+use crate::tester::Tester;
 use crate::timing::TrainerTiming;
 use crate::train::Trainer;
 use crate::updater::center::{CenterUpdater, Meeting, Terms};
@@ -436,7 +436,7 @@ fn saver(
     let save_dir = save_dir(config, settings);
     let mut scores = scores_file::read(&save_dir)?;
     scores.measured_by(measure);
-    Ok(Saver {
+    let mut saver = Saver {
         save_dir,
         extras: Extras {
             version: settings.version.clone(),
@@ -447,7 +447,9 @@ fn saver(
         keep: passes.keep,
         needed: passes.start.checked_sub(1),
         scores,
-    })
+    };
+    saver.check_kept();
+    Ok(saver)
 }
 
 fn check_gradient(

@@ -12,10 +12,10 @@
 //! - [`updater`]: turns gradients into new values; [`rules`] and [`loading`]: how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, written atomically.
 //! - [`best`], [`scores_file`]: which pass is the best, which models are kept, when training ends early.
-//! - [`models`], [`tested`], [`saved_rows`], [`testing`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
+//! - [`passes_to_test`], [`tested_model`], [`saved_rows`], [`tester`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`checksums`], [`verify`]: whether a pass directory is as it was saved.
 //! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
-//! - [`report`], [`meter`], [`parameter_stats`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
+//! - [`report`], [`meter`], [`parameter_sizes`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   reports, in v1's wording.
 //!
 //! # Invariants
@@ -26,37 +26,37 @@
 
 pub mod best;
 pub mod check;
-pub mod checkgrad;
+mod checkgrad;
 pub mod checksums;
 pub mod data;
 pub mod error;
 pub mod gather;
-pub mod inspect;
+mod inspect;
 pub mod job;
 pub mod loading;
 pub mod log;
 pub mod merged;
-pub mod meter;
+mod meter;
 pub mod model;
-pub mod models;
 pub mod parameter_file;
-pub mod parameter_statistics;
-pub mod parameter_stats;
+mod parameter_sizes;
+mod parameter_statistics;
 pub mod pass_directory;
+mod passes_to_test;
 pub mod predict;
 pub mod report;
 pub mod rules;
-pub mod saved_note;
+mod saved_note;
 pub mod saved_rows;
 pub mod saving;
 pub mod scores_file;
 pub mod settings;
 pub mod state_file;
-pub mod tested;
-pub mod testing;
+mod tested_model;
+mod tester;
 pub mod timing;
 pub mod train;
-pub mod updater;
+mod updater;
 pub mod verify;
 
 pub use error::TrainError;

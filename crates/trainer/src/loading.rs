@@ -21,7 +21,7 @@ pub fn draw(configs: &[ParameterConfig], specs: &[ParameterSpec], seed: u64) -> 
 }
 
 /// Draws the parameters that this trainer holds as a whole; rows of the others are fetched per batch.
-pub fn draw_those(
+pub(crate) fn draw_those(
     configs: &[ParameterConfig],
     specs: &[ParameterSpec],
     seed: u64,

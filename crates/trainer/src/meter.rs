@@ -31,7 +31,7 @@ impl CostMeter {
     }
 
     /// Starts a new reporting period within the pass.
-    pub fn reset_recent(&mut self) {
+    pub(crate) fn reset_recent(&mut self) {
         self.recent = Sum::default();
     }
 
@@ -41,7 +41,7 @@ impl CostMeter {
     }
 
     /// Cost per sample since the start of the pass.
-    pub fn average_cost(&self) -> f64 {
+    pub(crate) fn average_cost(&self) -> f64 {
         self.pass.average()
     }
 
@@ -51,7 +51,7 @@ impl CostMeter {
     }
 
     /// The line inside a pass. Evaluator texts end with a blank each, hence the double blanks.
-    pub fn batch_line(&self, batch: u64, eval: &str, current_eval: &str) -> String {
+    pub(crate) fn batch_line(&self, batch: u64, eval: &str, current_eval: &str) -> String {
         format!(
             " Batch={batch} samples={} AvgCost={} CurrentCost={} Eval: {eval} CurrentEval: {current_eval}",
             self.samples(),
@@ -61,7 +61,7 @@ impl CostMeter {
     }
 
     /// The line at the end of a pass.
-    pub fn pass_line(&self, pass: u32, batches: u64, eval: &str) -> String {
+    pub(crate) fn pass_line(&self, pass: u32, batches: u64, eval: &str) -> String {
         format!(
             " Pass={pass} Batch={batches} samples={} AvgCost={} Eval: {eval}",
             self.samples(),
@@ -70,7 +70,7 @@ impl CostMeter {
     }
 
     /// The line of a test.
-    pub fn test_line(&self, eval: &str) -> String {
+    pub(crate) fn test_line(&self, eval: &str) -> String {
         format!(
             " Test samples={} cost={} Eval: {eval}",
             self.samples(),

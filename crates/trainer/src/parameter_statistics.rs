@@ -7,7 +7,7 @@ use words::statistics::ParameterStatistics;
 const BINS: usize = 40;
 
 /// Statistics of all parameters that this process holds as a whole.
-pub fn of(specs: &[ParameterSpec], parameters: &Parameters) -> Vec<ParameterStatistics> {
+pub(crate) fn of(specs: &[ParameterSpec], parameters: &Parameters) -> Vec<ParameterStatistics> {
     let all = specs.iter().zip(&parameters.0);
     all.filter_map(|(spec, values)| match values {
         ParameterValues::Full(values) if !values.is_empty() => Some(statistics(&spec.name, values)),

@@ -32,7 +32,7 @@ pub use replacing::recover;
 pub const DONE: &str = "done";
 
 /// The file with the optimizer's state.
-pub const STATE: &str = "canoe.state";
+pub(crate) const STATE: &str = "canoe.state";
 
 /// The directory with the state of parameter servers.
 pub const SERVERS: &str = "canoe.servers";
@@ -62,7 +62,11 @@ pub enum PassDirectoryError {
     },
     /// The directory has no `done` file.
     #[error(
-        "{path} is not a complete pass directory: it has no file `done` (give a directory of a finished pass, or name it with --init_model_path)"
+        "{path} {} (give a directory of a finished pass, or name it with --init_model_path)",
+        match path.exists() {
+            true => "is not a complete pass directory: it has no file `done`",
+            false => "does not exist",
+        }
     )]
     Incomplete {
         /// Path of the directory.

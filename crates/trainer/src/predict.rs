@@ -8,7 +8,7 @@ use nn::{BatchUse, LayerView, Network};
 
 use crate::data::DataSource;
 use crate::error::TrainError;
-use crate::tested::ForBatch;
+use crate::tested_model::ForBatch;
 use nn::number::general;
 
 /// Runs over all test data and writes `DIR/rank-00000` (the number is the trainer's); returns the file's path.

@@ -16,7 +16,7 @@ use wire::client::{SavedPass, SavedPasses};
 use crate::pass_directory::{self, SERVERS};
 
 /// The file.
-pub const NOTE: &str = "canoe.saved.json";
+pub(crate) const NOTE: &str = "canoe.saved.json";
 
 /// Which passes a run has saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ struct Note {
 }
 
 /// The passes that this run noted, all but the last: its test result may not be known yet.
-pub fn tested_passes(save_dir: &Path, run: &str) -> Range<u32> {
+pub(crate) fn tested_passes(save_dir: &Path, run: &str) -> Range<u32> {
     read(save_dir, run).map_or(0..0, |note| note.first..note.last)
 }
 
@@ -39,7 +39,7 @@ fn read(save_dir: &Path, run: &str) -> Option<Note> {
 }
 
 /// Notes that a pass of this run is saved.
-pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
+pub(crate) fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
     let before = read(save_dir, run);
     let first = before.map_or(pass, |note| note.first.min(pass));
     let note = Note {
@@ -56,7 +56,7 @@ pub fn write(save_dir: &Path, run: &str, pass: u32) -> io::Result<()> {
 }
 
 /// How many passes this run has saved, and the newest whose servers' state is there and usable.
-pub fn find(save_dir: &Path, run: &str, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
+pub(crate) fn find(save_dir: &Path, run: &str, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
     let Some(note) = read(save_dir, run) else {
         return SavedPasses::default();
     };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use nn::{ParameterSpec, ParameterValues, Parameters};
+use words::result::Best;
 
 use crate::best::{Keep, Scores};
 use crate::error::TrainError;
@@ -54,32 +55,50 @@ impl Saver {
         Ok(writer.commit(&self.extras)?)
     }
 
+    /// A pass was tested and is about to be saved: makes its test result durable, because a model without one, which a
+    /// process would leave that ends right after the save, could neither become the best nor be removed.
+    pub(crate) fn note_test(&mut self, pass: u32, value: Option<f64>) -> Result<(), TrainError> {
+        self.scores.add(pass, value, true);
+        Ok(scores_file::write(&self.save_dir, &self.scores)?)
+    }
+
     /// A pass has ended: makes its test result durable, links the best model, and removes those that are not kept.
-    /// Returns the best pass and its value, if there are test results.
+    /// Returns the best pass, if there are test results.
     pub fn finish_pass(
         &mut self,
         pass: u32,
         value: Option<f64>,
         saved: bool,
-    ) -> Result<Option<(u32, f64)>, TrainError> {
+    ) -> Result<Option<Best>, TrainError> {
         self.scores.add(pass, value, saved);
         let expendable = self.scores.expendable(self.keep, self.needed);
         for old in &expendable {
             self.scores.removed(*old);
         }
-        let best = self.scores.best();
-        let name = best.map(|(pass, _)| pass_directory::name(pass, None));
+        let linked = self.scores.best_kept();
+        let name = linked.map(|(pass, _)| pass_directory::name(pass, None));
         scores_file::link(&self.save_dir, name.as_deref())?;
         for old in expendable {
             pass_directory::remove(&self.save_dir, old);
         }
         // Last: a process that crashes before this point removes the same directories when the pass is repeated.
         scores_file::write(&self.save_dir, &self.scores)?;
-        Ok(best)
+        Ok(self.scores.told_best())
+    }
+
+    /// Compares what was noted about models with those that exist.
+    pub(crate) fn check_kept(&mut self) {
+        let folder = &self.save_dir;
+        let exists = |pass| pass_directory::complete_now(folder, pass).is_some();
+        self.scores.check_kept(exists);
     }
 
     /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
-    pub fn check_last(&self, passes: &Passes, patience: Option<u32>) -> Result<(), TrainError> {
+    pub(crate) fn check_last(
+        &self,
+        passes: &Passes,
+        patience: Option<u32>,
+    ) -> Result<(), TrainError> {
         let end = self.scores.end(passes.start, passes.count, patience);
         let count = u64::from(end.saturating_sub(passes.start));
         let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {
@@ -160,9 +179,21 @@ mod tests {
         assert_eq!(best, std::path::Path::new("pass-00001"));
         // A process that was killed before it wrote the results repeats the end of the pass.
         saver.scores = scores_file::read(dir.path()).unwrap();
-        assert_eq!(end(&mut saver, 5, 0.6), Some((1, 0.2)));
+        let told = end(&mut saver, 5, 0.6).unwrap();
+        assert_eq!((told.pass, told.value, told.kept), (1, 0.2, None));
         assert_eq!(names(), kept);
         assert!(saver.check_last(&passes(0, 100, 1), Some(4)).is_ok());
         assert!(saver.check_last(&passes(0, 100, 1), None).is_err());
+        // Another one was killed right after the save.
+        saver.note_test(6, Some(0.1)).unwrap();
+        let none = |_: &Writer| Ok(());
+        saver.save(6, None, &[], (&nothing, None), none).unwrap();
+        saver.scores = scores_file::read(dir.path()).unwrap();
+        saver.check_kept();
+        assert_eq!(saver.scores.best_kept(), Some((6, 0.1)));
+        end(&mut saver, 7, 0.2);
+        assert!(names().contains(&"pass-00006".to_owned()), "{:?}", names());
+        let best = std::fs::read_link(dir.path().join("best")).unwrap();
+        assert_eq!(best, std::path::Path::new("pass-00006"));
     }
 }

@@ -15,8 +15,7 @@ use nn::number::general;
 const WARM_UP: u64 = 10;
 
 /// The parts of a trainer whose time is measured.
-pub struct TrainerTiming<'a> {
-    /// The network.
+pub(crate) struct TrainerTiming<'a> {
     pub network: &'a mut Network,
     /// Current values of the parameters.
     pub parameters: &'a mut Parameters,
@@ -41,7 +40,7 @@ struct Spent {
 
 impl TrainerTiming<'_> {
     /// Runs `rounds` batches and logs the times. With `feeds` it ends early when the data end.
-    pub fn run(mut self, rounds: u64, report: &mut dyn Reporter) -> Result<(), TrainError> {
+    pub(crate) fn run(mut self, rounds: u64, report: &mut dyn Reporter) -> Result<(), TrainError> {
         let none = TrainError::Configuration("yields no training samples");
         let mut batch = self.source.next_batch()?.ok_or(none)?;
         let mut gradients = Gradients::new(self.network.parameters());

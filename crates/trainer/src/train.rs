@@ -23,11 +23,11 @@ use crate::error::TrainError;
 use crate::inspect::Inspector;
 use crate::log::{Level, Topic};
 use crate::meter::CostMeter;
-use crate::parameter_stats;
+use crate::parameter_sizes;
 use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saving::Saver;
 use crate::settings::TrainerSettings;
-use crate::testing::Tester;
+use crate::tester::Tester;
 use crate::updater::{Position, UpdateError, Updater, sum};
 use words::random::SplitMix64;
 
@@ -292,7 +292,7 @@ impl Trainer<'_> {
             return Ok(());
         }
         self.updater.refresh(&mut self.parameters)?;
-        for line in parameter_stats::lines(self.network.parameters(), &self.parameters, gradients) {
+        for line in parameter_sizes::lines(self.network.parameters(), &self.parameters, gradients) {
             report.line(Level::Info, Topic::ParameterStatistics, &line);
         }
         Ok(())

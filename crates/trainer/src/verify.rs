@@ -1,7 +1,6 @@
 //! Checks a pass directory: everything that training left in it is there and whole. What servers keep in
 //! `canoe.servers/` they check themselves.
 
-use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use crate::parameter_file::{self, ParameterFileError};
 use crate::pass_directory::{CONFIG_ARGS, DONE, STATE};
 use crate::saved_rows::SavedRows;
 use crate::state_file;
+use words::causes::chain;
 
 /// What a check of a pass directory found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -115,17 +115,6 @@ fn check_sums(directory: &Path, findings: &mut PassFindings) {
         }
     }
     findings.sums = Some(good);
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

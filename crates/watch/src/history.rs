@@ -10,7 +10,7 @@ use words::event::{
     TableSize,
 };
 use words::process::Role;
-use words::result::{self, Best, Stopped};
+use words::result::{Best, Stopped};
 use words::statistics::ParameterStatistics;
 
 /// Beyond this number, the oldest marks are dropped.
@@ -101,7 +101,10 @@ pub struct History {
     /// When, how and why the job ended, if it did.
     pub end: Option<(f64, JobOutcome, String)>,
     places: BTreeMap<u32, SamplePosition>,
+    /// The run that each file's last start names.
     runs: BTreeMap<RecordSource, String>,
+    /// How often a run replaced another that it does not resume.
+    replaced: u64,
 }
 
 impl History {
@@ -115,21 +118,73 @@ impl History {
         self.order
     }
 
-    /// Adds an event.
+    /// How often a run replaced another, so that everything before it was forgotten.
+    pub(crate) fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    /// Adds an event, unless it belongs to a run before the one that the runner's record names last.
     pub fn take(&mut self, source: RecordSource, line: EventLine) {
         let t = line.t;
-        self.began = Some(self.began.map_or(t, |began| began.min(t)));
-        self.last = Some(self.last.map_or(t, |last| last.max(t)));
-        match (source, line.event) {
-            (_, Event::Run(run)) => self.begin_run(run),
-            (RecordSource::Process(node, role), event) => self.of_process(node, role, t, event),
-            (source, event) => self.of_runner(source, t, event),
+        let event = match line.event {
+            Event::Run(run) => {
+                self.begin_run(run);
+                self.note_time(t);
+                return;
+            }
+            event => event,
+        };
+        let run = match &event {
+            Event::Start(start) => Some(start.run.as_str()),
+            _ => self.runs.get(&source).map(String::as_str),
+        };
+        if run.is_some_and(|run| self.is_other_run(run)) {
+            let Event::Start(start) = &event else {
+                return;
+            };
+            self.runs.insert(source, start.run.clone());
+            let ended = self.end.as_ref().is_some_and(|(end, ..)| t > *end);
+            if !ended {
+                return;
+            }
+            // Started by hand, without a runner, after the run that the runner's record names.
+            self.begin_anew();
+        }
+        self.note_time(t);
+        match source {
+            RecordSource::Process(node, role) => self.of_process(node, role, t, event),
+            source => self.of_runner(source, t, event),
         }
     }
 
+    fn note_time(&mut self, t: f64) {
+        self.began = Some(self.began.map_or(t, |began| began.min(t)));
+        self.last = Some(self.last.map_or(t, |last| last.max(t)));
+    }
+
+    /// Whether a process of this run is not one of the run that the runner's record names last.
+    pub(crate) fn is_other_run(&self, run: &str) -> bool {
+        let current = self.run.as_ref().map_or("", |current| &current.run);
+        !run.is_empty() && !current.is_empty() && run != current
+    }
+
+    /// A runner has begun. Unless it resumes the run before, what that one left is no part of this one.
     fn begin_run(&mut self, run: Run) {
+        let before = self.run.as_ref().map(|before| before.run.as_str());
+        if before.is_some_and(|before| before != run.run) {
+            self.begin_anew();
+        }
         self.run = Some(run);
         self.end = None;
+    }
+
+    fn begin_anew(&mut self) {
+        *self = History {
+            order: self.order,
+            replaced: self.replaced + 1,
+            runs: std::mem::take(&mut self.runs),
+            ..History::default()
+        };
     }
 
     fn of_runner(&mut self, source: RecordSource, t: f64, event: Event) {
@@ -406,52 +461,6 @@ impl History {
                 value: rows as f64,
             });
         }
-    }
-
-    /// The result in words, if the job tests its passes.
-    pub fn result(&self) -> Option<String> {
-        let best = self.best.as_ref()?;
-        Some(result::sentence(best, self.stopped))
-    }
-
-    /// Samples that each trainer has seen.
-    fn trained(&self) -> BTreeMap<u32, f64> {
-        let curves = self.series.iter();
-        let curves = curves.filter(|(key, _)| key.metric == "cost" && !key.test);
-        let last = |series: &Series| series.points().last().map_or(0.0, |point| point.samples);
-        curves
-            .map(|(key, series)| (key.node, last(series)))
-            .collect()
-    }
-
-    /// Samples that all trainers have seen together.
-    pub fn samples(&self) -> f64 {
-        self.trained().values().sum()
-    }
-
-    /// For each trainer, how many samples all trainers have seen per sample of its own: points of its curves are at its
-    /// own samples, and jobs are compared by those of all.
-    pub fn scales(&self) -> BTreeMap<u32, f64> {
-        let (all, trained) = (self.samples(), self.trained());
-        let scale = |own: f64| if own > 0.0 { all / own } else { 1.0 };
-        trained
-            .into_iter()
-            .map(|(node, own)| (node, scale(own)))
-            .collect()
-    }
-
-    /// Samples that trainer 0, or the first that exists, had seen at a time.
-    pub fn samples_at(&self, t: f64) -> f64 {
-        let mut curves = self
-            .series
-            .iter()
-            .filter(|(key, _)| key.metric == "cost" && !key.test);
-        let Some((_, series)) = curves.next() else {
-            return 0.0;
-        };
-        let points = series.points();
-        let after = points.partition_point(|point| point.t <= t);
-        after.checked_sub(1).map_or(0.0, |at| points[at].samples)
     }
 
     /// All processes of a role report the same event; it is shown once.

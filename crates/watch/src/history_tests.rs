@@ -173,3 +173,104 @@ fn the_runner_tells_of_deaths_and_of_the_end() {
     assert_eq!(history.marks[1].text, "the job failed: no");
     assert!(matches!(history.end, Some((_, JobOutcome::Failed, _))));
 }
+
+fn run(name: &str, nodes: u32) -> Event {
+    Event::Run(Run {
+        run: name.to_owned(),
+        nodes,
+        ..Run::default()
+    })
+}
+
+fn job_end(outcome: JobOutcome) -> Event {
+    Event::JobEnd {
+        outcome,
+        text: String::new(),
+    }
+}
+
+#[test]
+fn a_run_that_does_not_resume_counts_nothing_of_the_run_before_it() {
+    let mut history = History::default();
+    let died = Event::Process {
+        role: Role::Trainer,
+        node: 1,
+        what: ProcessChange::Died,
+        restarts: 0,
+        text: "exited with code 1".into(),
+    };
+    // A runner's file is read before those of its processes.
+    for (t, event) in [
+        (1.0, run("a", 2)),
+        (2.0, died),
+        (3.0, job_end(JobOutcome::Failed)),
+        (200.0, run("b", 1)),
+        (203.0, job_end(JobOutcome::Finished)),
+    ] {
+        history.take(RecordSource::Runner, line(t, event));
+    }
+    let second = RecordSource::Process(1, Role::Trainer);
+    history.take(second, line(1.5, start("a")));
+    history.take(second, line(1.6, batch(0, 10, 100, 0.9)));
+    history.take(TRAINER, line(1.5, start("a")));
+    history.take(TRAINER, line(1.6, batch(0, 10, 100, 0.9)));
+    history.take(TRAINER, line(201.0, start("b")));
+    history.take(TRAINER, line(202.0, batch(0, 10, 100, 0.7)));
+    assert_eq!((history.began, history.last), (Some(200.0), Some(203.0)));
+    let processes: Vec<_> = history.processes.keys().copied().collect();
+    assert_eq!(processes, [(0, Role::Trainer)]);
+    assert_eq!(curve(&history, "cost"), [(100.0, 0.7)]);
+    assert_eq!(history.marks.len(), 1, "{:?}", history.marks);
+    assert_eq!(history.replaced(), 1);
+}
+
+#[test]
+fn a_training_without_a_runner_replaces_the_run_before_it() {
+    let mut history = History::default();
+    let runner = RecordSource::Runner;
+    history.take(runner, line(1.0, run("a", 2)));
+    history.take(runner, line(3.0, job_end(JobOutcome::Finished)));
+    history.take(TRAINER, line(2.0, start("a")));
+    history.take(TRAINER, line(2.5, batch(0, 10, 100, 0.9)));
+    history.take(TRAINER, line(9.0, start("by hand")));
+    history.take(TRAINER, line(9.5, batch(0, 10, 50, 0.5)));
+    assert_eq!(curve(&history, "cost"), [(50.0, 0.5)]);
+    assert!(history.run.is_none() && history.end.is_none());
+    assert_eq!(history.began, Some(9.0));
+}
+
+#[test]
+fn a_run_that_resumes_keeps_what_was_trained() {
+    let mut history = History::default();
+    let runner = RecordSource::Runner;
+    history.take(runner, line(1.0, run("a", 1)));
+    history.take(TRAINER, line(1.5, start("a")));
+    history.take(TRAINER, line(2.0, batch(0, 10, 100, 0.9)));
+    history.take(runner, line(3.0, job_end(JobOutcome::Interrupted)));
+    history.take(runner, line(9.0, run("a", 1)));
+    assert!(history.end.is_none());
+    assert_eq!((history.began, history.replaced()), (Some(1.0), 0));
+    assert_eq!(curve(&history, "cost"), [(100.0, 0.9)]);
+}
+
+#[test]
+fn the_figures_of_a_pass_are_those_of_all_its_samples() {
+    let mut history = History::default();
+    let done = |samples, cost| Event::PassFinished {
+        figures: Figures {
+            samples,
+            cost: Some(cost),
+            evaluators: EvaluatorValues::from([("error".to_owned(), cost / 4.0)]),
+            ..Figures::default()
+        },
+        seconds: 1.0,
+        waited: 0.0,
+    };
+    history.take(TRAINER, line(1.0, done(300, 0.4)));
+    let second = RecordSource::Process(1, Role::Trainer);
+    history.take(second, line(1.0, done(100, 0.8)));
+    let whole = history.figures_of(0);
+    assert!((whole.cost.unwrap() - 0.5).abs() < 1e-12);
+    assert!((whole.evaluators["error"] - 0.125).abs() < 1e-12);
+    assert_eq!((whole.samples, history.figures_of(1).cost), (400, None));
+}

@@ -53,6 +53,7 @@ impl Seen {
 #[derive(Debug)]
 pub struct WatchedJob {
     output: PathBuf,
+    folder: PathBuf,
     name: String,
     /// What its records contain.
     pub history: History,
@@ -61,7 +62,7 @@ pub struct WatchedJob {
     files: BTreeMap<PathBuf, (RecordSource, Follow)>,
     looked: Option<Instant>,
     /// Grows when all files were read again from the start.
-    incarnation: u64,
+    readings: u64,
 }
 
 impl WatchedJob {
@@ -83,14 +84,16 @@ impl WatchedJob {
     pub fn at(output: &Path, folder: &Path) -> WatchedJob {
         let absolute = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let name = absolute.file_name().unwrap_or(absolute.as_os_str());
+        let name = name.to_string_lossy().into_owned();
         WatchedJob {
             output: output.to_owned(),
-            name: name.to_string_lossy().into_owned(),
+            name,
+            folder: absolute,
             history: History::default(),
             states: BTreeMap::new(),
             files: BTreeMap::new(),
             looked: None,
-            incarnation: 1,
+            readings: 1,
         }
     }
 
@@ -104,9 +107,14 @@ impl WatchedJob {
         &self.output
     }
 
-    /// Number of the present reading; sequence numbers of points restart in each.
+    /// Changes when what a page was sent before is void: the files were read again, or another run has begun.
     pub fn incarnation(&self) -> u64 {
-        self.incarnation
+        self.readings + self.history.replaced()
+    }
+
+    /// The folder that `canoe dashboard` takes to show this job.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Reads what is new.
@@ -123,8 +131,8 @@ impl WatchedJob {
         if self.files.values().any(|(_, follow)| follow.is_other()) {
             self.files.clear();
             self.states.clear();
+            self.readings = self.incarnation() + 1;
             self.history = History::default();
-            self.incarnation += 1;
             self.find_files(&nodes);
         }
         for (source, follow) in self.files.values_mut() {
@@ -179,6 +187,10 @@ impl WatchedJob {
                 let Some(status) = state_file::read(&path) else {
                     continue;
                 };
+                if self.history.is_other_run(&status.run) {
+                    self.states.remove(&(*node, role));
+                    continue;
+                }
                 let stale = match self.states.get(&(*node, role)) {
                     Some(seen) if seen.status == status => continue,
                     Some(_) => 0.0,
@@ -281,5 +293,41 @@ mod tests {
         let mut late = WatchedJob::open(&output).unwrap();
         late.look(begun, 150.0);
         assert_eq!(late.states[&(0, Role::Trainer)].silent(begun), 100.0);
+    }
+
+    #[test]
+    fn another_run_in_the_same_folder_has_only_its_own_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let run = |name: &str| {
+            Event::Run(words::event::Run {
+                run: name.to_owned(),
+                ..Default::default()
+            })
+        };
+        let state = |node: u32, run: &str| {
+            let status = Status {
+                t: 50.0,
+                run: run.to_owned(),
+                ..Status::default()
+            };
+            let path = output.join(format!("node_{node}/train.beat.json"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            state_file::write(&status, &path).unwrap();
+        };
+        let mut recorder = Recorder::create(&output.join("events.jsonl")).unwrap();
+        recorder.record(run("a")).unwrap();
+        recorder.flush().unwrap();
+        state(0, "a");
+        state(1, "a");
+        let mut job = WatchedJob::open(folder.path()).unwrap();
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        job.look(begun, 51.0);
+        assert_eq!((job.states.len(), job.incarnation()), (2, 1));
+        recorder.record(run("b")).unwrap();
+        recorder.flush().unwrap();
+        state(0, "b");
+        job.look(begun + second, 52.0);
+        assert_eq!((job.states.len(), job.incarnation()), (1, 2));
     }
 }

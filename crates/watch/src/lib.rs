@@ -17,7 +17,7 @@
 //!
 //! - [`recorder`]: appends events ([`words::event`]) to a file; [`state_file`]: the current state.
 //! - [`files`]: paths of the files of a process. - [`follow`]: reads files that grow. - [`series`]: a curve and its
-//!   thinning. - [`mark`], [`place`], [`history`]: from records to what a page shows; pure.
+//!   thinning. - [`mark`], [`place`], [`history`], `totals`: from records to what a page shows; pure.
 //! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: the data that
 //!   are sent to a page, incrementally.
 //! - [`logs`]: a few lines of any log, with search.
@@ -34,7 +34,7 @@ pub mod follow;
 pub mod history;
 pub mod job;
 pub mod logs;
-pub mod mark;
+mod mark;
 pub mod nodes;
 mod number_text;
 pub mod page;
@@ -45,3 +45,4 @@ pub mod report;
 pub mod series;
 pub mod state_file;
 pub mod tensorboard;
+mod totals;

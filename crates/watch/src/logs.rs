@@ -131,7 +131,7 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// Characters that change the direction of text or are invisible.
-pub fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 

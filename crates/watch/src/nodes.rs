@@ -238,8 +238,10 @@ fn blame(views: &mut [NodeView]) -> Vec<u32> {
     } else {
         broken.iter().copied().collect()
     };
+    // While a job starts, all wait for each other, and nobody is to blame.
+    let mutual = broken.is_empty() && views.iter().all(|view| named.contains(&view.id));
     for view in views {
-        view.awaited = named.contains(&view.id);
+        view.awaited = !mutual && named.contains(&view.id);
     }
     broken
 }
@@ -365,6 +367,17 @@ mod tests {
             "step 9 waits for trainer 1 (2 s)"
         );
         assert_eq!(sentence(&views[1], &broken), "the other nodes wait for it");
+    }
+
+    #[test]
+    fn nodes_that_all_wait_for_each_other_hold_nobody_up() {
+        let waits = |other: u32| process("waiting", &format!("waits for trainer {other}"));
+        let mut views = [node(0, waits(1)), node(1, waits(0))];
+        blame(&mut views);
+        assert_eq!(views.each_ref().map(|view| view.awaited), [false, false]);
+        let mut alone = [node(0, waits(0))];
+        blame(&mut alone);
+        assert!(!alone[0].awaited, "there are no other nodes");
     }
 
     #[test]

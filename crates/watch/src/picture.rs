@@ -82,7 +82,6 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
     let passes = run
         .and_then(|run| run.passes)
         .or(start.and_then(|start| start.passes));
-    let over = matches!(state, WatchedState::Finished);
     let patience = history
         .processes
         .values()
@@ -92,6 +91,10 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
     let stops = stops.map(|(patience, best)| best.pass + 1 + u64::from(patience));
     let stops = stops.filter(|stops| passes.is_none_or(|passes| *stops < passes));
     let pass = trainers().filter_map(|trainer| trainer.pass).min();
+    let done = match history.stopped {
+        Some(stopped) => Some(stopped.pass + 1),
+        None => history.last_pass().map(|last| last + 1).or(pass),
+    };
     let batch = trainers()
         .filter(|trainer| trainer.pass == pass)
         .filter_map(|trainer| trainer.batch)
@@ -101,15 +104,16 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         state,
         WatchedState::Starting | WatchedState::Running | WatchedState::Waiting
     );
+    // When its trainers have finished, a job with a runner still ends its servers, and writes how it ended.
+    let over = !alive && (history.end.is_some() || run.is_none());
     json!({
         "state": state,
         "text": history.end.as_ref().map(|(_, _, text)| text.clone()).unwrap_or_default(),
         "ended": if alive { None } else { history.end.as_ref().map(|(t, _, _)| *t).or(history.last) },
-        "pass": match history.stopped {
-            Some(stopped) => Some(stopped.pass + 1),
-            None if over => passes.or(pass.map(|pass| pass + 1)),
-            None => pass.map(|pass| pass + 1),
-        },
+        "folder": job.folder(),
+        "over": over,
+        "pass": pass,
+        "done": done,
         "passes": passes,
         "batch": batch,
         "batches": batches,
@@ -120,7 +124,7 @@ fn head(job: &WatchedJob, state: WatchedState, nodes: &[NodeView]) -> Value {
         "stopped": history.stopped,
         "patience": patience,
         "test": last_test(history),
-        "cost": last.and_then(|pass| pass.figures.cost).map(short),
+        "cost": history.last_pass().and_then(|pass| history.figures_of(pass).cost).map(short),
         "speed": if alive { Some(speed) } else { None },
         "left": if alive { time_left(history, pass, batch, passes) } else { None },
         "left_unimproved": if alive { time_left(history, pass, batch, stops) } else { None },
@@ -269,27 +273,19 @@ fn passes(history: &History, since: u64) -> Vec<Value> {
         .iter()
         .filter(|pass| Some(pass.node) == first && pass.order > since);
     new.map(|pass| {
+        let whole = history.figures_of(pass.figures.pass);
         json!({
-            "pass": pass.figures.pass,
+            "pass": whole.pass,
             "batches": pass.figures.batch,
-            "samples": samples_of(history, pass.figures.pass),
-            "cost": pass.figures.cost.map(short),
-            "evaluators": rounded(&pass.figures.evaluators),
+            "samples": whole.samples,
+            "cost": whole.cost.map(short),
+            "evaluators": rounded(&whole.evaluators),
             "test": pass.test.as_ref().map(|(cost, evaluators)| json!({"cost": cost.map(short), "evaluators": rounded(evaluators)})),
             "seconds": short(pass.seconds),
             "waited": short(pass.waited),
         })
     })
     .collect()
-}
-
-/// Samples of a pass, of all trainers that have finished it.
-fn samples_of(history: &History, pass: u64) -> u64 {
-    let same = history
-        .passes
-        .iter()
-        .filter(|done| done.figures.pass == pass);
-    same.map(|done| done.figures.samples).sum()
 }
 
 fn rounded(evaluators: &BTreeMap<String, f64>) -> BTreeMap<&str, f64> {
@@ -337,6 +333,49 @@ fn tables(history: &History, since: u64, began: f64) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_over_when_its_runner_has_written_how_it_ended() {
+        use crate::recorder::Recorder;
+        use words::event::{Event, EventLine, JobOutcome, Run};
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let start = br#"{"t":0,"kind":"start","role":"trainer","node":0,"run":"a"}"#;
+        let mut runner = Recorder::create(&output.join("events.jsonl")).unwrap();
+        let run = Run {
+            run: "a".to_owned(),
+            ..Run::default()
+        };
+        runner.record(Event::Run(run)).unwrap();
+        runner.flush().unwrap();
+        let mut trainer = Recorder::create(&output.join("node_0/train.events.jsonl")).unwrap();
+        let start = EventLine::parse(start).unwrap().event;
+        for event in [start, Event::End { error: None }] {
+            trainer.record(event).unwrap();
+        }
+        trainer.flush().unwrap();
+        let mut job = WatchedJob::open(folder.path()).unwrap();
+        let mut head = |now: Instant| {
+            job.look(now, 100.0);
+            update(&job, &Ask::default(), now)["head"].clone()
+        };
+        let begun = Instant::now();
+        let before = head(begun);
+        assert_eq!(
+            (&before["state"], &before["over"]),
+            (&json!("finished"), &json!(false))
+        );
+        let end = Event::JobEnd {
+            outcome: JobOutcome::Finished,
+            text: String::new(),
+        };
+        runner.record(end).unwrap();
+        runner.flush().unwrap();
+        assert_eq!(
+            head(begun + std::time::Duration::from_secs(1))["over"],
+            json!(true)
+        );
+    }
 
     #[test]
     fn numbers_are_short() {

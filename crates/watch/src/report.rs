@@ -325,7 +325,7 @@ fn passes(out: &mut String, history: &History) {
         .flat_map(|pass| pass.figures.evaluators.keys())
         .map(String::as_str)
         .collect();
-    *out += "<h2>Passes of the first trainer</h2>\n<div class=\"scroll\"><table><tr><th>pass</th><th>cost</th>";
+    *out += "<h2>Passes</h2>\n<div class=\"scroll\"><table><tr><th>pass</th><th>cost</th>";
     for name in &names {
         let _ = write!(out, "<th>{}</th>", escaped(name));
     }
@@ -342,16 +342,14 @@ fn passes(out: &mut String, history: &History) {
             .test
             .as_ref()
             .map_or((None, &empty), |(cost, test)| (*cost, test));
-        let mut cells = vec![pass.figures.pass.to_string(), number(pass.figures.cost)];
-        cells.extend(
-            names
-                .iter()
-                .map(|name| number(pass.figures.evaluators.get(*name).copied())),
-        );
+        let whole = history.figures_of(pass.figures.pass);
+        let mut cells = vec![whole.pass.to_string(), number(whole.cost)];
+        let values = |name: &&str| number(whole.evaluators.get(*name).copied());
+        cells.extend(names.iter().map(values));
         cells.push(number(test_cost));
         cells.extend(names.iter().map(|name| number(test.get(*name).copied())));
         cells.extend([
-            grouped(pass.figures.samples),
+            grouped(whole.samples),
             seconds(pass.seconds),
             seconds(pass.waited),
         ]);

@@ -63,7 +63,7 @@ impl Series {
     }
 
     /// Training rolled back: points after this many samples are no longer part of the model's history.
-    pub fn cut_after(&mut self, samples: f64) {
+    pub(crate) fn cut_after(&mut self, samples: f64) {
         self.points.retain(|point| point.samples <= samples);
     }
 
@@ -75,7 +75,7 @@ impl Series {
 
     /// At most about `3 × buckets` points between `from` and `to` on an axis: the smallest, the largest and the last of
     /// each bucket. One point on either side is kept, so that lines continue beyond the edges.
-    pub fn thinned(
+    pub(crate) fn thinned(
         &self,
         axis: ChartAxis,
         range: Option<(f64, f64)>,

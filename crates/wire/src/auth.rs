@@ -32,22 +32,22 @@ impl Token {
     }
 
     /// The proof of a client.
-    pub fn client_proof(&self, meeting: &ProofContext<'_>) -> String {
+    pub(crate) fn client_proof(&self, meeting: &ProofContext<'_>) -> String {
         self.sign("canoe client", meeting)
     }
 
     /// The proof of a server.
-    pub fn server_proof(&self, meeting: &ProofContext<'_>) -> String {
+    pub(crate) fn server_proof(&self, meeting: &ProofContext<'_>) -> String {
         self.sign("canoe server", meeting)
     }
 
     /// Whether the client's proof is right. Takes the same time for every wrong one.
-    pub fn check_client(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
+    pub(crate) fn check_client(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
         self.check("canoe client", meeting, proof)
     }
 
     /// Whether the server's proof is right.
-    pub fn check_server(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
+    pub(crate) fn check_server(&self, meeting: &ProofContext<'_>, proof: &str) -> bool {
         self.check("canoe server", meeting, proof)
     }
 
@@ -69,7 +69,7 @@ impl Token {
 
 /// What a proof is about: one connection, and the random numbers of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProofContext<'a> {
+pub(crate) struct ProofContext<'a> {
     /// The name of the connection.
     pub connection: &'a str,
     /// The server's random number.

@@ -1,7 +1,8 @@
 //! Waiting for many sockets in one thread, which another thread can wake.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -34,19 +35,16 @@ impl Bell {
         sockets: impl Iterator<Item = BorrowedFd<'a>>,
         limit: Duration,
     ) -> Vec<bool> {
-        let readable = |socket: BorrowedFd<'_>| libc::pollfd {
-            fd: socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut all = vec![readable(self.rung.as_fd())];
-        all.extend(sockets.map(readable));
-        // Rounded up: to wake before the time is over would only mean to wait again.
-        let limit = libc::c_int::try_from(limit.as_millis() + 1).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the pointer and the count describe `all`, which lives until the call returns.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, limit) };
+        let mut all = vec![PollFd::from_borrowed_fd(self.rung.as_fd(), PollFlags::IN)];
+        all.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let limit = Timespec::try_from(limit).ok();
+        // A signal ends the wait early; then nothing is ready.
+        let _ = poll(&mut all, limit.as_ref());
         while (&self.rung).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
-        all[1..].iter().map(|one| one.revents != 0).collect()
+        all[1..]
+            .iter()
+            .map(|one| !one.revents().is_empty())
+            .collect()
     }
 }
 

@@ -13,7 +13,7 @@ pub struct Binding {
     pub job: String,
     /// Hash of the tables' names and shapes.
     pub shapes: u64,
-    /// The epoch in which it was taken: after a loss the same step may be saved again.
+    /// The generation in which it was taken: after a loss the same step may be saved again.
     pub epoch: Generation,
     /// Where the job stood.
     pub boundary: Boundary,

@@ -25,13 +25,13 @@ const AHEAD: usize = 64 << 10;
 
 /// Why a connection can no longer be used, or a request was refused.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ChannelError {
     /// The stream broke or timed out.
     #[error("connection to {peer} broke")]
     Io {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -46,7 +46,6 @@ pub enum ChannelError {
     Frame {
         /// Name or address of the other side.
         peer: String,
-        /// The cause.
         #[source]
         source: FrameError,
     },
@@ -430,7 +429,7 @@ impl Channel {
     }
 
     /// Reads payload values into blocks of `values`; the blocks are ascending and inside it.
-    pub fn read_blocks(
+    pub(crate) fn read_blocks(
         &mut self,
         encoding: Encoding,
         values: &mut [f32],
@@ -463,7 +462,7 @@ impl Channel {
     }
 
     /// Receives what the other end passes with [`Stream::send_descriptors`] after a reply that says so.
-    pub fn expect_descriptors(
+    pub(crate) fn expect_descriptors(
         &mut self,
     ) -> Result<(Head, Stamped<Reply>, Vec<OwnedFd>), ChannelError> {
         // Descriptors belong to a byte: it must not be received ahead as a part of the reply.

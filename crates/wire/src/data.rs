@@ -12,7 +12,7 @@ use crate::frame::{FrameError, FrameKind};
 use crate::ids::{Generation, Step, TableId};
 
 /// Bytes of the body of a data-plane frame.
-pub const BODY: usize = 48;
+pub(crate) const BODY: usize = 48;
 
 /// A message with the generation and step that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]

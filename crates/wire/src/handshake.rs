@@ -74,14 +74,14 @@ impl GreetingError {
 /// The server's half, first part: challenges a stranger and checks its proof. Without I/O, so that one thread can serve
 /// any number of strangers. The caller decides whether to admit it and replies with [`welcome`] or a refusal.
 #[derive(Debug)]
-pub struct Greeting {
+pub(crate) struct Greeting {
     nonce: String,
     input: Vec<u8>,
 }
 
 impl Greeting {
     /// A greeting, and the challenge to send.
-    pub fn new() -> (Self, Vec<u8>) {
+    pub(crate) fn new() -> (Self, Vec<u8>) {
         let nonce = nonce();
         let challenge = Challenge {
             nonce: nonce.clone(),
@@ -92,12 +92,12 @@ impl Greeting {
     }
 
     /// Whether nothing has arrived yet.
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.input.is_empty()
     }
 
     /// Bytes that may be read next: never more than belong to the hello.
-    pub fn wants(&self) -> usize {
+    pub(crate) fn wants(&self) -> usize {
         match self.head() {
             Some(Ok(head)) => (HEAD + head.body as usize).saturating_sub(self.input.len()),
             _ => HEAD.saturating_sub(self.input.len()),
@@ -111,7 +111,7 @@ impl Greeting {
 
     /// Takes bytes that have arrived on the connection with this name. Returns the hello when it is complete and its
     /// proof is right.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         bytes: &[u8],
         token: &Token,
@@ -149,7 +149,7 @@ impl Greeting {
     }
 
     /// The server's random number, for [`welcome`].
-    pub fn nonce(&self) -> &str {
+    pub(crate) fn nonce(&self) -> &str {
         &self.nonce
     }
 }

@@ -36,7 +36,7 @@ pub mod encoding;
 pub mod frame;
 pub mod gaps;
 pub mod handshake;
-pub mod ids;
+mod ids;
 pub mod lines;
 pub mod message;
 pub mod order;

@@ -21,7 +21,7 @@ pub struct Traffic {
 
 /// Watches one connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LineWatch {
+pub(crate) struct LineWatch {
     /// What both ends had counted, and since when.
     last: Option<(Traffic, Traffic, u64)>,
 }
@@ -29,7 +29,7 @@ pub struct LineWatch {
 impl LineWatch {
     /// Takes the counts of both ends, at a time in milliseconds. Returns the number of bytes that are lost and for how
     /// long nothing has moved, once that is at least `limit`.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         own: Traffic,
         other: Traffic,

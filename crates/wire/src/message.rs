@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The server's first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Challenge {
+pub(crate) struct Challenge {
     /// 32 random bytes in hexadecimal.
     pub nonce: String,
 }
@@ -67,7 +67,7 @@ pub struct Hello {
 /// The server's reply to a hello.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Welcome {
+pub(crate) struct Welcome {
     /// HMAC that proves that the server knows the token too.
     pub proof: String,
     /// The state of the server.
@@ -196,7 +196,7 @@ pub enum Code {
 }
 
 /// Encodes a value as a JSON body.
-pub fn to_body<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn to_body<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value)
         .expect("message types serialise: no maps with odd keys, no failing parts")
 }

@@ -199,6 +199,14 @@ pub fn dead(reports: &[ServerReport]) -> Vec<Step> {
     dead
 }
 
+impl ServerReport {
+    /// Whether a trainer that is in generation `at` has to leave it: the server runs another one, or none.
+    pub fn ends(&self, at: Generation) -> bool {
+        let runs = self.phase == Phase::Running && self.epoch == at;
+        !runs && self.phase != Phase::Finished
+    }
+}
+
 /// What the reports of all servers mean for a trainer that waits to be admitted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AdmissionVerdict {
@@ -212,6 +220,29 @@ pub enum AdmissionVerdict {
     Wait(String),
     /// The job has ended without this trainer.
     Over,
+}
+
+impl AdmissionVerdict {
+    /// What one trainer does about it. Only trainer 0 opens a generation or ends the job, and reports from before the
+    /// generation that it has `opened` are no reason to open another one.
+    pub fn of_trainer(
+        self,
+        trainer: TrainerId,
+        opened: Generation,
+        reports: &[ServerReport],
+    ) -> Self {
+        let coordinator = trainer == TrainerId(0);
+        match self {
+            Self::Open(..) if reports.iter().any(|report| report.epoch < opened) => {
+                Self::Wait("waiting for all servers to open the generation".to_owned())
+            }
+            Self::Open(..) if !coordinator => {
+                Self::Wait("waiting for trainer 0 to open the job".to_owned())
+            }
+            Self::Lost(text) if !coordinator => Self::Wait(text),
+            other => other,
+        }
+    }
 }
 
 /// What the reports mean. `seen` is the last generation that this trainer was in; `holders` is how many servers hold
@@ -306,6 +337,40 @@ mod tests {
             ..CoordinatorKnowledge::default()
         };
         decide(reports, known, |server| format!("s{server}"))
+    }
+
+    #[test]
+    fn only_trainer_0_opens_and_ends_and_no_generation_twice() {
+        let reports = [report(None, &[]), report(None, &[])];
+        let at = reports[0].epoch;
+        let open = || AdmissionVerdict::Open(Generation(at.0 + 1), GenerationStart::Fresh);
+        let lost = || AdmissionVerdict::Lost("gone".to_owned());
+        let of = |verdict: AdmissionVerdict, trainer, opened| {
+            verdict.of_trainer(TrainerId(trainer), opened, &reports)
+        };
+        assert_eq!(of(open(), 0, Generation(0)), open());
+        let again = of(open(), 0, Generation(at.0 + 1));
+        assert!(matches!(again, AdmissionVerdict::Wait(_)), "{again:?}");
+        let other = of(open(), 1, Generation(0));
+        assert!(matches!(other, AdmissionVerdict::Wait(_)), "{other:?}");
+        assert_eq!(of(lost(), 0, Generation(0)), lost());
+        assert_eq!(
+            of(lost(), 1, Generation(0)),
+            AdmissionVerdict::Wait("gone".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_report_of_another_generation_ends_the_own_one_unless_the_job_has_finished() {
+        let of = |phase, epoch| ServerReport {
+            phase,
+            epoch: Generation(epoch),
+            ..report(None, &[])
+        };
+        assert!(!of(Phase::Running, 3).ends(Generation(3)));
+        assert!(of(Phase::Running, 4).ends(Generation(3)));
+        assert!(of(Phase::Lobby, 3).ends(Generation(3)));
+        assert!(!of(Phase::Finished, 3).ends(Generation(3)));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn row_shard(table_hash: u64, row: u32) -> u32 {
 }
 
 /// The logical shard of a block of a dense table: neighbours go to neighbouring shards, so load is even.
-pub fn block_shard(table_hash: u64, block: u64) -> u32 {
+pub(crate) fn block_shard(table_hash: u64, block: u64) -> u32 {
     (table_hash.wrapping_add(block) % u64::from(SHARDS)) as u32
 }
 
@@ -53,7 +53,7 @@ pub fn service_of(shard: u32, services: u32) -> u32 {
 }
 
 /// Values in a block of a dense table of `len` values: a power of two, about a thousandth of the table.
-pub fn block_len(len: u64) -> usize {
+pub(crate) fn block_len(len: u64) -> usize {
     let ideal = (len / u64::from(SHARDS)).min(LARGEST_BLOCK as u64) as usize;
     ideal
         .next_power_of_two()
@@ -95,7 +95,7 @@ impl Topology {
     }
 
     /// Ports of each server that hold sparse tables.
-    pub fn sparse_width(&self) -> u32 {
+    pub(crate) fn sparse_width(&self) -> u32 {
         if self.sparse_ports == 0 {
             self.ports
         } else {

@@ -11,12 +11,13 @@ use crate::stranger::Accepted;
 use crate::tls::{self, ClientTls};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags,
+    SendAncillaryMessage, SendFlags, SocketFlags, sockopt,
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
@@ -155,7 +156,7 @@ impl Stream {
     }
 
     /// Connects to an address, which has this long to reply at all.
-    pub fn connect_at(
+    pub(crate) fn connect_at(
         address: SocketAddr,
         limit: Duration,
         dial: &Dial,
@@ -462,24 +463,13 @@ fn set_low_water(tcp: &TcpStream, bytes: usize) -> io::Result<()> {
 }
 
 /// Buffer size of a unix socket in bytes. TCP sizes its buffers itself; unix sockets keep a small default.
-const UNIX_BUFFER: libc::c_int = 4 << 20;
+const UNIX_BUFFER: usize = 4 << 20;
 
 /// Gives a unix socket large buffers, so that large payloads need few context switches.
 fn widen(stream: &UnixStream) {
-    let size = UNIX_BUFFER;
-    for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
-        // SAFETY: the descriptor is open, and the option's value is an int of the length given. Failure only means
-        // that the buffer keeps its size.
-        unsafe {
-            libc::setsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                option,
-                (&raw const size).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            );
-        }
-    }
+    // Failure only means that a buffer keeps its size.
+    let _ = sockopt::set_socket_send_buffer_size(stream, UNIX_BUFFER);
+    let _ = sockopt::set_socket_recv_buffer_size(stream, UNIX_BUFFER);
 }
 
 /// Connections that may wait to be accepted: a flood of strangers must not crowd out a trainer.
@@ -488,7 +478,7 @@ const BACKLOG: i32 = 4096;
 /// A listening port on one address. What it accepts inherits its options, which costs a stranger nothing.
 pub fn listen_tcp(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((address, port))?;
-    rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+    sockopt::set_tcp_nodelay(&listener, true)?;
     keep_alive(&listener);
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
@@ -512,8 +502,7 @@ pub(crate) fn unix_connection_name(client: u32) -> String {
 
 /// The user of this process.
 pub(crate) fn own_user() -> u32 {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The user at the other end of a unix socket, if the kernel says that it may be trusted: the own one, or root.
@@ -528,7 +517,7 @@ pub(crate) fn trusted_user(stream: &UnixStream) -> io::Result<u32> {
 
 #[cfg(target_os = "linux")]
 fn peer_user(stream: &UnixStream) -> io::Result<u32> {
-    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
+    Ok(sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// Why certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum TlsError {
     /// A PEM text holds no usable certificate or key.
     #[error("{what} is not usable PEM")]
     Pem {
         /// Which text: certificates, key or authority.
         what: &'static str,
-        /// The cause.
         #[source]
         source: rustls::pki_types::pem::Error,
     },

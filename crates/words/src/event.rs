@@ -180,7 +180,7 @@ pub struct ProcessStart {
 }
 
 /// A job as its runner sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Its name; processes name it when they start.
     #[serde(default, skip_serializing_if = "String::is_empty")]

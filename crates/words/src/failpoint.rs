@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 /// Called with the name of a point that is reached; may block.
-pub type Hook = Box<dyn Fn(&'static str) + Send + Sync>;
+pub(crate) type Hook = Box<dyn Fn(&'static str) + Send + Sync>;
 
 static HOOK: OnceLock<Hook> = OnceLock::new();
 

@@ -9,6 +9,7 @@
 //! - [`failpoint`]: moments at which a test can hold a process.
 //! - [`guess`]: what a misspelt word was meant to be.
 //! - [`last_words`]: which of the last lines of a process says what went wrong.
+//! - [`lock`]: locks that a panic does not poison.
 //! - [`log`]: levels and topics of log lines, and the places in v1's source that stand before them.
 //! - [`metrics`]: Prometheus' text form.
 //! - [`process`]: roles and processes.
@@ -23,6 +24,7 @@ pub mod event;
 pub mod failpoint;
 pub mod guess;
 pub mod last_words;
+pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod process;

@@ -33,6 +33,24 @@ impl Exposition {
         }
     }
 
+    /// A histogram. `below`: upper ends of its ranges, ascending, with the number of values up to each; then the number
+    /// and the sum of all values.
+    pub fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        below: impl Iterator<Item = (f64, f64)>,
+        (count, sum): (f64, f64),
+    ) {
+        let text = &mut self.text;
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} histogram\n");
+        for (end, values) in below {
+            let _ = writeln!(text, "{name}_bucket{{le=\"{end}\"}} {values}");
+        }
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}");
+        let _ = write!(text, "{name}_sum {sum}\n{name}_count {count}\n");
+    }
+
     /// The text.
     pub fn into_text(self) -> String {
         self.text

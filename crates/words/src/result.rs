@@ -12,6 +12,9 @@ pub struct Best {
     pub measure: String,
     /// Its value after that pass.
     pub value: f64,
+    /// The pass of the best model that there is, if the best pass itself was not saved or not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<u64>,
 }
 
 /// Training ended before its last pass.
@@ -23,7 +26,7 @@ pub struct Stopped {
     pub patience: u32,
 }
 
-/// `best test error 11.2 % after pass 5; stopped after pass 8`.
+/// `best test error 11.2 % after pass 5; stopped after pass 8`. A best pass whose model is gone is named all the same.
 pub fn sentence(best: &Best, stopped: Option<Stopped>) -> String {
     let mut text = format!(
         "best test {} {} after pass {}",
@@ -31,6 +34,9 @@ pub fn sentence(best: &Best, stopped: Option<Stopped>) -> String {
         value_text(&best.measure, best.value),
         best.pass
     );
+    if let Some(kept) = best.kept {
+        text += &format!(" (not kept; the best model that is kept is of pass {kept})");
+    }
     if let Some(stopped) = stopped {
         text += &format!("; stopped after pass {}", stopped.pass);
     }
@@ -82,6 +88,7 @@ mod tests {
             pass: 5,
             measure: "__classification_error_evaluator_0__".to_owned(),
             value: 0.1116,
+            kept: None,
         };
         assert_eq!(sentence(&best, None), "best test error 11.2 % after pass 5");
         let stopped = Stopped {
@@ -91,6 +98,14 @@ mod tests {
         assert_eq!(
             sentence(&best, Some(stopped)),
             "best test error 11.2 % after pass 5; stopped after pass 8"
+        );
+        let gone = Best {
+            kept: Some(8),
+            ..best
+        };
+        assert_eq!(
+            sentence(&gone, Some(stopped)),
+            "best test error 11.2 % after pass 5 (not kept; the best model that is kept is of pass 8); stopped after pass 8"
         );
     }
 

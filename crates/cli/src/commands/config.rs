@@ -2,7 +2,6 @@
 
 mod check;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -13,6 +12,7 @@ use config::diagram::DiagramFormat;
 
 use crate::exit::Exit;
 use crate::form::Form;
+use crate::{pipe, wherever};
 
 /// Arguments of `canoe config`.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ enum ConfigCommand {
         #[arg(long, value_enum, default_value = "svg", alias = "output")]
         format: Drawing,
         /// Write the drawing to this file instead of printing it.
-        #[arg(long)]
+        #[arg(long, short = 'o', value_name = "FILE")]
         to: Option<PathBuf>,
     },
 }
@@ -77,26 +77,29 @@ enum Drawing {
     Dot,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
     let text = match args.command {
         ConfigCommand::Check { file, fast, form } => return check::run(&file, fast, form),
         ConfigCommand::Dump {
             file, binary: true, ..
         } => {
-            let bytes = config::binary::encode(&config::evaluate(&options(&file))?)?;
-            std::io::stdout().write_all(&bytes)?;
+            let (evaluated, _) = wherever::evaluate(&options(&file))?;
+            pipe::print(&config::binary::encode(&evaluated.config)?)?;
             return Ok(Exit::Success);
         }
         ConfigCommand::Dump {
             file, whole, form, ..
-        } => command::dump(&options(&file), part(whole), format(form))?,
+        } => {
+            let dump = |options: &_| command::dump(options, part(whole), format(form));
+            wherever::first(&options(&file), dump)?.0
+        }
         ConfigCommand::Diagram { file, format, to } => {
             let format = match format {
                 Drawing::Svg => DiagramFormat::Svg,
                 Drawing::Dot => DiagramFormat::Dot,
             };
-            let drawing = command::draw(&options(&file), format)?;
+            let draw = |options: &_| command::draw(options, format);
+            let (drawing, _) = wherever::first(&options(&file), draw)?;
             if let Some(path) = to {
                 std::fs::write(&path, drawing)
                     .with_context(|| format!("write {}", path.display()))?;

@@ -21,7 +21,6 @@ pub(crate) struct DashboardArgs {
     address: Option<SocketAddr>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
     let token = std::env::var(local::plan::TOKEN_VARIABLE).ok();
     let jobs: anyhow::Result<Vec<PageSource>> = args

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::form::Form;
 
 use super::follow::{self, FollowArgs};
-use super::progress::{bytes_bar, human_bytes, set_total};
+use super::progress::{bytes_bar, human_bytes, number_of, set_total};
 use dataset::archive::{self, ArchiveLimits};
 use dataset::bucket;
 use dataset::carry::{self, Existing};
@@ -70,14 +70,14 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct SplitArgs {
-    /// A job directory with data/train.list, a data directory with train.list, one file, or s3://… (fetched to --out first).
+    /// A job directory with data/train.list, a data directory with train.list, one file, or s3://… (fetched to --to first).
     source: PathBuf,
     /// Number of shards, usually the number of nodes.
     #[arg(long, value_name = "N")]
     shards: u32,
     /// Directory for the shards (default: next to the data).
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "out", value_name = "DIR")]
+    to: Option<PathBuf>,
     /// What each shard gets the same amount of.
     #[arg(long, value_enum, default_value_t = Even::Lines)]
     by: Even,
@@ -105,8 +105,8 @@ struct FetchArgs {
     /// http://…, https://…, s3://BUCKET/KEY, s3://BUCKET/PREFIX/ or a path.
     source: String,
     /// A folder (ending with / if it does not exist yet) or a file name (default: the current directory, under the source's name).
-    #[arg(long, value_name = "PATH")]
-    out: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "out", value_name = "PATH")]
+    to: Option<PathBuf>,
     /// Expected SHA-256 of the file, 64 hexadecimal digits.
     #[arg(long, value_name = "HEX")]
     sha256: Option<Checksum>,
@@ -129,7 +129,7 @@ struct ShowArgs {
     #[arg(long, default_value_t = 2)]
     lines: usize,
     /// How many characters of each line to show.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 76)]
     width: usize,
     #[command(flatten)]
     form: Form,
@@ -153,7 +153,6 @@ enum LayoutName {
     Tutorial,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: DataArgs) -> Result<()> {
     match args.action {
         Action::Split(args) => run_split(&args),
@@ -188,8 +187,8 @@ fn run_split(args: &SplitArgs) -> Result<()> {
     let fetched = match args.source.to_str().and_then(Location::parse) {
         None => None,
         Some(from) => {
-            let Some(out) = &args.out else {
-                bail!("{from} is fetched before it is split; say where to with --out DIR");
+            let Some(out) = &args.to else {
+                bail!("{from} is fetched before it is split; say where to with --to DIR");
             };
             let files = fetch_objects(&from, out, false)?;
             Some(match files.as_slice() {
@@ -200,7 +199,7 @@ fn run_split(args: &SplitArgs) -> Result<()> {
     };
     let source = fetched.as_ref().unwrap_or(&args.source);
     // What was fetched is split in its own folder.
-    let out = args.out.as_deref().filter(|_| fetched.is_none());
+    let out = args.to.as_deref().filter(|_| fetched.is_none());
     let sources = if source.is_dir() {
         Sources::job(source, out)?
     } else {
@@ -265,7 +264,7 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
     if let Some(from) = Location::parse(&args.source) {
         return fetch_from_store(&from, args);
     }
-    let target = fetch::target(&args.source, args.out.as_deref())?;
+    let target = fetch::target(&args.source, args.to.as_deref())?;
     let fetched = fetch_with_bar(
         (&args.source, args.max_bytes),
         &target,
@@ -304,8 +303,8 @@ pub(super) fn push(folder: &Path, to: &Location) -> Result<()> {
     let pushed = bucket::push(&s3::Client::new()?, folder, to, &|bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
     eprintln!(
-        "{to}: {} files, {}, {} were already there",
-        pushed.files,
+        "{to}: {}, {}, {} were already there",
+        number_of(pushed.files, "file"),
         human_bytes(pushed.bytes),
         human_bytes(pushed.kept)
     );
@@ -325,8 +324,8 @@ fn fetch_objects(from: &Location, folder: &Path, force: bool) -> Result<Vec<buck
         bytes => format!(", resumed after {}", human_bytes(bytes)),
     };
     eprintln!(
-        "{from}: {} files, {}, {unchanged} were already there{how}",
-        files.len(),
+        "{from}: {}, {}, {unchanged} were already there{how}",
+        number_of(files.len(), "file"),
         human_bytes(total)
     );
     Ok(files)
@@ -334,7 +333,7 @@ fn fetch_objects(from: &Location, folder: &Path, force: bool) -> Result<Vec<buck
 
 /// Objects go into a folder; archives among them are unpacked there.
 fn fetch_from_store(from: &Location, args: &FetchArgs) -> Result<()> {
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("."));
+    let folder = args.to.clone().unwrap_or_else(|| PathBuf::from("."));
     let files = fetch_objects(from, &folder, args.force)?;
     if args.sha256.is_some() && files.len() != 1 {
         bail!(
@@ -412,6 +411,10 @@ pub(super) fn fetch_with_bar(
 }
 
 fn run_show(args: &ShowArgs) -> Result<()> {
+    if !args.path.exists() {
+        let path = args.path.display();
+        bail!("{path} does not exist; give a job folder, a folder with data or a file");
+    }
     let shown = show::show(
         &args.path,
         Amount {

@@ -96,7 +96,6 @@ struct RecommendationArgs {
     ratings: usize,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: DemoArgs) -> Result<()> {
     match args.demo {
         Demo::QuickStart(args) => run_quick_start(&args),

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::form::Form;
+use crate::table::wrapped;
 
 /// Arguments of `canoe doctor`.
 #[derive(Debug, Args)]
@@ -82,15 +83,17 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     if args.form.json() {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
+        let width = crate::display::help_width();
         for check in &checks {
             let word = match check.verdict {
                 Verdict::Ok => "ok",
                 Verdict::Warning => "note",
                 Verdict::Fault => "FAULT",
             };
-            println!("{word:<6} {:<14} {}", check.what, check.found);
+            let found = wrapped(&check.found, 22, width);
+            println!("{word:<6} {:<14} {found}", check.what);
             if !check.way_out.is_empty() {
-                println!("{:<21} → {}", "", check.way_out);
+                println!("{:<21} → {}", "", wrapped(&check.way_out, 24, width));
             }
         }
     }
@@ -196,18 +199,14 @@ fn memory(text: &str) -> Check {
 }
 
 fn open_files() -> Check {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the pointer is valid for the call, which writes one `rlimit`.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    let verdict = if limit.rlim_cur >= 1024 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = limit.current.unwrap_or(u64::MAX);
+    let verdict = if most >= 1024 {
         Verdict::Ok
     } else {
         Verdict::Warning
     };
-    let found = format!("{} open files per process", limit.rlim_cur);
+    let found = format!("{most} open files per process");
     check(
         "limits",
         verdict,
@@ -232,12 +231,8 @@ fn large_pages(text: &str) -> Check {
 
 /// Bytes that are free on the file system of a path.
 fn free_bytes(path: &Path) -> Option<u64> {
-    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-    // SAFETY: `statvfs` is plain data for which all zeros is a valid value.
-    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for the call, and the path ends with a zero.
-    let done = unsafe { libc::statvfs(path.as_ptr(), &mut found) };
-    (done == 0).then_some(found.f_bavail * found.f_frsize)
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bavail * found.f_frsize)
 }
 
 fn shared_memory(free: Option<u64>) -> Check {

@@ -1,7 +1,7 @@
 //! `canoe data follow`: copies what a job makes to an object store while it runs. What the pod of `copies` in job.yaml runs.
 //!
 //! It reads the volume and asks nobody: complete passes have the file `done`, and nodes that have finished leave a marker. What is in the
-//! store already is not sent again, so a pod that is replaced goes on where the other stopped.
+//! store already is not sent again, so a pod that is replaced continues where the other stopped.
 #![allow(clippy::print_stderr, reason = "a command talks to its user")]
 
 use std::collections::BTreeSet;
@@ -14,9 +14,10 @@ use anyhow::{Context, Result, bail};
 use dataset::bucket;
 use dataset::pick::{Pick, PickError};
 use run::node::finish::Markers;
+use run::node::own_output;
 use s3::{Client, Location};
 
-use super::progress::human_bytes;
+use super::progress::{human_bytes, number_of};
 
 /// Between two looks at the volume.
 const LOOK: Duration = Duration::from_secs(2);
@@ -69,7 +70,8 @@ pub(crate) fn follow(args: &FollowArgs) -> Result<()> {
         if is_over {
             return copy(&client, &args.output, Pick::Output, &to, &mut copied);
         }
-        if args.at == CopyMoment::Passes {
+        // Until node 0 has begun, results of an earlier run may be there.
+        if args.at == CopyMoment::Passes && own_output::is_of(&args.output, token.trim()) {
             copy(&client, &args.output, Pick::All, &to, &mut copied)?;
         }
         let last = newest(&args.output).unwrap_or(begun).max(begun);
@@ -104,8 +106,8 @@ fn copy(
     }
     match bucket::push_files(client, output, &names, to, &|_| {}) {
         Ok(pushed) => eprintln!(
-            "{to}: {} files, {}, {} were already there",
-            pushed.files,
+            "{to}: {}, {}, {} were already there",
+            number_of(pushed.files, "file"),
             human_bytes(pushed.bytes),
             human_bytes(pushed.kept)
         ),

@@ -29,8 +29,8 @@ enum Action {
     /// Write an image to a file: for `kind load image-archive`, `ctr -n k8s.io images import`, `podman load`, `skopeo copy`.
     Build {
         /// The file, an OCI archive.
-        #[arg(short, long, value_name = "FILE")]
-        output: PathBuf,
+        #[arg(short = 'o', long, alias = "output", value_name = "FILE")]
+        to: PathBuf,
         /// The name that the image has in the file.
         #[arg(long, default_value = concat!("canoe:", env!("CARGO_PKG_VERSION")))]
         name: String,
@@ -62,14 +62,9 @@ struct Source {
     binary: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ImageArgs) -> Result<Exit> {
     match args.action {
-        Action::Build {
-            output,
-            name,
-            source,
-        } => build(&output, &name, &source),
+        Action::Build { to, name, source } => build(&to, &name, &source),
         Action::Pin { reference } => pin(&reference),
         Action::Push { reference, source } => push(&reference, &source),
     }

@@ -11,6 +11,7 @@ use crate::flags::FlagKind::{Bool, Text};
 use crate::flags::{FlagTable, Flags, flag};
 use crate::gflags::GFLAGS;
 use crate::v1_flags::COMMON;
+use crate::wherever;
 
 /// Flags that only `merge_model` has, and those of the configuration.
 const MERGE_MODEL: FlagTable = &[
@@ -62,14 +63,14 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         }
     }
     let directory = Path::new(flags.text("model_dir"));
-    let evaluated = config::evaluate(&config::EvaluateOptions {
+    let evaluated = wherever::evaluate(&config::EvaluateOptions {
         args: train::config_args(&flags),
         python: Some(PathBuf::from(flags.text("python_bin"))),
         python_path: train::python_path(&flags),
         ..config::EvaluateOptions::new(configuration(&flags, directory)?)
     });
     let evaluated = match evaluated {
-        Ok(evaluated) => evaluated,
+        Ok((evaluated, _)) => evaluated.config,
         Err(error) => {
             eprintln!("canoe: {:#}", anyhow::Error::from(error));
             return Ok(Exit::Configuration);

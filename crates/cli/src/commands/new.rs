@@ -30,7 +30,6 @@ const FILES: [(&str, &str); 4] = [
 /// Samples for training and for tests.
 const SAMPLES: [(&str, u32); 2] = [("train", 2000), ("test", 500)];
 
-/// Runs the command.
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<Exit> {
     let folder = &args.directory;
     let used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());

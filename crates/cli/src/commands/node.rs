@@ -24,10 +24,12 @@ use words::causes::chain;
 use words::last_words::error_line;
 
 const HELP: &str = "\
-canoe node: the entry point of a pod of a training job. It reads v1's variables (JOB_NAME, CONF_PADDLE_PORT, …;
-docs/kubernetes.md lists them), finds the other nodes, and runs a server and a trainer. Flags, with their defaults:
+canoe node: the entry point of a pod of a training job. It reads v1's variables
+(JOB_NAME, CONF_PADDLE_PORT, …; docs/kubernetes.md lists them), finds the other
+nodes, and runs a server and a trainer. Flags, with their defaults:
 
-  --discovery=indexed   indexed: by completion index; podlist: by listing the job's pods
+  --discovery=indexed   indexed: by completion index; podlist: by listing the
+                        job's pods
   --health_port=8471    port of /healthz, /readyz and /status
   --metrics_port=0      port of /metrics for a Prometheus in the cluster; 0: none
   --patience=SECONDS    how long to wait for other nodes and for data

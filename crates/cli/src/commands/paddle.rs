@@ -31,7 +31,6 @@ enum PaddleCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &PaddleArgs) -> anyhow::Result<Exit> {
     let PaddleCommand::Link { directory, python } = &args.command;
     let program = std::env::current_exe().context("find this program")?;

@@ -65,7 +65,6 @@ enum OutputFormat {
     V1,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: PredictArgs) -> anyhow::Result<Exit> {
     let given = input_format(&args)?;
     let model = args.open.open()?;

@@ -31,3 +31,20 @@ fn style(bounded: bool) -> ProgressStyle {
 pub(super) fn human_bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
+
+/// How many there are of something, in words: `1 file`, `3 files`.
+pub(super) fn number_of(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(number_of(1, "file"), "1 file");
+        assert_eq!(number_of(0, "pod"), "0 pods");
+    }
+}

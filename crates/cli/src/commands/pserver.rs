@@ -1,8 +1,9 @@
 //! `canoe pserver`: one parameter server, with v1's flags.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use words::lock::Mutex;
 
 use anyhow::Context;
 use pserver::snapshot::Flush;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         if level == Level::Error {
             noted.add(text);
         }
-        let mut console = console.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut console = console.lock();
         console.line(level, Topic::Server, text);
     };
     say(

@@ -31,7 +31,6 @@ enum PythonCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: PythonArgs) -> anyhow::Result<Exit> {
     let package = config::python::package_dir()?;
     match args.command {

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, BufWriter};
 
 use crate::exit::Exit;
 
-/// Answers requests from standard input until it ends.
+/// Replies to requests from standard input until it ends.
 pub(crate) fn run() -> anyhow::Result<Exit> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());

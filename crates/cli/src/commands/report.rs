@@ -16,14 +16,13 @@ pub(crate) struct ReportArgs {
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
     /// The file to write (default: report.html in the output of the first job).
-    #[arg(short, long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
+    to: Option<PathBuf>,
     /// Also write the curves of the first job as an SVG image next to the report.
     #[arg(long)]
     svg: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let mut jobs = Vec::new();
     for folder in &args.jobs {
@@ -32,7 +31,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
         jobs.push(job);
     }
     let beside = jobs[0].output().join("report.html");
-    let path = args.out.unwrap_or(beside);
+    let path = args.to.unwrap_or(beside);
     write(&path, &watch::report::html(&jobs, Instant::now()))?;
     if args.svg {
         let charts = watch::report::charts(&jobs[0].history);

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -30,7 +30,7 @@ use crate::gflags::GFLAGS;
 use crate::record::{self, runner::RunnerRecord};
 use crate::security;
 use crate::v1_flags::{COMMON, TRAIN};
-use crate::web::{self, PageAccess, Site};
+use crate::web::{self, Audience, PageAccess, Site};
 
 /// Arguments of `canoe run`.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     /// The job folder: a configuration folder and data (`canoe demo` writes one).
     job: PathBuf,
     /// How many nodes: each is one parameter server and one trainer.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     nodes: u32,
     /// The configuration file (needed if there are several).
     #[arg(long)]
@@ -122,7 +122,6 @@ fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
     text.parse::<trainer::best::Keep>().map(|_| text.to_owned())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
     let wish = FolderOptions {
@@ -154,6 +153,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         fresh: args.fresh,
         in_place: args.start_pass.is_some() || starts_from(&args, &output),
     };
+    let (best_by, start_pass) = (args.best_by.clone(), args.start_pass);
     let mut wishes = wishes(args)?;
     let passes = wishes.num_passes;
     let program = std::env::current_exe().context("find this program")?;
@@ -169,6 +169,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         wishes.clone(),
         token.clone(),
     )?;
+    if let Some(best_by) = &best_by {
+        choice::check_measure(&layout, &wishes.trainer_flags, best_by)?;
+    }
+    choice::check_start(&output, start_pass.unwrap_or(0), &wishes.trainer_flags)?;
     let (_owner, mut file) = begin(&output, (settings(&layout, &wishes)?, wanted), &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
@@ -181,9 +185,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let plan = RunPlan::new(program, layout, wishes, token.clone())?;
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
-    if let Some((address, or_free)) = page {
-        serve_page(address, or_free, &output, &job, &token)?;
-    }
+    let site = match page {
+        Some((address, or_free)) => Some(serve_page(address, or_free, &output, &job, &token)?),
+        None => None,
+    };
 
     let options = SupervisorOptions {
         limits: RunLimits {
@@ -207,9 +212,9 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if form.json() {
         let mut result = outcome.tally.json(&job, outcome.elapsed);
         result["outcome"] = outcome_name(&outcome.end).into();
-        println!("{}", serde_json::to_string_pretty(&result)?);
+        say(&serde_json::to_string_pretty(&result)?);
     } else {
-        println!("{}", outcome.tally.table(&job, outcome.elapsed).trim_end());
+        say(outcome.tally.table(&job, outcome.elapsed).trim_end());
         if watched {
             let _ = writeln!(
                 std::io::stderr(),
@@ -225,19 +230,28 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         );
     }
     if stay && watched && outcome.end != RunEnd::Interrupted {
-        eprintln!("the page stays; Ctrl-C ends it");
+        let _ = writeln!(std::io::stderr(), "the page stays; Ctrl-C ends it");
         while shutdown.requests() == 0 {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+    if let RunEnd::Failed(cause) = &outcome.end {
+        let text = summary::failure(cause);
+        let _ = writeln!(std::io::stderr(), "canoe run: {text}");
+    }
+    if let Some(site) = &site {
+        say_goodbye(site, &shutdown);
+    }
     Ok(match outcome.end {
         RunEnd::Succeeded => Exit::Success,
         RunEnd::Interrupted => Exit::Interrupted,
-        RunEnd::Failed(cause) => {
-            eprintln!("canoe run: {}", summary::failure(&cause));
-            Exit::JobFailed
-        }
+        RunEnd::Failed(_) => Exit::JobFailed,
     })
+}
+
+/// Prints the result. A reader that went away changes neither how the job ended nor what is left to do.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 fn outcome_name(end: &RunEnd) -> &'static str {
@@ -409,7 +423,7 @@ fn serve_page(
     output: &Path,
     job: &Path,
     token: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Arc<Site>> {
     let listener = web::listen(address, or_free).context("--watch")?;
     let address = listener.local_addr()?;
     // The job's token also opens the tables: the page has one of its own, and accepts the other too.
@@ -424,7 +438,18 @@ fn serve_page(
         }
     );
     let access = PageAccess::at(address.ip(), vec![page_token.clone(), token.to_owned()]);
-    web::serve(listener, Arc::new(Site::of_output(output, job)), access)
+    let site = Arc::new(Site::of_output(output, job));
+    web::serve(listener, site.clone(), access)?;
+    Ok(site)
+}
+
+/// Waits until the open pages have shown how the job ended, within limits; Ctrl-C ends the wait.
+fn say_goodbye(site: &Site, shutdown: &Shutdown) {
+    let (begun, requests) = (Instant::now(), shutdown.requests());
+    let open = || site.audience().is_waiting(Instant::now()) && begun.elapsed() < Audience::LIMIT;
+    while open() && shutdown.requests() == requests {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn wishes(args: RunArgs) -> anyhow::Result<RunOptions> {

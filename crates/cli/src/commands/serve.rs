@@ -52,7 +52,6 @@ pub(crate) struct ServeArgs {
     look_period: f64,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let model = args.open.open()?;
     let address = args.address.unwrap_or(([127, 0, 0, 1], PORT).into());

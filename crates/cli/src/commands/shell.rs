@@ -1,7 +1,6 @@
 //! `canoe completions SHELL` and `canoe man DIR`: what a shell and `man` know about the commands. Flags in the form of v1,
 //! which clap does not parse, are described to both from their tables.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -10,6 +9,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 use crate::flags::{Flag, FlagTable};
+use crate::pipe;
 use crate::v1_flags::{COMMON, PSERVER, TRAIN};
 
 /// Arguments of `canoe completions`.
@@ -30,9 +30,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn completions(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut whole(program), "canoe", &mut text);
-    std::io::stdout()
-        .write_all(&text)
-        .context("print the completions")?;
+    pipe::print(&text).context("print the completions")?;
     Ok(Exit::Success)
 }
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use pserver::snapshot::verify::verify;
 
+use super::model::problems_json;
 use crate::exit::Exit;
+use crate::form::Form;
 
 /// Arguments of `canoe snapshot`.
 #[derive(Debug, Args)]
@@ -21,18 +23,40 @@ enum SnapshotCommand {
     Verify {
         /// A directory with snapshots, such as output/snapshots.
         directory: PathBuf,
+        #[command(flatten)]
+        form: Form,
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<Exit> {
     match args.command {
-        SnapshotCommand::Verify { directory } => check(&directory),
+        SnapshotCommand::Verify { directory, form } => check(&directory, form),
     }
 }
 
-fn check(directory: &Path) -> anyhow::Result<Exit> {
+fn check(directory: &Path, form: Form) -> anyhow::Result<Exit> {
     let findings = verify(directory)?;
+    let usable = findings.snapshots.iter().any(|found| found.complete());
+    let exit = if usable && findings.problems.is_empty() {
+        Exit::Success
+    } else {
+        Exit::Failure
+    };
+    if form.json() {
+        let snapshots: Vec<_> = findings
+            .snapshots
+            .iter()
+            .map(|found| serde_json::json!({"path": found.path, "servers": found.servers, "whole": found.whole, "complete": found.complete()}))
+            .collect();
+        let value = serde_json::json!({
+            "path": directory,
+            "whole": exit == Exit::Success,
+            "snapshots": snapshots,
+            "problems": problems_json(&findings.problems),
+        });
+        println!("{}", serde_json::to_string_pretty(&value)?);
+        return Ok(exit);
+    }
     for found in &findings.snapshots {
         let (whole, servers) = (found.whole.len(), found.servers);
         println!(
@@ -43,16 +67,11 @@ fn check(directory: &Path) -> anyhow::Result<Exit> {
     for (path, text) in &findings.problems {
         println!("{}: {text}", path.display());
     }
-    if !findings.snapshots.iter().any(|found| found.complete()) {
+    if !usable {
         println!(
             "{}: no snapshot here has the files of all servers",
             directory.display()
         );
-        return Ok(Exit::Failure);
     }
-    Ok(if findings.problems.is_empty() {
-        Exit::Success
-    } else {
-        Exit::Failure
-    })
+    Ok(exit)
 }

@@ -136,9 +136,7 @@ pub(crate) fn memory() -> u64 {
         .nth(1)
         .and_then(|pages| pages.parse().ok())
         .unwrap_or(0);
-    // SAFETY: asks for a constant of the system.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages * u64::try_from(page).unwrap_or(4096)
+    pages * rustix::param::page_size() as u64
 }
 
 #[cfg(test)]

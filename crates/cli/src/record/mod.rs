@@ -11,6 +11,7 @@ pub(crate) mod trainer;
 
 use std::path::{Path, PathBuf};
 
+use run::local::plan::RUN_VARIABLE;
 use words::event::ProcessStart;
 use words::process::{ProcessId, Role};
 use words::status::Status;
@@ -67,6 +68,7 @@ pub(crate) fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
     let before = watch::state_file::read(&path);
     let status = Status {
         t: watch::recorder::now(),
+        run: std::env::var(RUN_VARIABLE).unwrap_or_default(),
         role: Some(role),
         node: folder.node,
         pid: std::process::id(),

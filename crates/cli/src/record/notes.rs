@@ -1,7 +1,7 @@
 //! What somebody should read who does not read logs: errors of a server, on their way from its log to its record.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use words::lock::Mutex;
 
 /// Texts that are kept at most: a fault that repeats with every step tells nothing new.
 const LIMIT: usize = 32;
@@ -19,7 +19,7 @@ struct NoteQueue {
 impl Notes {
     /// Adds a text that is not there yet.
     pub(crate) fn add(&self, text: &str) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.0.lock();
         if queue.seen.len() < LIMIT && queue.seen.insert(text.to_owned()) {
             queue.new.push(text.to_owned());
         }
@@ -27,7 +27,7 @@ impl Notes {
 
     /// Takes what is new.
     pub(crate) fn take(&self) -> Vec<String> {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.0.lock();
         std::mem::take(&mut queue.new)
     }
 }

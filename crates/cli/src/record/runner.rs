@@ -36,18 +36,7 @@ impl RunnerRecord {
 
     /// The job has ended.
     pub(crate) fn end(&mut self, end: &RunEnd) {
-        let (outcome, text) = match end {
-            RunEnd::Succeeded => (JobOutcome::Finished, String::new()),
-            RunEnd::Interrupted => (JobOutcome::Interrupted, String::new()),
-            RunEnd::Failed(cause) => {
-                let whose = cause
-                    .process
-                    .map(|process| format!("{process} "))
-                    .unwrap_or_default();
-                (JobOutcome::Failed, format!("{whose}{}", cause.reason))
-            }
-        };
-        self.write(Event::JobEnd { outcome, text });
+        self.write(end_of(end));
     }
 
     /// These records are rare and each is important, so each is written immediately.
@@ -64,6 +53,16 @@ impl RunnerRecord {
             self.recorder = None;
         }
     }
+}
+
+fn end_of(end: &RunEnd) -> Event {
+    let (outcome, text) = match end {
+        RunEnd::Succeeded => (JobOutcome::Finished, String::new()),
+        RunEnd::Interrupted => (JobOutcome::Interrupted, String::new()),
+        // The reason names the process.
+        RunEnd::Failed(cause) => (JobOutcome::Failed, cause.reason.clone()),
+    };
+    Event::JobEnd { outcome, text }
 }
 
 fn event_of(event: &JobEvent) -> Option<Event> {
@@ -99,7 +98,21 @@ fn event_of(event: &JobEvent) -> Option<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use run::event::ProcessExit;
+    use run::event::{Cause, ProcessExit};
+
+    #[test]
+    fn the_end_names_the_process_that_failed_once() {
+        let end = end_of(&RunEnd::Failed(Cause {
+            process: Some(ProcessId::trainer(0)),
+            reason: "trainer 0 exited with code 1".to_owned(),
+            exit: None,
+            tail: vec![],
+            log: None,
+        }));
+        let text = "trainer 0 exited with code 1".to_owned();
+        let outcome = JobOutcome::Failed;
+        assert_eq!(end, Event::JobEnd { outcome, text });
+    }
 
     #[test]
     fn deaths_are_recorded_and_progress_is_not() {

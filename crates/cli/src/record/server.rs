@@ -114,7 +114,7 @@ pub(crate) fn status(server: &Server, base: &Status) -> Status {
     let report = server.report();
     Status {
         pass: Some(report.status.pass),
-        step: Some(report.status.step),
+        step: server.takes_steps().then_some(report.status.step),
         phase: Some(report.phase),
         waits_for: report.status.waits_for,
         waits_on: server.waits_on(),

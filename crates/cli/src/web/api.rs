@@ -1,7 +1,7 @@
 //! The requests of the page: all are reads, all responses are JSON except for the drawing of the network.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
@@ -87,6 +87,7 @@ pub(super) async fn of_job(
             return not_found("there is no such job");
         };
         let text = uri.query().unwrap_or("");
+        note_page(&site, &what, &Query::parse(text));
         match source {
             PageSource::Folder(job) => ask(&look(job), &what, &Query::parse(text)),
             PageSource::Page { .. } => pass_on(source, &what, text),
@@ -95,9 +96,25 @@ pub(super) async fn of_job(
     .await
 }
 
+/// Remembers which pages are open, and which of them have shown the end of the job.
+fn note_page(site: &Site, what: &str, query: &Query) {
+    let Some(page) = query.number("page") else {
+        return;
+    };
+    match what {
+        "update" => {
+            let again = Duration::from_secs(query.number("again").unwrap_or(1));
+            site.audience().asked(page, again, Instant::now());
+        }
+        "seen" => site.audience().seen(page),
+        _ => {}
+    }
+}
+
 fn pass_on(source: &PageSource, what: &str, query: &str) -> Response {
-    const KNOWN: [&str; 6] = [
+    const KNOWN: [&str; 7] = [
         "update",
+        "seen",
         "stretch",
         "histograms",
         "log",
@@ -148,6 +165,7 @@ fn ask(job: &WatchedJob, what: &str, query: &Query) -> Response {
             json(&picture::histograms(job, pass))
         }
         "log" => log(job, query),
+        "seen" => json(&json!({})),
         "network.svg" => match job.network() {
             Ok(svg) => answer(StatusCode::OK, "image/svg+xml", svg),
             // A job that has just begun has no drawing yet.

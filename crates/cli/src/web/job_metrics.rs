@@ -68,13 +68,13 @@ fn of_jobs(out: &mut Exposition, jobs: &[Looked]) {
         }
     }
     for (name, field, help) in [
-        ("canoe_job_pass", "pass", "Current pass, from 1."),
+        ("canoe_job_pass", "pass", "Current pass, from 0."),
         ("canoe_job_passes", "passes", "Passes to train."),
         ("canoe_job_nodes", "nodes", "Nodes of the job."),
         (
             "canoe_job_samples",
             "samples",
-            "Samples that the first trainer has trained on.",
+            "Samples that all trainers have trained on.",
         ),
         (
             "canoe_job_samples_per_second",

@@ -4,11 +4,13 @@
 
 mod access;
 mod api;
+mod audience;
 mod job_metrics;
 mod query;
 mod site;
 
 pub(crate) use access::PageAccess;
+pub(crate) use audience::Audience;
 pub(crate) use site::{PageSource, Site};
 
 use std::net::{SocketAddr, TcpListener};

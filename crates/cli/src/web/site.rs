@@ -1,11 +1,13 @@
 //! The jobs that a page shows: folders on this machine, and pages of other machines, to which requests are forwarded.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use words::lock::{Mutex, MutexGuard};
 
 use anyhow::Context;
 use watch::job::WatchedJob;
+
+use super::audience::Audience;
 
 /// A larger response did not come from one of our pages.
 const LARGEST: u64 = 64 << 20;
@@ -26,12 +28,21 @@ pub(crate) enum PageSource {
 /// The jobs that a page shows.
 pub(crate) struct Site {
     jobs: Vec<PageSource>,
+    audience: Audience,
 }
 
 impl Site {
     /// A page of these jobs.
     pub(crate) fn new(jobs: Vec<PageSource>) -> Site {
-        Site { jobs }
+        Site {
+            jobs,
+            audience: Audience::default(),
+        }
+    }
+
+    /// The pages that show it.
+    pub(crate) fn audience(&self) -> &Audience {
+        &self.audience
     }
 
     /// A page of the job that writes into this output folder.
@@ -41,7 +52,6 @@ impl Site {
         )))])
     }
 
-    /// All of them.
     pub(crate) fn jobs(&self) -> &[PageSource] {
         &self.jobs
     }
@@ -57,7 +67,7 @@ impl Site {
 
 /// A job, after reading what is new.
 pub(super) fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
-    let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut job = job.lock();
     job.look(Instant::now(), watch::recorder::now());
     job
 }

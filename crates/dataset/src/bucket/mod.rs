@@ -15,24 +15,21 @@ use s3::client::WriteError;
 use s3::{Location, S3Error};
 
 pub use fetch::{Fetched, fetch};
-pub use push::{Pushed, push, push_files};
+pub use push::{Pushed, check_models, push, push_files};
 
 /// Why a folder was not copied. What has arrived stays, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum BucketError {
     /// The store.
     #[error(transparent)]
     Store(#[from] S3Error),
     /// Nothing begins with this.
     #[error("{prefix}: nothing is there")]
-    Nothing {
-        /// It.
-        prefix: Location,
-    },
+    Nothing { prefix: Location },
     /// A key that cannot be a file in a folder.
     #[error("{location}: {name:?} is not the name of a file in a folder")]
     Name {
-        /// The object.
         location: Location,
         /// What would be its name.
         name: String,
@@ -42,9 +39,7 @@ pub enum BucketError {
         "{location} has changed since it was fetched to {path} (version {then}, now {now}); pass --force to fetch it again"
     )]
     ChangedSince {
-        /// The object.
         location: Location,
-        /// The file.
         path: PathBuf,
         /// Its version when it was fetched.
         then: String,
@@ -53,18 +48,17 @@ pub enum BucketError {
     },
     /// A file of that name is there and was not fetched from here.
     #[error("{path} exists and is not {location}; pass --force to replace it")]
-    Exists {
-        /// The object.
-        location: Location,
-        /// The file.
-        path: PathBuf,
-    },
+    Exists { location: Location, path: PathBuf },
+    /// A model of another run is in the place of one that comes.
+    #[error(
+        "{location} exists and is not the one that comes; choose another prefix, or replace it with --force"
+    )]
+    OtherModel { location: Location },
     /// What arrived is not what the store has.
     #[error(
         "{location} arrived damaged: its MD5 is {got}, the store says {want}; run the command again"
     )]
     Damaged {
-        /// The object.
         location: Location,
         /// What arrived.
         got: String,
@@ -76,7 +70,6 @@ pub enum BucketError {
         "{location}: gave up after {attempts} attempts with {bytes} bytes received; run the command again to resume"
     )]
     GaveUp {
-        /// The object.
         location: Location,
         /// Attempts without progress.
         attempts: u32,
@@ -91,9 +84,7 @@ pub enum BucketError {
     File {
         /// What was done with it.
         action: &'static str,
-        /// It.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -46,11 +46,7 @@ pub fn push_files(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Pushed, BucketError> {
     let prefix = to.join("");
-    let there: BTreeMap<String, (u64, String)> = client
-        .list(&prefix)?
-        .into_iter()
-        .map(|object| (object.key, (object.size, object.etag)))
-        .collect();
+    let there = objects(client, &prefix)?;
     let is_mark = |name: &&String| name.rsplit('/').next() == Some("done");
     let (marks, files): (Vec<&String>, Vec<&String>) = names.iter().partition(is_mark);
     let mut pushed = Pushed::default();
@@ -70,6 +66,39 @@ pub fn push_files(
     Ok(pushed)
 }
 
+/// An error if the store has another file in the place of one of a model (a pass directory).
+pub fn check_models(client: &Client, folder: &Path, to: &Location) -> Result<(), BucketError> {
+    let mut names = Vec::new();
+    collect(folder, "", &mut names)?;
+    let there = objects(client, &to.join(""))?;
+    for name in names.iter().filter(|name| name.starts_with("pass-")) {
+        let location = to.join("").join(name);
+        if let Some(known) = there.get(&location.key)
+            && !is_same(&folder.join(name), known)?
+        {
+            return Err(BucketError::OtherModel { location });
+        }
+    }
+    Ok(())
+}
+
+/// Size and entity tag of every object.
+fn objects(
+    client: &Client,
+    prefix: &Location,
+) -> Result<BTreeMap<String, (u64, String)>, BucketError> {
+    let objects = client.list(prefix)?.into_iter();
+    Ok(objects
+        .map(|object| (object.key, (object.size, object.etag)))
+        .collect())
+}
+
+fn is_same(path: &Path, (there, etag): &(u64, String)) -> Result<bool, BucketError> {
+    let failed = || BucketError::file("read", path);
+    let size = fs::metadata(path).map_err(failed())?.len();
+    Ok(*there == size && entity_tag(path, size).map_err(failed())? == *etag)
+}
+
 fn push_one(
     client: &Client,
     path: &Path,
@@ -80,9 +109,8 @@ fn push_one(
     let size = fs::metadata(path)
         .map_err(BucketError::file("read", path))?
         .len();
-    if let Some((there, etag)) = known
-        && *there == size
-        && entity_tag(path, size).map_err(BucketError::file("read", path))? == *etag
+    if let Some(known) = known
+        && is_same(path, known)?
     {
         progress(size);
         return Ok((size, true));

@@ -8,13 +8,13 @@ use super::movies::records::BadLine;
 
 /// Why a demo could not be written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum DemoError {
     /// A file or directory could not be written.
     #[error("write {path}")]
     Write {
         /// What was being written.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -23,7 +23,6 @@ pub enum DemoError {
     Read {
         /// What was being read.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -48,11 +47,9 @@ pub enum DemoError {
         "line {line} of {path} is not a review (a JSON object with \"overall\" and \"reviewText\")"
     )]
     BadReview {
-        /// The file.
         path: PathBuf,
         /// From 1.
         line: u64,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -69,10 +66,7 @@ pub enum DemoError {
     },
     /// Nothing would be left for testing.
     #[error("too few ratings ({ratings}): no user has ten, so none is left for testing")]
-    TooFewRatings {
-        /// All ratings.
-        ratings: usize,
-    },
+    TooFewRatings { ratings: usize },
     /// The generated data cannot have the requested size.
     #[error(transparent)]
     Impossible(#[from] Impossible),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::DemoError;
 
 /// A job directory being prepared.
-pub struct Staging {
+pub(crate) struct Staging {
     directory: PathBuf,
     stage: tempfile::TempDir,
     force: bool,
@@ -17,7 +17,7 @@ pub struct Staging {
 
 impl Staging {
     /// Starts preparing `directory`, which may exist; its entries are only replaced with `force`.
-    pub fn new(directory: &Path, force: bool) -> Result<Self, DemoError> {
+    pub(crate) fn new(directory: &Path, force: bool) -> Result<Self, DemoError> {
         fs::create_dir_all(directory).map_err(|source| DemoError::write(directory, source))?;
         let stage = tempfile::Builder::new()
             .prefix(".demo-")
@@ -31,7 +31,7 @@ impl Staging {
     }
 
     /// Fails early if an entry with one of these names exists.
-    pub fn check_free(&self, names: &[&str]) -> Result<(), DemoError> {
+    pub(crate) fn check_free(&self, names: &[&str]) -> Result<(), DemoError> {
         for name in names {
             let path = self.directory.join(name);
             if !self.force && path.symlink_metadata().is_ok() {
@@ -42,14 +42,14 @@ impl Staging {
     }
 
     /// A new folder `name` to write into.
-    pub fn folder(&self, name: &str) -> Result<PathBuf, DemoError> {
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, DemoError> {
         let path = self.stage.path().join(name);
         fs::create_dir_all(&path).map_err(|source| DemoError::write(&path, source))?;
         Ok(path)
     }
 
     /// Writes files with the given content into the folder `name`.
-    pub fn files(&self, name: &str, files: &[(&str, &str)]) -> Result<(), DemoError> {
+    pub(crate) fn files(&self, name: &str, files: &[(&str, &str)]) -> Result<(), DemoError> {
         let folder = self.folder(name)?;
         for (file, content) in files {
             let path = folder.join(file);
@@ -59,7 +59,7 @@ impl Staging {
     }
 
     /// Moves everything prepared into the job directory.
-    pub fn publish(self) -> Result<(), DemoError> {
+    pub(crate) fn publish(self) -> Result<(), DemoError> {
         let prepared = self.stage.path();
         let mut names: Vec<_> = fs::read_dir(prepared)
             .and_then(|entries| {

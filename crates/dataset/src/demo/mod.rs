@@ -11,6 +11,6 @@ pub mod job;
 pub mod movies;
 pub mod quick_start;
 pub mod recommendation;
-pub mod reviews;
+pub(crate) mod reviews;
 
 pub use error::DemoError;

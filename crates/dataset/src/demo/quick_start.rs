@@ -10,7 +10,7 @@ use super::reviews::generator::ReviewGenerator;
 use super::reviews::review::Sentiment;
 
 /// The folder with the configurations and data providers, named as v1's `TRAIN_CONFIG_DIR`.
-pub const CONFIG_FOLDER: &str = "quick_start";
+pub(crate) const CONFIG_FOLDER: &str = "quick_start";
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("files/quick_start/", $name)))),*]

@@ -13,7 +13,7 @@ use super::movies::ratings::{Parts, divide};
 use super::movies::records::{BadLine, LineFault, Movie, Rating, User, decode};
 
 /// The folder with the configuration and data provider.
-pub const CONFIG_FOLDER: &str = "recommendation";
+pub(crate) const CONFIG_FOLDER: &str = "recommendation";
 /// Lines of `pred.txt`.
 const PREDICTION_LINES: usize = 100;
 

@@ -7,13 +7,13 @@ use crate::checksum::Checksum;
 
 /// Why a file could not be fetched. What has arrived stays in `<file>.part`, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum FetchError {
     /// A local file could not be read.
     #[error("read {path}")]
     Read {
         /// What was being read.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -22,7 +22,6 @@ pub enum FetchError {
     Write {
         /// What was being written.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -35,7 +34,7 @@ pub enum FetchError {
         hint: &'static str,
     },
     /// The URL has no file name in it.
-    #[error("{url} does not end with a file name; choose one with --out FILE")]
+    #[error("{url} does not end with a file name; choose one with --to FILE")]
     NoFileName {
         /// The address.
         url: String,
@@ -53,7 +52,6 @@ pub enum FetchError {
     Request {
         /// The address.
         url: String,
-        /// Why.
         #[source]
         source: Box<ureq::Error>,
     },
@@ -87,7 +85,6 @@ pub enum FetchError {
         "{path} has checksum {got}, expected {want}; the file at the source has changed, or was damaged during the transfer"
     )]
     Checksum {
-        /// The file.
         path: PathBuf,
         /// The checksum that it has.
         got: Checksum,
@@ -96,10 +93,9 @@ pub enum FetchError {
     },
     /// A file of that name exists, and the source has something else.
     #[error(
-        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --out to choose another name"
+        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --to to choose another name"
     )]
     Differs {
-        /// The file.
         path: PathBuf,
         /// Address or path of the source.
         source_name: String,
@@ -107,7 +103,6 @@ pub enum FetchError {
     /// A file of that name exists with another content.
     #[error("{path} exists with checksum {got}, expected {want}; pass --force to fetch it again")]
     Exists {
-        /// The file.
         path: PathBuf,
         /// The checksum that it has.
         got: Checksum,

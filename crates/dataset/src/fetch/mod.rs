@@ -119,7 +119,7 @@ fn check_source(source: &str) -> Result<(), FetchError> {
     }
     if let Some((scheme, _)) = source.split_once("://") {
         let hint = match scheme {
-            "s3" => "copy it with `aws s3 cp`, or give the https:// address of the object",
+            "s3" => "it has the form s3://BUCKET/KEY",
             "gs" => "copy it with `gcloud storage cp`, or give the https:// address of the object",
             "file" => "give the path alone",
             _ => "give an http:// or https:// address, or a path",
@@ -160,13 +160,23 @@ pub fn fetch(
     }
     let mut partial = Partial::open(request.target, request.source)?;
     let resumed_from = if is_url(request.source) {
-        http::download(
+        let downloaded = http::download(
             (request.source, request.largest),
             &mut partial,
             request.checksum.is_some(),
             patience,
             progress,
-        )?
+        );
+        match downloaded {
+            Ok(resumed_from) => resumed_from,
+            Err(error) => {
+                // Nothing has arrived that another run could continue from.
+                if partial.length() == 0 {
+                    partial.discard()?;
+                }
+                return Err(error);
+            }
+        }
     } else {
         partial.copy_from(Path::new(request.source), progress)?;
         0

@@ -417,6 +417,8 @@ fn what_cannot_be_had_is_not_tried_for_ever() {
         place.fetch(&nobody, None),
         Err(FetchError::GaveUp { .. })
     ));
+    let left = fs::read_dir(place.target().parent().unwrap()).unwrap();
+    assert_eq!(left.count(), 0, "an empty part is of no use");
     assert!(matches!(
         place.fetch("http://", None),
         Err(FetchError::Request { .. })

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 /// Why data could not be split.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum SplitError {
     /// A read error.
     #[error("read {path}")]
     Read {
         /// What was being read.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -20,7 +20,6 @@ pub enum SplitError {
     Write {
         /// What was being written.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -32,7 +31,6 @@ pub enum SplitError {
     TooFewLines {
         /// The file to split.
         path: PathBuf,
-        /// Its lines.
         lines: u64,
         /// Shards requested.
         shards: u32,
@@ -68,7 +66,7 @@ pub enum SplitError {
         directory: PathBuf,
     },
     /// A list names a file that does not exist.
-    #[error("line {line} of {list} names {name}, which does not exist under {directory}")]
+    #[error("line {line} of {list} names {name}, which does not exist under {}", shown(.directory))]
     ListedFileMissing {
         /// The list file.
         list: PathBuf,
@@ -118,7 +116,6 @@ pub enum SplitError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -147,5 +144,13 @@ impl SplitError {
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Write { path, source }
+    }
+}
+
+/// An empty path is the folder that a command runs in.
+fn shown(directory: &Path) -> String {
+    match directory.display().to_string().as_str() {
+        "" => "this folder".to_owned(),
+        path => path.to_owned(),
     }
 }

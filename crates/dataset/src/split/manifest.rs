@@ -6,7 +6,7 @@ use super::SplitOptions;
 use super::tally::LineTally;
 
 /// The file's name, next to the shards.
-pub const MANIFEST: &str = "split.json";
+pub(crate) const MANIFEST: &str = "split.json";
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

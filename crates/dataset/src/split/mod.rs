@@ -24,7 +24,7 @@ pub mod manifest;
 mod scatter;
 mod shards;
 pub mod sources;
-pub mod tally;
+pub(crate) mod tally;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -91,7 +91,7 @@ pub struct SplitReport {
 }
 
 /// Called with the number of further bytes of the sources that have been processed, from several threads.
-pub type SplitProgress<'a> = &'a (dyn Fn(u64) + Sync);
+pub(crate) type SplitProgress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Splits `sources` into `options.shards` shards. `force` replaces shard directories that no split created.
 pub fn split(

@@ -17,7 +17,7 @@ pub(super) const PIECE: usize = 1 << 20;
 /// Counts and checksum of a set of lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LineTally {
+pub(crate) struct LineTally {
     /// Number of lines.
     pub lines: u64,
     /// Sum of the lines' hashes, modulo 2^64; the line feeds are not part of them.
@@ -28,7 +28,7 @@ pub struct LineTally {
 
 impl LineTally {
     /// The tally of both sets together.
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             lines: self.lines + other.lines,
             checksum: self.checksum.wrapping_add(other.checksum),
@@ -37,7 +37,7 @@ impl LineTally {
     }
 
     /// Whether both are the same lines; bytes may differ by a last line feed that was added.
-    pub fn same_lines(self, other: Self) -> bool {
+    pub(crate) fn same_lines(self, other: Self) -> bool {
         self.lines == other.lines && self.checksum == other.checksum
     }
 
@@ -49,7 +49,7 @@ impl LineTally {
 
 /// Computes a [`LineTally`] of text that arrives in pieces.
 #[derive(Default)]
-pub struct LineCounter {
+pub(crate) struct LineCounter {
     tally: LineTally,
     /// The hash of a line whose end has not arrived yet.
     open: Option<Box<Xxh3>>,
@@ -57,7 +57,7 @@ pub struct LineCounter {
 
 impl LineCounter {
     /// Adds the next piece.
-    pub fn add(&mut self, piece: &[u8]) {
+    pub(crate) fn add(&mut self, piece: &[u8]) {
         self.tally.bytes += piece.len() as u64;
         let mut rest = piece;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -77,7 +77,7 @@ impl LineCounter {
     }
 
     /// The tally, with a last line that has no line feed.
-    pub fn finish(mut self) -> LineTally {
+    pub(crate) fn finish(mut self) -> LineTally {
         if let Some(open) = self.open.take() {
             self.tally.add_line(open.digest());
         }
@@ -86,7 +86,7 @@ impl LineCounter {
 }
 
 /// Reads a whole file.
-pub fn tally_file(path: &Path) -> io::Result<LineTally> {
+pub(crate) fn tally_file(path: &Path) -> io::Result<LineTally> {
     let mut file = File::open(path)?;
     let mut piece = vec![0; PIECE];
     let mut counter = LineCounter::default();

@@ -97,9 +97,19 @@ impl ClusterAccess {
 }
 
 fn unreadable(path: &Path, source: KubeconfigError) -> ClusterError {
-    ClusterError::Kubeconfig {
-        path: path.to_owned(),
-        source: Box::new(source),
+    let path = path.to_owned();
+    match source {
+        KubeconfigError::Parse(cause) => {
+            // Below its first line a parser shows the place, and words for programmers.
+            let cause = cause.to_string();
+            let cause = cause.split(['\n', ';']).next().unwrap_or_default();
+            let cause = cause.to_owned();
+            ClusterError::NotKubeconfig { path, cause }
+        }
+        source => ClusterError::Kubeconfig {
+            path,
+            source: Box::new(source),
+        },
     }
 }
 
@@ -163,7 +173,20 @@ mod tests {
         );
         fs::write(folder.path().join("one"), "clusters: 7\n").unwrap();
         let error = access(folder.path(), None).connect().await.err().unwrap();
-        assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+        assert!(
+            matches!(error, ClusterError::NotKubeconfig { .. }),
+            "{error}"
+        );
+        for text in ["not: [a", "just words", "", "{}"] {
+            fs::write(folder.path().join("one"), text).unwrap();
+            let error = access(folder.path(), None).connect().await.err().unwrap();
+            let error = error.to_string();
+            assert!(
+                !error.contains("Option") && error.contains("--kubeconfig"),
+                "{text:?}: {error}"
+            );
+            assert_eq!(error.lines().count(), 1, "{text:?}: {error}");
+        }
     }
 
     #[tokio::test]

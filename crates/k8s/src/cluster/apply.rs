@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     /// What is there of these objects, as the server shows them.
-    pub async fn same_objects(&self, objects: &[Value]) -> Result<Vec<Value>, ClusterError> {
+    pub(crate) async fn same_objects(&self, objects: &[Value]) -> Result<Vec<Value>, ClusterError> {
         let mut found = Vec::new();
         for object in objects {
             let address = Address::of(object);

@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// The objects of the whole cluster, of a kind that belongs to no namespace.
-    pub async fn list_all<K>(&self, labels: &str) -> Result<Vec<K>, ClusterError>
+    pub(crate) async fn list_all<K>(&self, labels: &str) -> Result<Vec<K>, ClusterError>
     where
         K: KnownObject<Scope = ClusterResourceScope>,
     {

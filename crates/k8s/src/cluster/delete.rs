@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// Removes the training Job and the data Job and waits until they are gone.
-    pub async fn delete_jobs(
+    pub(crate) async fn delete_jobs(
         &self,
         target: &TargetJob,
         tell: &mut dyn FnMut(String),

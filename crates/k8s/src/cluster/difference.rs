@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::check::{amount, is_quantity};
 
 /// A line for each difference; nothing if all that is wanted is there.
-pub fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
+pub(crate) fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for object in wanted {
         let same = |other: &&Value| {
@@ -55,6 +55,14 @@ fn compare(path: &str, wanted: &Value, there: &Value, found: &mut Vec<String>) {
                 compare(&format!("{path}[{index}]"), item, other, found);
             }
         }
+        (Value::Array(items), Value::Array(others)) if plain(items) && plain(others) => {
+            let missing = items.iter().filter(|item| !others.contains(item));
+            found.extend(missing.map(|item| format!("{path}: {} is wanted", short(item))));
+            let extra = others.iter().filter(|other| !items.contains(other));
+            found.extend(
+                extra.map(|other| format!("{path}: {} is there, but not wanted", short(other))),
+            );
+        }
         _ if is_same(wanted, there) => {}
         (Value::String(text), _) if text.contains('\n') => found.push(format!("{path}: differs")),
         _ => found.push(format!(
@@ -94,6 +102,13 @@ fn named(items: &[Value]) -> bool {
     names.sort_unstable();
     names.dedup();
     !items.is_empty() && names.len() == items.len()
+}
+
+/// Texts and numbers, each once: of those that are there twice, a list of another length says nothing.
+fn plain(items: &[Value]) -> bool {
+    let is_plain = |item: &Value| item.is_string() || item.is_number();
+    let is_first = |(index, item): (usize, &Value)| !items[..index].contains(item);
+    items.iter().all(is_plain) && items.iter().enumerate().all(is_first)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -208,6 +223,34 @@ mod tests {
                 "ConfigMap ctr.data.a.py: differs",
                 "Service ctr: is not there",
             ]
+        );
+    }
+
+    #[test]
+    fn an_argument_more_is_named_and_not_the_whole_line() {
+        let with = |args: Value| {
+            let mut job = job(3, "1Gi");
+            job["spec"]["template"]["spec"]["containers"][0]["args"] = args;
+            job
+        };
+        let common = "--a-flag-that-is-so-long-that-a-line-of-eighty-characters-ends-in-it=1";
+        let wanted = [with(json!(["node", common, "--grace=50"]))];
+        let there = [with(json!([
+            "node",
+            common,
+            "--grace=50",
+            "--num_passes=2"
+        ]))];
+        let place = "Job ctr.spec.template.spec.containers[node].args";
+        assert_eq!(
+            differences(&wanted, &there),
+            [format!(
+                "{place}: \"--num_passes=2\" is there, but not wanted"
+            )]
+        );
+        assert_eq!(
+            differences(&there, &wanted),
+            [format!("{place}: \"--num_passes=2\" is wanted")]
         );
     }
 

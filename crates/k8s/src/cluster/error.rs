@@ -10,6 +10,7 @@ use kube::core::Status;
 
 /// Why a call did not work. Whoever decides something from it asks [`ClusterError::status`], never the text.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClusterError {
     /// None of the files exists.
     #[error(
@@ -23,11 +24,18 @@ pub enum ClusterError {
     /// A file cannot be read or does not describe a cluster.
     #[error("read the kubeconfig {path}")]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
         source: Box<KubeconfigError>,
+    },
+    /// A file is something else.
+    #[error("{path} is not a kubeconfig: {cause}; set KUBECONFIG or --kubeconfig to yours")]
+    NotKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says first.
+        cause: String,
     },
     /// The context is not there.
     #[error("{}", no_context(.context, .known))]
@@ -96,6 +104,16 @@ pub enum ClusterError {
         /// Which fields, and whose.
         message: String,
     },
+    /// A Job of this name was not made by us.
+    #[error(
+        "Job {job} in namespace {namespace} belongs to somebody else: it has not the labels of a job of canoe; choose another name (--name)"
+    )]
+    NotOurs {
+        /// Its name.
+        job: String,
+        /// Where.
+        namespace: String,
+    },
     /// A job of this name is there already and differs.
     #[error(
         "job {job} is there already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
@@ -103,7 +121,6 @@ pub enum ClusterError {
         .differences.join("\n  ")
     )]
     Differs {
-        /// The job.
         job: String,
         /// Each with its place.
         differences: Vec<String>,
@@ -113,7 +130,6 @@ pub enum ClusterError {
         "job {job} is being deleted; `{status}` says what that waits for. Submit again when it is gone, or with --replace, which waits for it"
     )]
     BeingDeleted {
-        /// The job.
         job: String,
         /// The command that shows it.
         status: String,
@@ -121,7 +137,6 @@ pub enum ClusterError {
     /// What is deleted does not go.
     #[error("waited {seconds} s, and these are still being deleted: {left}")]
     Stays {
-        /// How long.
         seconds: u64,
         /// Kinds and names.
         left: String,
@@ -197,7 +212,7 @@ impl ClusterError {
     }
 
     /// What was asked for is not there.
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 
@@ -230,7 +245,9 @@ fn paths(looked: &[PathBuf]) -> String {
 
 fn no_context(context: &str, known: &[String]) -> String {
     let known = known.join(", ");
-    if context.is_empty() {
+    if known.is_empty() {
+        "the kubeconfig has no contexts, so it names no cluster; set KUBECONFIG or --kubeconfig to yours".to_owned()
+    } else if context.is_empty() {
         format!("the kubeconfig has no current context; choose one with --context: {known}")
     } else {
         format!("the kubeconfig has no context {context:?}; it has: {known}")

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 
 use super::error::ClusterError;
 use crate::job::{JobFile, Volume};
+use crate::objects::{DATA_NOTE, DataNote};
 use crate::program::Program;
 
 /// What a pod that reads the files is made of.
@@ -15,6 +16,8 @@ pub struct FilesPod {
     pub job: JobFile,
     /// The program that it brought along.
     pub program: Option<Program>,
+    /// The data that it brought along.
+    pub data_note: Option<DataNote>,
 }
 
 impl FilesPod {
@@ -35,6 +38,7 @@ impl FilesPod {
         Some(Self {
             job: file,
             program: None,
+            data_note: None,
         })
     }
 
@@ -51,7 +55,12 @@ impl FilesPod {
         let program = program
             .transpose()
             .map_err(|error| broken(error.to_string()))?;
-        Ok(Self { job, program })
+        let data_note = text(DATA_NOTE).and_then(|text| serde_json::from_str(text).ok());
+        Ok(Self {
+            job,
+            program,
+            data_note,
+        })
     }
 }
 
@@ -96,11 +105,24 @@ mod tests {
             sha256: "ab".repeat(32),
             architecture: Architecture::Arm64,
         };
-        for program in [None, Some(program)] {
-            let map = crate::objects::files(&job, program.as_ref());
+        let note = DataNote {
+            files: 2,
+            bytes: 17,
+            sha256: "cd".repeat(32),
+        };
+        for (program, note) in [(None, None), (Some(program), Some(note))] {
+            let map = crate::objects::files(&job, program.as_ref(), note.as_ref());
             let map: ConfigMap = serde_json::from_value(map).unwrap();
             let read = FilesPod::read("ctr-files", &map).unwrap();
-            assert_eq!((read.job, read.program), (job.clone(), program));
+            let expected = FilesPod {
+                job: JobFile {
+                    data: None,
+                    ..job.clone()
+                },
+                program,
+                data_note: note,
+            };
+            assert_eq!(read, expected);
         }
         let error = FilesPod::read("ctr-files", &ConfigMap::default()).unwrap_err();
         assert!(error.to_string().contains("ctr-files"), "{error}");

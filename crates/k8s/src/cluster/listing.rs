@@ -123,7 +123,7 @@ mod tests {
         let map = |name: &str| -> ConfigMap {
             let mut file = JobFile::new(name, Volume::Claim { name: "efs".into() });
             file.namespace = "team".into();
-            serde_json::from_value(crate::objects::files(&file, None)).unwrap()
+            serde_json::from_value(crate::objects::files(&file, None, None)).unwrap()
         };
         let helpers = [job("b-copy", "b"), job("b-data", "b")];
         let jobs = [[job("b", "b"), job("c", "c")], helpers].concat();

@@ -9,19 +9,20 @@
 //! - [`client`]: one request with its limits, and reading objects.
 //! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
 //! - [`observe`]: everything that the status of a job is told from. - [`files`]: where its files are. - [`listing`]: all jobs.
-//! - [`pod`]: logs, commands and ports of a pod.
+//! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
-pub mod access;
+pub(crate) mod access;
 pub mod apply;
 pub mod client;
-pub mod delete;
-pub mod difference;
-pub mod error;
+pub(crate) mod delete;
+pub(crate) mod difference;
+pub(crate) mod error;
+pub mod exec;
 pub mod files;
-pub mod in_cluster;
+pub(crate) mod in_cluster;
 pub mod listing;
-pub mod observe;
+pub(crate) mod observe;
 pub mod pod;
 pub mod submit;
 
@@ -35,6 +36,8 @@ pub use in_cluster::InCluster;
 pub use listing::ListedJob;
 pub use pod::LogOptions;
 pub use submit::{Again, Submitted, submit};
+
+use std::collections::BTreeMap;
 
 /// Which job is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,13 @@ impl TargetJob {
             crate::objects::MANAGER,
             self.job
         )
+    }
+
+    /// Whether something with these labels was made by submit for this job: what [`TargetJob::selector`] selects.
+    pub(crate) fn is_ours(&self, labels: &BTreeMap<String, String>) -> bool {
+        let has = |key: &str, value: &str| labels.get(key).is_some_and(|found| found == value);
+        has("app.kubernetes.io/managed-by", crate::objects::MANAGER)
+            && has("app.kubernetes.io/instance", &self.job)
     }
 
     /// The label selector of the pods of the Job.

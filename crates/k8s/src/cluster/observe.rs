@@ -1,9 +1,11 @@
 //! Everything that the status of a job is told from, asked for at once.
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, Secret,
+};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Api, ResourceExt};
 
 use super::TargetJob;
 use super::client::{Cluster, if_allowed};
@@ -18,6 +20,25 @@ impl Cluster {
     /// The Job, if it is there.
     pub async fn job(&self, target: &TargetJob) -> Result<Option<Job>, ClusterError> {
         self.get(&target.namespace, &target.job).await
+    }
+
+    /// The Job, if it is there and ours: what others have made under this name is not touched.
+    pub async fn own_job(&self, target: &TargetJob) -> Result<Option<Job>, ClusterError> {
+        match self.job(target).await? {
+            Some(job) if !target.is_ours(job.labels()) => Err(ClusterError::NotOurs {
+                job: target.job.clone(),
+                namespace: target.namespace.clone(),
+            }),
+            job => Ok(job),
+        }
+    }
+
+    /// Whether there is such a namespace; `None` if that is not ours to see.
+    pub async fn has_namespace(&self, name: &str) -> Result<Option<bool>, ClusterError> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let action = format!("get namespace {name}");
+        let found = if_allowed(self.ask(&action, || api.get_opt(name)).await)?;
+        Ok(found.map(|found| found.is_some()))
     }
 
     /// The pods of a Job.
@@ -81,7 +102,11 @@ impl Cluster {
         let name = files_name(&target.job);
         match self.get::<ConfigMap>(&target.namespace, &name).await? {
             Some(map) => FilesPod::read(&name, &map).map(Some),
-            None => Ok(self.job(target).await?.as_ref().and_then(FilesPod::of_job)),
+            None => Ok(self
+                .own_job(target)
+                .await?
+                .as_ref()
+                .and_then(FilesPod::of_job)),
         }
     }
 

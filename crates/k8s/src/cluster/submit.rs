@@ -10,7 +10,7 @@ use super::apply::{Applied, ApplyMode};
 use super::client::{Cluster, if_allowed};
 use super::difference::differences;
 use super::error::ClusterError;
-use crate::objects::{FILES_COMPONENT, KEYS_ANNOTATION, QUEUE_LABEL};
+use crate::objects::{DATA_NOTE, DataNote, FILES_COMPONENT, KEYS_ANNOTATION, QUEUE_LABEL};
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub async fn submit(
     again: Again,
     tell: &mut dyn FnMut(String),
 ) -> Result<Submitted, ClusterError> {
-    if let Some(job) = cluster.job(target).await? {
+    if let Some(job) = cluster.own_job(target).await? {
         let replaces = again == Again::Replace && mode == ApplyMode::Real;
         if job.metadata.deletion_timestamp.is_some() && !replaces {
             return Err(ClusterError::BeingDeleted {
@@ -48,7 +48,12 @@ pub async fn submit(
             });
         }
         let wanted = comparable(objects);
-        let differences = differences(&wanted, &cluster.same_objects(&wanted).await?);
+        let mut differences = differences(&wanted, &cluster.same_objects(&wanted).await?);
+        if let Some(note) = data_note(objects) {
+            let there = cluster.files(target).await?;
+            let there = there.and_then(|files| files.data_note);
+            differences.extend(other_data(there.as_ref(), &note));
+        }
         if replaces {
             cluster.delete_jobs(target, tell).await?;
         } else if differences.is_empty() {
@@ -71,6 +76,37 @@ fn is_files_map(object: &Value) -> bool {
     object["metadata"]["labels"]["app.kubernetes.io/component"] == FILES_COMPONENT
 }
 
+/// What the objects say of the data that come with them.
+fn data_note(objects: &[Value]) -> Option<DataNote> {
+    let map = objects.iter().find(|object| is_files_map(object))?;
+    serde_json::from_str(map["data"][DATA_NOTE].as_str()?).ok()
+}
+
+/// That other data are on the volume than those that would be brought.
+fn other_data(there: Option<&DataNote>, wanted: &DataNote) -> Option<String> {
+    let words = |note: &DataNote| {
+        let plural = if note.files == 1 { "" } else { "s" };
+        format!(
+            "{} file{plural}, {} bytes, SHA-256 {}…",
+            note.files,
+            note.bytes,
+            note.sha256.get(..12).unwrap_or_default()
+        )
+    };
+    match there {
+        Some(there) if there == wanted => None,
+        Some(there) => Some(format!(
+            "data: {} are on the volume, {} are in the folder of --data",
+            words(there),
+            words(wanted)
+        )),
+        None => Some(format!(
+            "data: it is not known which are on the volume, {} are in the folder of --data",
+            words(wanted)
+        )),
+    }
+}
+
 /// Everything but the secrets and what tells them apart: whoever may not read them has made new ones, and no message should show them.
 fn comparable(objects: &[Value]) -> Vec<Value> {
     let mut wanted: Vec<Value> = objects
@@ -90,14 +126,14 @@ fn comparable(objects: &[Value]) -> Vec<Value> {
 impl Cluster {
     /// The queue of Kueue that decides when a Job runs, if there is one.
     pub async fn queue(&self, target: &TargetJob) -> Result<Option<String>, ClusterError> {
-        let job = self.job(target).await?;
+        let job = self.own_job(target).await?;
         let labels = job.and_then(|job| job.metadata.labels);
         Ok(labels.and_then(|mut labels| labels.remove(QUEUE_LABEL)))
     }
 
     /// Suspends the Job or lets it run; `false` if it is so already.
     pub async fn suspend(&self, target: &TargetJob, suspend: bool) -> Result<bool, ClusterError> {
-        let job = self.job(target).await?;
+        let job = self.own_job(target).await?;
         let spec = job.as_ref().and_then(|job| job.spec.as_ref());
         if spec.and_then(|spec| spec.suspend).unwrap_or_default() == suspend {
             return Ok(false);
@@ -110,5 +146,27 @@ impl Cluster {
         self.ask(&action, || api.patch(&target.job, &params, &change))
             .await?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_data_are_noticed() {
+        let note = |files, sha256: &str| DataNote {
+            files,
+            bytes: 2048,
+            sha256: sha256.repeat(32),
+        };
+        let wanted = note(1, "ab");
+        assert_eq!(other_data(Some(&wanted), &wanted), None);
+        let text = other_data(Some(&note(3, "cd")), &wanted).unwrap();
+        assert_eq!(
+            text,
+            "data: 3 files, 2048 bytes, SHA-256 cdcdcdcdcdcd… are on the volume, 1 file, 2048 bytes, SHA-256 abababababab… are in the folder of --data"
+        );
+        assert!(other_data(None, &wanted).is_some());
     }
 }

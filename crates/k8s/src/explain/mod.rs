@@ -52,7 +52,7 @@ pub struct Observed {
     pub now: Timestamp,
 }
 
-/// One thing that keeps the job from going on, has ended it, or is good to know.
+/// One thing that keeps the job from continuing, has ended it, or is good to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What it is about: everything with the same reason together.
@@ -74,7 +74,7 @@ pub enum JobState {
     Running,
     /// All nodes have finished.
     Complete,
-    /// It will not go on.
+    /// It will not continue.
     Failed,
 }
 
@@ -143,11 +143,17 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
             job::going_on(observed, job, state, &mut collected)
         }
     }
+    let rows = row::rows(observed, job);
+    let mut counts = job::counts(job);
+    // The Job's own numbers come a moment after its pods.
+    let living = rows.iter().filter(|row| row.is_living()).count();
+    let living = i32::try_from(living).unwrap_or(i32::MAX);
+    counts.starting = counts.starting.max(living - counts.ready);
     Diagnosis {
         state,
-        counts: job::counts(job),
+        counts,
         findings: collected.sorted(),
-        rows: row::rows(observed, job),
+        rows,
     }
 }
 

@@ -20,12 +20,13 @@ pub enum Subject {
 pub enum Weight {
     /// Nothing is to be done: it passes by itself, or it is only good to know.
     Note,
-    /// Somebody has to act, or the job does not go on.
+    /// Somebody has to act, or the job does not continue.
     Trouble,
 }
 
 /// Why something is as it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum Reason {
     /// The Job has failed for good.
     JobFailed {
@@ -64,11 +65,8 @@ pub enum Reason {
     },
     /// The Job cannot go, because a pod is on a machine that is away.
     DeletionWaits {
-        /// The machine.
         machine: String,
-        /// The pod.
         pod: String,
-        /// Its namespace.
         namespace: String,
     },
     /// The Job cannot go, because others have not let go of it or of its pods.
@@ -96,30 +94,17 @@ pub enum Reason {
     },
     /// The image is being pulled.
     Pulling {
-        /// The image.
         image: String,
-        /// Where.
         machine: String,
         /// For how long.
         seconds: i64,
     },
     /// The image cannot be pulled.
-    ImageNotPulled {
-        /// The image.
-        image: String,
-        /// Why.
-        why: PullFailure,
-    },
+    ImageNotPulled { image: String, why: PullFailure },
     /// The image has an impossible name.
-    ImageNameInvalid {
-        /// The name.
-        image: String,
-    },
+    ImageNameInvalid { image: String },
     /// The image is not on the machine and may not be pulled.
-    ImageNeverPulled {
-        /// The image.
-        image: String,
-    },
+    ImageNeverPulled { image: String },
     /// The container cannot be made.
     NotStarted {
         /// In the words of the machine.
@@ -135,7 +120,6 @@ pub enum Reason {
     MountsAgain,
     /// Pods on this machine get no network.
     NoPodNetwork {
-        /// The machine.
         machine: String,
         /// No address is left.
         is_full: bool,
@@ -144,7 +128,6 @@ pub enum Reason {
     },
     /// The machine cannot make pods, for a reason that is not its network.
     NoSandbox {
-        /// The machine.
         machine: String,
         /// In its words.
         message: String,
@@ -153,7 +136,6 @@ pub enum Reason {
     NetworkAgain,
     /// The machine does not answer.
     MachineLost {
-        /// Its name.
         machine: String,
         /// The nodes of the job that are there.
         nodes: Vec<u32>,
@@ -166,7 +148,6 @@ pub enum Reason {
     Ending(Ending),
     /// The pod should have ended, and has not.
     EndsLate {
-        /// Its machine.
         machine: String,
         /// Who has not let go of it.
         finalizers: Vec<String>,
@@ -200,7 +181,6 @@ pub enum Reason {
     Ended(ContainerExit),
     /// Some pods have failed before; all is well now.
     FailedBefore {
-        /// How many.
         pods: usize,
         /// How the last of them ended.
         exit: ContainerExit,

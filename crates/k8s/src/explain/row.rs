@@ -59,6 +59,14 @@ impl NodeRow {
     pub fn can_tell(&self) -> bool {
         self.shown == ShownPod::Running
     }
+
+    /// It has a pod that works, or is about to.
+    pub(super) fn is_living(&self) -> bool {
+        matches!(
+            self.shown,
+            ShownPod::Pending | ShownPod::Starting(_) | ShownPod::Running
+        )
+    }
 }
 
 /// The newest pod of every node; all pods if they have no ids.

@@ -508,7 +508,7 @@ impl Display for Placement {
             Self::ClaimUnbound => f.write_str("its volume is not bound"),
             Self::ClaimMissing(claim) => write!(
                 f,
-                "its claim does not exist: there is no claim {claim:?} in this namespace; make it, or mend `volume` in job.yaml"
+                "its claim does not exist: there is no claim {claim:?} in this namespace; make it, or name another volume (`volume` in job.yaml, --claim or --nfs)"
             ),
             Self::ClaimGoes(claim) => write!(
                 f,

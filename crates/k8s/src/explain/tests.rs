@@ -370,6 +370,33 @@ fn one_is_not_many_and_none_are_none() {
     assert_eq!(of(0, 0), "1 node: 0 ready, 0 starting, 0 finished");
 }
 
+/// The Job's own numbers come a moment after its pods.
+#[test]
+fn counts_agree_with_the_rows() {
+    let mut observed = starting();
+    observed.job = Some(job(json!({})));
+    let pending = |index: u32| {
+        let mut it = pod(&format!("ctr-{index}-x"), json!({"phase": "Pending"}));
+        let label = "batch.kubernetes.io/job-completion-index".to_owned();
+        it.metadata.labels = Some([(label, index.to_string())].into());
+        it
+    };
+    observed.pods = (0..3).map(pending).collect();
+    let told = diagnose(&observed);
+    assert_eq!(
+        told.summary(),
+        "3 nodes: 0 ready, 3 starting, 0 finished",
+        "{:?}",
+        told.rows
+    );
+    observed.job = Some(job(json!({"active": 3, "ready": 2})));
+    assert!(
+        diagnose(&observed)
+            .summary()
+            .contains("2 ready, 1 starting")
+    );
+}
+
 #[test]
 fn a_job_that_goes_well_has_nothing_to_say() {
     let running = Observed {

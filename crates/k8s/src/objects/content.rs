@@ -2,13 +2,28 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{FILES_COMPONENT, KEYS_ANNOTATION, files_name, metadata};
 use crate::credentials::Credentials;
 use crate::folder::{self, Files};
-use crate::job::JobFile;
+use crate::job::{Data, JobFile};
 use crate::program::Program;
+
+/// The key of the note about data.
+pub(crate) const DATA_NOTE: &str = "data.json";
+
+/// What `submit --data` has brought to the volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataNote {
+    /// Number of files.
+    pub files: usize,
+    /// All their bytes.
+    pub bytes: u64,
+    /// Of all names, sizes and contents.
+    pub sha256: String,
+}
 
 /// The configuration folder; texts can be read in it, other files are base64.
 pub(super) fn config_map(job: &JobFile, files: &Files) -> Value {
@@ -41,12 +56,19 @@ pub(super) fn config_items(files: &Files) -> Vec<Value> {
 }
 
 /// Where the job's files are, and what reads them: the job file itself. It outlives the Job, as the files do.
-pub fn files(job: &JobFile, program: Option<&Program>) -> Value {
+/// What `submit --data` has put there is noted beside it, so that other data are noticed.
+pub fn files(job: &JobFile, program: Option<&Program>, data_note: Option<&DataNote>) -> Value {
     let mut metadata = metadata(job, &files_name(&job.name));
     metadata["labels"]["app.kubernetes.io/component"] = json!(FILES_COMPONENT);
+    let mut job = job.clone();
+    // That data are to be split does not matter to whoever reads files, and `render` is not told of --data.
+    job.data = job.data.filter(|data| *data != Data::default());
     let mut data = json!({"job.yaml": yaml::document(&json!(job))});
     if let Some(program) = program {
         data["program.json"] = json!(json!(program).to_string());
+    }
+    if let Some(note) = data_note {
+        data[DATA_NOTE] = json!(json!(note).to_string());
     }
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 }

@@ -30,7 +30,7 @@ impl Purpose {
 }
 
 /// Labels of `app.kubernetes.io/component` that such pods have.
-pub const COMPONENTS: [&str; 2] = ["upload", "reader"];
+pub(crate) const COMPONENTS: [&str; 2] = ["upload", "reader"];
 
 /// Its name.
 pub fn name(job: &JobFile, purpose: &Purpose) -> String {

@@ -36,20 +36,21 @@ use super::job::{ConfigFrom, JobFile};
 use super::program::Program;
 use run::node::pod::Discovery;
 
-pub use content::{files, secret};
+pub(crate) use content::DATA_NOTE;
+pub use content::{DataNote, files, secret};
 pub use storage::claim_name;
 
 /// The label that the Job controller gives to pods; Services and policies select by it.
-pub const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
+pub(crate) const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The name that server-side apply and the labels carry.
-pub const MANAGER: &str = "canoe";
+pub(crate) const MANAGER: &str = "canoe";
 
 /// The value of `app.kubernetes.io/component` of the ConfigMap that says where a job's files are.
-pub const FILES_COMPONENT: &str = "files";
+pub(crate) const FILES_COMPONENT: &str = "files";
 /// Which keys a Secret has, and which ones a Job began with: a fingerprint.
 pub const KEYS_ANNOTATION: &str = "canoe/keys";
 /// The label by which a Job names its queue of Kueue.
-pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+pub(crate) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 /// What the objects are made of.
 #[derive(Debug, Clone)]
@@ -66,6 +67,8 @@ pub struct ObjectInputs {
     pub credentials: Credentials,
     /// The binary that goes along, if the image has none.
     pub program: Option<Program>,
+    /// What is on the volume as the job's data, if we have brought it there.
+    pub data_note: Option<DataNote>,
 }
 
 /// What must be there before a file can be brought to the volume: its namespace and its claim.
@@ -84,7 +87,11 @@ pub fn all(inputs: &ObjectInputs) -> Vec<Value> {
     if job.config_from == ConfigFrom::ConfigMap {
         objects.push(content::config_map(job, &inputs.config));
     }
-    objects.push(files(job, inputs.program.as_ref()));
+    objects.push(files(
+        job,
+        inputs.program.as_ref(),
+        inputs.data_note.as_ref(),
+    ));
     objects.push(secret(job, &inputs.credentials));
     objects.push(network::service(job));
     if job.network_policy {
@@ -117,7 +124,7 @@ pub fn files_name(job: &str) -> String {
 }
 
 /// The name of the data job.
-pub fn data_job_name(job: &str) -> String {
+pub(crate) fn data_job_name(job: &str) -> String {
     format!("{job}-data")
 }
 

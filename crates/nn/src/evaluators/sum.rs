@@ -12,7 +12,6 @@ use crate::number::general;
 pub(super) enum Columns {
     /// All of them (or the id itself).
     All,
-    /// The last one.
     Last,
 }
 

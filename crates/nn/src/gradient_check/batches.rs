@@ -42,7 +42,6 @@ impl Feed {
         feed
     }
 
-    /// The batch.
     pub(crate) fn batch(self) -> Batch {
         Batch {
             samples: LENGTHS.len(),

@@ -209,7 +209,6 @@ impl ModelBuilder {
         self.layer(layer)
     }
 
-    /// An embedding.
     pub(crate) fn embedding(self, name: &str, input: &str, size: u64) -> Self {
         let words = self.size_of(input);
         self.layer(LayerBuilder::new("mixed", name, size).projected(

@@ -17,7 +17,7 @@ pub enum PoolKind {
 
 impl PoolKind {
     /// The kind of a v1 name; `None` if there is none.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         match name {
             "max-projection" | "cudnn-max-pool" => Some(Self::Max),
             "avg-projection" | "cudnn-avg-pool" => Some(Self::Average),

@@ -23,7 +23,7 @@ pub struct Axis {
 
 impl Axis {
     /// Whether every field that must not be zero is not.
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.image > 0 && self.window > 0 && self.stride > 0 && self.outputs > 0
     }
 
@@ -117,7 +117,7 @@ impl Sliding {
     }
 
     /// Number of values in a window: rows of the unfolded matrix.
-    pub fn window_size(&self) -> usize {
+    pub(crate) fn window_size(&self) -> usize {
         self.channels * self.y.window * self.x.window
     }
 
@@ -127,7 +127,7 @@ impl Sliding {
     }
 
     /// Whether the unfolded matrix is the image itself.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         let same = |axis: &Axis| {
             axis.window == 1 && axis.stride == 1 && axis.padding == 0 && axis.outputs == axis.image
         };
@@ -156,7 +156,7 @@ impl Sliding {
     }
 
     /// Writes the unfolded matrix of an image.
-    pub fn unfold(&self, image: &[f32], columns: &mut [f32]) {
+    pub(crate) fn unfold(&self, image: &[f32], columns: &mut [f32]) {
         let (lines, width) = (self.y.image, self.x.image);
         for (row, out) in columns.chunks_exact_mut(self.positions()).enumerate() {
             let (channel, y, x) = self.place_of_row(row);
@@ -174,7 +174,7 @@ impl Sliding {
 
     /// Adds every entry of an unfolded matrix to the pixel it came from.
     #[inline(always)]
-    pub fn fold_add(&self, columns: &[f32], image: &mut [f32]) {
+    pub(crate) fn fold_add(&self, columns: &[f32], image: &mut [f32]) {
         let (lines, width) = (self.y.image, self.x.image);
         for (row, values) in columns.chunks_exact(self.positions()).enumerate() {
             let (channel, y, x) = self.place_of_row(row);

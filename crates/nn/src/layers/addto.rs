@@ -6,13 +6,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Adds its inputs up.
-pub struct AddTo {
+pub(crate) struct AddTo {
     size: usize,
     finish: Finish,
 }
 
 /// Builds an `addto` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let size = build.size();
     build.expect(!build.input_sizes.is_empty(), || {
         "it has no input".to_owned()

@@ -24,13 +24,13 @@ use crate::product::{MatrixView, multiply};
 use crate::simd;
 
 /// The type of the joint layer; no configuration can name it.
-pub const KIND: &str = "attention of a step";
+pub(crate) const KIND: &str = "attention of a step";
 
 /// Fewer values than this are not worth another thread.
 const PARALLEL: usize = 1 << 16;
 
 /// Attention with one row of state per sequence. Inputs: s, p and e.
-pub struct Attention {
+pub(crate) struct Attention {
     size: usize,
     scores: ParameterIndex,
     /// y of every position.
@@ -40,7 +40,7 @@ pub struct Attention {
 }
 
 /// Builds the joint layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(3..=3)?;
     let size = build.input_sizes[0];
     build.expect(build.input_sizes == [size, size, build.size()], || {

@@ -9,13 +9,13 @@ use crate::projections::{self, Projection};
 use crate::simd;
 
 /// Concatenates the columns of its inputs.
-pub struct Concat {
+pub(crate) struct Concat {
     size: usize,
     finish: Finish,
 }
 
 /// Builds a `concat` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let (size, total) = (build.size(), build.input_sizes.iter().sum::<usize>());
     build.expect(size == total && total > 0, || {
         format!("inputs have {total} columns in all, the layer {size}")
@@ -86,7 +86,7 @@ impl Layer for Concat {
 }
 
 /// Concatenates the columns of projections of its inputs.
-pub struct ConcatProjections {
+pub(crate) struct ConcatProjections {
     size: usize,
     parts: Vec<Part>,
     finish: Finish,
@@ -100,7 +100,7 @@ struct Part {
 }
 
 /// Builds a `concat2` layer.
-pub fn build_projections(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_projections(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let config = build.config;
     let mut parts = Vec::new();
     for (input, input_config) in config.inputs.iter().enumerate() {

@@ -7,13 +7,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Convolves the first input with the second, circularly.
-pub struct ConvShift {
+pub(crate) struct ConvShift {
     width: usize,
     taps: usize,
 }
 
 /// Builds `conv_shift`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (width, taps) = (build.input_sizes[0], build.input_sizes[1]);
     build.expect(width == build.size() && width > 0, || {

@@ -5,13 +5,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Combines rows linearly.
-pub struct LinearCombination {
+pub(crate) struct LinearCombination {
     size: usize,
     count: usize,
 }
 
 /// Builds a `convex_comb` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (size, count) = (build.size(), build.input_sizes[0]);
     build.expect(build.input_sizes[1] == size * count, || {

@@ -8,7 +8,7 @@ use crate::matrix::Matrix;
 use crate::simd;
 
 /// Compares rows of two inputs.
-pub struct CosineSimilarity {
+pub(crate) struct CosineSimilarity {
     scale: f32,
     dim: usize,
     /// 1/|row| of each input.
@@ -20,7 +20,7 @@ fn scale_of(build: &Build<'_>) -> f32 {
 }
 
 /// Builds a `cos` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     build.expect(build.input_sizes[0] == build.input_sizes[1], || {
         format!(
@@ -134,14 +134,14 @@ impl Layer for CosineSimilarity {
 }
 
 /// Compares a row with each of several rows that are stored one after another.
-pub struct CosineWithMany {
+pub(crate) struct CosineWithMany {
     scale: f32,
     dim: usize,
     count: usize,
 }
 
 /// Builds a `cos_vm` layer.
-pub fn build_many(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_many(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (dim, count) = (build.input_sizes[0], build.size());
     build.expect(build.input_sizes[1] == dim * count, || {

@@ -16,19 +16,19 @@ const LONGEST_COMPARED: usize = 16;
 
 /// Reads one slot of the batch.
 #[derive(Debug)]
-pub struct DataLayer {
+pub(crate) struct DataLayer {
     size: usize,
     share: bool,
 }
 
 impl DataLayer {
     /// A layer for rows of `size` columns, or ids. `share`: look for equal samples.
-    pub fn new(size: usize, share: bool) -> Self {
+    pub(crate) fn new(size: usize, share: bool) -> Self {
         Self { size, share }
     }
 
     /// Checks a slot and copies it to the data layer's output.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         slot: &Slot,
         samples: usize,

@@ -8,14 +8,14 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::parameters::ParameterIndex;
 
 /// Normalises columns.
-pub struct DataNorm {
+pub(crate) struct DataNorm {
     statistics: ParameterIndex,
     /// Row of the statistics that is subtracted, if any, and the one that is the factor.
     rows: (Option<usize>, usize),
 }
 
 /// Builds a `data_norm` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let size = build.size();
     build.expect(build.input_sizes[0] == size, || {

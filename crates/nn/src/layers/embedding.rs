@@ -14,7 +14,7 @@ use crate::rows::{NO_ROW, RowSet};
 use crate::simd;
 
 /// Looks up one row per distinct id.
-pub struct Embedding {
+pub(crate) struct Embedding {
     table: ParameterIndex,
     rows: usize,
     touched: RowSet,
@@ -26,7 +26,7 @@ pub struct Embedding {
 
 impl Embedding {
     /// The embedding of the only input.
-    pub fn new(build: &mut Build<'_>) -> Result<Self, BuildError> {
+    pub(crate) fn new(build: &mut Build<'_>) -> Result<Self, BuildError> {
         let rows = build.input_sizes[0];
         Ok(Self {
             table: build.input_parameter(0, rows * build.size())?,

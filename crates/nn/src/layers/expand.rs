@@ -11,7 +11,7 @@ use crate::output::{gather_rows, scatter_add_rows};
 use crate::simd;
 
 /// Spreads rows over sequences.
-pub struct Expand {
+pub(crate) struct Expand {
     nested: bool,
     /// Row of the first input for each position.
     rows: Vec<u32>,
@@ -20,7 +20,7 @@ pub struct Expand {
 }
 
 /// Builds an `expand` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     Ok(Box::new(Expand {
         nested: build.config.trans_type() == "seq",

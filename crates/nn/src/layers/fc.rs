@@ -15,7 +15,7 @@ use crate::rows::RowSet;
 use crate::simd;
 
 /// A fully connected layer.
-pub struct FullyConnected {
+pub(crate) struct FullyConnected {
     size: usize,
     weights: Vec<Weight>,
     finish: Finish,
@@ -36,7 +36,7 @@ struct Weight {
 }
 
 /// Builds an `fc` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect(!build.input_sizes.is_empty(), || {
         "it has no input".to_owned()
     })?;
@@ -46,7 +46,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 
 impl FullyConnected {
     /// One weight for each input, some of them stored transposed.
-    pub fn new(build: &mut Build<'_>, transposed: &[bool]) -> Result<Self, BuildError> {
+    pub(crate) fn new(build: &mut Build<'_>, transposed: &[bool]) -> Result<Self, BuildError> {
         let size = build.size();
         let mut weights = Vec::new();
         for (input, &transposed) in transposed.iter().enumerate() {

@@ -6,13 +6,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Repeats rows.
-pub struct Repeat {
+pub(crate) struct Repeat {
     times: usize,
     finish: Finish,
 }
 
 /// Builds a `featmap_expand` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (times, width) = (build.config.num_filters() as usize, build.input_sizes[0]);
     build.expect(build.size() == times * width, || {

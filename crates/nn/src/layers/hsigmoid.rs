@@ -16,7 +16,7 @@ use crate::row_gradient::Term;
 const BOUND: f32 = 40.0;
 
 /// The cost of a class in a binary tree.
-pub struct HierarchicalSigmoid {
+pub(crate) struct HierarchicalSigmoid {
     classes: usize,
     nodes: FewClasses,
     /// The decisions of the last batch: node and sample; the scale is the derivative of the cost.
@@ -24,7 +24,7 @@ pub struct HierarchicalSigmoid {
 }
 
 /// Builds `hsigmoid`: the inputs, then the labels.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let inputs = build.input_sizes.len();
     build.expect(inputs >= 2, || "it needs an input and a label".to_owned())?;
     let classes = build.config.num_classes() as usize;

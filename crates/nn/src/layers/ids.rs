@@ -4,12 +4,12 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 
 /// 1 where the id is the one that ends sequences, else 0.
-pub struct EndOfSequence {
+pub(crate) struct EndOfSequence {
     id: u32,
 }
 
 /// Builds an `eos_id` layer.
-pub fn build_eos(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_eos(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(EndOfSequence {
         id: build.config.eos_id(),
@@ -37,10 +37,10 @@ impl Layer for EndOfSequence {
 }
 
 /// Draws an id from each row, taken as a distribution.
-pub struct Sampling;
+pub(crate) struct Sampling;
 
 /// Builds a `sampling_id` layer.
-pub fn build_sampling(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_sampling(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(Sampling))
 }

@@ -5,12 +5,12 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Mixes rows.
-pub struct Interpolation {
+pub(crate) struct Interpolation {
     size: usize,
 }
 
 /// Builds an `interpolation` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(3..=3)?;
     let size = build.size();
     build.expect(build.input_sizes == [1, size, size], || {

@@ -4,10 +4,10 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 
 /// Finds the greatest columns.
-pub struct MaxId;
+pub(crate) struct MaxId;
 
 /// Builds a `maxid` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     build.expect(build.config.beam_size.unwrap_or(1) == 1, || {
         "more than one id for each row cannot be computed yet".to_owned()
@@ -16,7 +16,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// The column of the greatest value, the first one if several are equal.
-pub fn greatest(row: &[f32]) -> u32 {
+pub(crate) fn greatest(row: &[f32]) -> u32 {
     let mut best = 0;
     for (col, value) in row.iter().enumerate() {
         if *value > row[best] {

@@ -12,7 +12,7 @@ use crate::parameters::ParameterIndex;
 use crate::projections::{self, Operator, Projection};
 
 /// A sum of projections and operators.
-pub struct Mixed {
+pub(crate) struct Mixed {
     size: usize,
     projections: Vec<(usize, Box<dyn Projection>)>,
     operators: Vec<(Vec<usize>, Box<dyn Operator>)>,
@@ -20,7 +20,7 @@ pub struct Mixed {
 }
 
 /// Builds a `mixed` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect(!build.input_sizes.is_empty(), || {
         "it has no input".to_owned()
     })?;

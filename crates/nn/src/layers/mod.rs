@@ -1,55 +1,55 @@
 //! The layers, one per file, and the table from type names to builders.
 
-pub mod addto;
-pub mod attention;
-pub mod concat;
-pub mod conv_shift;
-pub mod convex_comb;
-pub mod cos;
-pub mod cost;
-pub mod crf;
-pub mod ctc;
+pub(crate) mod addto;
+pub(crate) mod attention;
+pub(crate) mod concat;
+pub(crate) mod conv_shift;
+pub(crate) mod convex_comb;
+pub(crate) mod cos;
+pub(crate) mod cost;
+pub(crate) mod crf;
+pub(crate) mod ctc;
 pub mod data;
-pub mod data_norm;
-pub mod embedding;
-pub mod expand;
-pub mod fc;
-pub mod featmap_expand;
+pub(crate) mod data_norm;
+pub(crate) mod embedding;
+pub(crate) mod expand;
+pub(crate) mod fc;
+pub(crate) mod featmap_expand;
 mod few_classes;
 #[cfg(test)]
 mod golden;
-pub mod group;
-pub mod hsigmoid;
-pub mod ids;
+pub(crate) mod group;
+pub(crate) mod hsigmoid;
+pub(crate) mod ids;
 pub mod image;
-pub mod interpolation;
-pub mod maxid;
-pub mod mixed;
-pub mod multiplex;
-pub mod nce;
-pub mod out_prod;
-pub mod pass_through;
-pub mod pooling;
-pub mod power;
-pub mod prelu;
-pub mod recurrent;
-pub mod scaling;
-pub mod selective_fc;
-pub mod seqconcat;
-pub mod seqreshape;
-pub mod sequence_conv;
-pub mod slope_intercept;
-pub mod subseq;
-pub mod sum_to_one_norm;
-pub mod tail;
-pub mod tensor;
-pub mod trans;
+pub(crate) mod interpolation;
+pub(crate) mod maxid;
+pub(crate) mod mixed;
+pub(crate) mod multiplex;
+pub(crate) mod nce;
+pub(crate) mod out_prod;
+pub(crate) mod pass_through;
+pub(crate) mod pooling;
+pub(crate) mod power;
+pub(crate) mod prelu;
+pub(crate) mod recurrent;
+pub(crate) mod scaling;
+pub(crate) mod selective_fc;
+pub(crate) mod seqconcat;
+pub(crate) mod seqreshape;
+pub(crate) mod sequence_conv;
+pub(crate) mod slope_intercept;
+pub(crate) mod subseq;
+pub(crate) mod sum_to_one_norm;
+pub(crate) mod tail;
+pub(crate) mod tensor;
+pub(crate) mod trans;
 
 use crate::error::BuildError;
 use crate::layer::{Build, Layer};
 
 /// Builds a layer from its description.
-pub type Factory = fn(&mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>;
+pub(crate) type Factory = fn(&mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>;
 
 /// Every type of layer that can be executed, except `data`, which the network itself reads.
 pub const REGISTRY: &[(&str, Factory)] = &[
@@ -138,7 +138,7 @@ pub const REGISTRY: &[(&str, Factory)] = &[
 ];
 
 /// The builder of a layer type; `None` if it cannot be executed.
-pub fn factory(kind: &str) -> Option<Factory> {
+pub(crate) fn factory(kind: &str) -> Option<Factory> {
     if kind == attention::KIND {
         return Some(attention::build);
     }

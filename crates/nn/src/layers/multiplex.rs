@@ -7,13 +7,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Chooses a row of one input.
-pub struct Multiplex {
+pub(crate) struct Multiplex {
     size: usize,
     finish: Finish,
 }
 
 /// Builds a `multiplex` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let size = build.size();
     build.expect(build.input_sizes.len() > 1, || {
         "it needs an index and at least one input to choose from".to_owned()

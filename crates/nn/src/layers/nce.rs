@@ -16,7 +16,7 @@ use crate::output::OutputValues;
 use crate::row_gradient::Term;
 
 /// The cost of a class against drawn ones.
-pub struct NoiseContrast {
+pub(crate) struct NoiseContrast {
     classes: usize,
     /// Index of the label; the inputs are before it, a weight may come after it.
     label: usize,
@@ -29,7 +29,7 @@ pub struct NoiseContrast {
 }
 
 /// Builds `nce`: inputs with weights, then the labels, then maybe a weight per row.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let config = build.config;
     let label = config
         .inputs

@@ -5,12 +5,12 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Multiplies every value of a row with every value of another.
-pub struct OuterProduct {
+pub(crate) struct OuterProduct {
     widths: [usize; 2],
 }
 
 /// Builds an `out_prod` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let widths = [build.input_sizes[0], build.input_sizes[1]];
     build.expect(build.size() == widths[0] * widths[1], || {

@@ -7,10 +7,10 @@ use crate::output::OutputValues;
 use crate::simd;
 
 /// Passes its first input on.
-pub struct PassThrough;
+pub(crate) struct PassThrough;
 
 /// Builds a `print` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect(!build.input_sizes.is_empty(), || {
         "it has no input".to_owned()
     })?;
@@ -18,7 +18,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// Builds a `get_output` layer; the network connects it to the output that it names.
-pub fn build_get_output(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_get_output(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(PassThrough))
 }

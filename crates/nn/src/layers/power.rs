@@ -6,12 +6,12 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Raises rows to powers.
-pub struct Power {
+pub(crate) struct Power {
     size: usize,
 }
 
 /// Builds a `power` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let size = build.size();
     build.expect(build.input_sizes == [1, size], || {

@@ -8,7 +8,7 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// A relu whose negative side has a learned slope.
-pub struct ParametricRelu {
+pub(crate) struct ParametricRelu {
     size: usize,
     /// Columns that share a slope.
     share: usize,
@@ -16,7 +16,7 @@ pub struct ParametricRelu {
 }
 
 /// Builds `prelu`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let size = build.size();
     let share = match build.config.partial_sum() as usize {

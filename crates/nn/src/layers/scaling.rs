@@ -5,12 +5,12 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Scales rows.
-pub struct Scaling {
+pub(crate) struct Scaling {
     size: usize,
 }
 
 /// Builds a `scaling` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let size = build.size();
     build.expect(build.input_sizes == [1, size], || {

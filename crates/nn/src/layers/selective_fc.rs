@@ -15,7 +15,7 @@ use crate::output::OutputValues;
 use crate::row_gradient::Term;
 
 /// Computes the columns that its last input selects.
-pub struct SelectiveFullyConnected {
+pub(crate) struct SelectiveFullyConnected {
     size: usize,
     weights: FewClasses,
     finish: Finish,
@@ -25,7 +25,7 @@ pub struct SelectiveFullyConnected {
 }
 
 /// Builds `selective_fc`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let (size, count) = (build.size(), build.input_sizes.len());
     if !build.config.has_selected_colums() {
         build.expect(count > 0, || "it has no input".to_owned())?;

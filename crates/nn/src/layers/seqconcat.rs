@@ -6,7 +6,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Appends sequences.
-pub struct SequenceConcat {
+pub(crate) struct SequenceConcat {
     size: usize,
     /// For each input, the row of the result that each of its rows becomes.
     places: [Vec<u32>; 2],
@@ -14,7 +14,7 @@ pub struct SequenceConcat {
 }
 
 /// Builds a `seqconcat` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let size = build.size();
     build.expect(build.input_sizes == [size, size], || {

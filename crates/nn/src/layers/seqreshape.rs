@@ -7,19 +7,19 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Splits values into rows of another width.
-pub struct Reshape {
+pub(crate) struct Reshape {
     size: usize,
     by_sequence: bool,
     finish: Finish,
 }
 
 /// Builds a `seqreshape` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build_any(build, true)
 }
 
 /// Builds a `resize` layer.
-pub fn build_resize(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_resize(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build_any(build, false)
 }
 

@@ -5,13 +5,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Scales and shifts.
-pub struct SlopeIntercept {
+pub(crate) struct SlopeIntercept {
     slope: f32,
     intercept: f32,
 }
 
 /// Builds a `slope_intercept` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(SlopeIntercept {
         slope: build.config.slope() as f32,

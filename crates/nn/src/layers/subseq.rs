@@ -6,14 +6,14 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::output::{gather_rows, scatter_add_rows};
 
 /// Cuts pieces out of sequences.
-pub struct SubSequence {
+pub(crate) struct SubSequence {
     /// Row of the input for each row of the result.
     rows: Vec<u32>,
     finish: Finish,
 }
 
 /// Builds a `subseq` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(3..=3)?;
     Ok(Box::new(SubSequence {
         rows: Vec::new(),

@@ -5,10 +5,10 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Normalises rows by their sum.
-pub struct SumToOne;
+pub(crate) struct SumToOne;
 
 /// Builds a `sum_to_one_norm` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(SumToOne))
 }

@@ -18,7 +18,7 @@ use crate::simd;
 
 /// Dropout and error clipping after a layer.
 #[derive(Debug)]
-pub struct Tail {
+pub(crate) struct Tail {
     rate: f32,
     threshold: f32,
     mask: Matrix,
@@ -27,7 +27,7 @@ pub struct Tail {
 
 impl Tail {
     /// The tail that a layer's description asks for; `None` if it needs none.
-    pub fn of(config: &LayerConfig) -> Option<Self> {
+    pub(crate) fn of(config: &LayerConfig) -> Option<Self> {
         let (rate, threshold) = (
             config.drop_rate() as f32,
             config.error_clipping_threshold() as f32,

@@ -9,7 +9,7 @@ use crate::product::{Accumulate, MatrixView, multiply};
 use crate::simd;
 
 /// Bilinear forms of two inputs.
-pub struct Tensor {
+pub(crate) struct Tensor {
     size: usize,
     widths: [usize; 2],
     weight: ParameterIndex,
@@ -18,7 +18,7 @@ pub struct Tensor {
 }
 
 /// Builds a `tensor` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (size, widths) = (build.size(), [build.input_sizes[0], build.input_sizes[1]]);
     Ok(Box::new(Tensor {

@@ -5,10 +5,10 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 
 /// Transposes the batch.
-pub struct Transpose;
+pub(crate) struct Transpose;
 
 /// Builds a `trans` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(Transpose))
 }

@@ -7,7 +7,8 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use words::lock::Mutex;
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
@@ -138,7 +139,7 @@ impl PackedWeights {
             return None;
         }
         // A packed weight is complete before it is in the table, so a panic elsewhere leaves nothing half done.
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock();
         let packed = table.entry((parameter, offset, shape));
         Some(
             packed

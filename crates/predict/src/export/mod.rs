@@ -16,9 +16,12 @@ use std::sync::Arc;
 
 use config::{LayerConfig, ModelConfig};
 
+use trainer::merged::Merged;
+
 use crate::dictionary::Dictionary;
 use crate::error::PredictError;
-use crate::model::Model;
+use crate::locate::{self, Hints};
+use crate::model::{Model, OpenOptions, evaluate};
 
 /// One parameter.
 #[derive(Debug, Clone)]
@@ -48,6 +51,19 @@ pub fn list(model: &Model) -> Vec<ListedParameter> {
             rows: rows(model, &parameter.name),
         })
         .collect()
+}
+
+/// The network of a pass directory or merged model, without its parameters.
+pub fn description(path: &Path) -> Result<ModelConfig, PredictError> {
+    let config = if path.is_file() {
+        Merged::open(path)?.config().clone()
+    } else {
+        let located = locate::locate(path, &Hints::default())?;
+        evaluate(&located, &OpenOptions::default())?.config
+    };
+    config.model_config.ok_or_else(|| PredictError::NoNetwork {
+        file: path.to_owned(),
+    })
 }
 
 /// The layer and input that use a parameter; `None` as input for a bias.

@@ -27,7 +27,7 @@ pub fn row(listed: &ListedParameter, text: &str) -> Result<u32, PredictError> {
 }
 
 /// What is called for a row: its number and its values.
-pub type EachRow<'a> = dyn FnMut(u32, &[f32]) -> Result<(), PredictError> + 'a;
+pub(crate) type EachRow<'a> = dyn FnMut(u32, &[f32]) -> Result<(), PredictError> + 'a;
 
 /// Calls `each` for every row of a table, in order.
 pub fn each_row(

@@ -43,7 +43,6 @@ pub(super) struct Sequence {
     pub longest: String,
 }
 
-/// The graph.
 #[derive(Default)]
 pub(super) struct OnnxGraph {
     made: GraphProto,

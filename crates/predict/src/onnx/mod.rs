@@ -11,7 +11,7 @@ mod activation;
 mod dense;
 mod graph;
 mod images;
-pub mod proto;
+pub(crate) mod proto;
 mod sequences;
 
 use std::collections::HashMap;

@@ -2,16 +2,14 @@
 
 use prost::Message;
 
-/// A model.
 #[derive(Clone, PartialEq, Message)]
-pub struct ModelProto {
+pub(crate) struct ModelProto {
     /// Version of the format.
     #[prost(int64, tag = "1")]
     pub ir_version: i64,
     /// The program that made it.
     #[prost(string, tag = "2")]
     pub producer_name: String,
-    /// Its version.
     #[prost(string, tag = "3")]
     pub producer_version: String,
     /// The computation.
@@ -27,49 +25,43 @@ pub struct ModelProto {
 
 /// A set of operators.
 #[derive(Clone, PartialEq, Message)]
-pub struct OperatorSetIdProto {
+pub(crate) struct OperatorSetIdProto {
     /// Empty for ONNX's own.
     #[prost(string, tag = "1")]
     pub domain: String,
-    /// Its version.
     #[prost(int64, tag = "2")]
     pub version: i64,
 }
 
 /// A pair of texts.
 #[derive(Clone, PartialEq, Message)]
-pub struct StringStringEntryProto {
-    /// Name.
+pub(crate) struct StringStringEntryProto {
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Value.
     #[prost(string, tag = "2")]
     pub value: String,
 }
 
 /// A computation.
 #[derive(Clone, PartialEq, Message)]
-pub struct GraphProto {
+pub(crate) struct GraphProto {
     /// Operations in order.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
-    /// Name.
     #[prost(string, tag = "2")]
     pub name: String,
     /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// Inputs.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
-    /// Outputs.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
 }
 
 /// An operation.
 #[derive(Clone, PartialEq, Message)]
-pub struct NodeProto {
+pub(crate) struct NodeProto {
     /// Names of what it reads.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
@@ -89,8 +81,7 @@ pub struct NodeProto {
 
 /// A setting of an operation.
 #[derive(Clone, PartialEq, Message)]
-pub struct AttributeProto {
-    /// Name.
+pub(crate) struct AttributeProto {
     #[prost(string, tag = "1")]
     pub name: String,
     /// A number.
@@ -115,14 +106,13 @@ pub struct AttributeProto {
 
 /// A constant.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorProto {
+pub(crate) struct TensorProto {
     /// Shape.
     #[prost(int64, repeated, tag = "1")]
     pub dims: Vec<i64>,
     /// 1 float, 7 int64.
     #[prost(int32, tag = "2")]
     pub data_type: i32,
-    /// Name.
     #[prost(string, tag = "8")]
     pub name: String,
     /// Little-endian, row-major.
@@ -132,18 +122,15 @@ pub struct TensorProto {
 
 /// The name and type of an input or output.
 #[derive(Clone, PartialEq, Message)]
-pub struct ValueInfoProto {
-    /// Name.
+pub(crate) struct ValueInfoProto {
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Type.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
 }
 
-/// A type.
 #[derive(Clone, PartialEq, Message)]
-pub struct TypeProto {
+pub(crate) struct TypeProto {
     /// The only kind that is used here.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
@@ -151,30 +138,25 @@ pub struct TypeProto {
 
 /// The type of a tensor.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorTypeProto {
+pub(crate) struct TensorTypeProto {
     /// 1 float, 7 int64.
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
-    /// Shape.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
 
-/// A shape.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorShapeProto {
-    /// Its dimensions.
+pub(crate) struct TensorShapeProto {
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<Dimension>,
 }
 
 /// A dimension: a number, or a name if it is not known.
 #[derive(Clone, PartialEq, Message)]
-pub struct Dimension {
-    /// Size.
+pub(crate) struct Dimension {
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
-    /// Name.
     #[prost(string, optional, tag = "2")]
     pub dim_param: Option<String>,
 }

@@ -35,7 +35,7 @@ impl CsvColumns {
             each.map(Column::Each).ok_or_else(|| FieldError {
                 field: slot.name.clone(),
                 reason: format!(
-                    "the header has no such column (it takes {}); the header has {}",
+                    "the header has no such column (it takes {}); the header has {}. A file as the model was trained from is read with --input-format provider",
                     expected(slot, slot.level),
                     header.join(", ")
                 ),

@@ -137,9 +137,20 @@ impl<R: BufRead> Cutter<R> {
 }
 
 fn unreadable(name: &str, error: ::csv::Error) -> PredictError {
+    let text = match error.kind() {
+        ::csv::ErrorKind::UnequalLengths {
+            pos,
+            expected_len,
+            len,
+        } => {
+            let line = pos.as_ref().map_or(0, ::csv::Position::line);
+            format!("line {line}: {len} fields, but the header has {expected_len} columns")
+        }
+        _ => error.to_string(),
+    };
     PredictError::Read {
         path: name.to_owned(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string()),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, text),
     }
 }
 
@@ -249,7 +260,7 @@ impl Parser {
     }
 
     /// The batch of the first `count` samples of a piece.
-    pub fn parse_first(&self, piece: &BatchText, count: usize) -> Result<Batch, Unusable> {
+    pub(crate) fn parse_first(&self, piece: &BatchText, count: usize) -> Result<Batch, Unusable> {
         let mut filling = Filling::new(&self.fields);
         let mut before = 0;
         let parsed = self.for_each(piece, &mut |line, sample| {
@@ -364,18 +375,36 @@ mod tests {
         all
     }
 
+    fn cause(error: &PredictError) -> String {
+        std::error::Error::source(error).unwrap().to_string()
+    }
+
     #[test]
     fn lines_are_cut_into_batches_and_numbered() {
         let fields = [input("x", ElementKind::Ids, 1, 10)];
         let parser = Parser::new(InputFormat::Text, &fields, None).unwrap();
-        let all = pieces(Cutter::lines("in", &b"1 2\r\n\n3\n4 x"[..], 2));
+        let all = pieces(Cutter::lines("in", &b"1 2\r\n5\n3\n4 x"[..], 2));
         assert_eq!(all.len(), 2);
         let batch = parser.parse(&all[0]).unwrap();
         assert_eq!(batch.samples, 2);
-        assert_eq!(batch.slots[0].data, SlotData::Ids(vec![1, 2]));
-        assert_eq!(batch.slots[0].sequences.as_deref(), Some(&[0, 2, 2][..]));
+        assert_eq!(batch.slots[0].data, SlotData::Ids(vec![1, 2, 5]));
+        assert_eq!(batch.slots[0].sequences.as_deref(), Some(&[0, 2, 3][..]));
         let error = parser.parse(&all[1]).unwrap_err();
         assert_eq!(error.to_string(), "in line 4");
+        let blank = pieces(Cutter::lines("in", &b"1 2\n\n"[..], 2)).remove(0);
+        let error = parser.parse(&blank).unwrap_err();
+        assert_eq!(error.to_string(), "in line 2");
+        assert!(cause(&error).contains("the sequence is empty"));
+    }
+
+    #[test]
+    fn a_record_of_another_length_is_named_by_its_line() {
+        let text = &b"a,b\n1,2\n1,2,3\n"[..];
+        let (mut cutter, _) = Cutter::csv("in.csv", text, b',', 1).unwrap();
+        cutter.next_piece().unwrap();
+        let error = cutter.next_piece().unwrap_err();
+        let said = "line 3: 3 fields, but the header has 2 columns";
+        assert_eq!(cause(&error), said);
     }
 
     #[test]
@@ -385,19 +414,20 @@ mod tests {
             input("words", ElementKind::Ids, 1, 10),
             input("pixels", ElementKind::Dense, 0, 2),
         ];
-        let text = &b"id,words,age,pixels.1,pixels.0\n7,\"1 2\",3.5,20,10\n8,,4,0,1\n"[..];
+        let text = &b"id,words,age,pixels.1,pixels.0\n7,\"1 2\",3.5,20,10\n8,3,4,0,1\n"[..];
         let (cutter, header) = Cutter::csv("in.csv", text, b',', 10).unwrap();
         let parser = Parser::new(InputFormat::Csv, &fields, Some(&header)).unwrap();
         let all = pieces(cutter);
         let batch = parser.parse(&all[0]).unwrap();
         assert_eq!(batch.samples, 2);
-        assert_eq!(batch.slots[1].sequences.as_deref(), Some(&[0, 2, 2][..]));
+        assert_eq!(batch.slots[1].sequences.as_deref(), Some(&[0, 2, 3][..]));
         let SlotData::Dense { values, .. } = &batch.slots[2].data else {
             panic!("dense");
         };
         assert_eq!(values, &[10.0, 20.0, 1.0, 0.0]);
         let missing = Parser::new(InputFormat::Csv, &fields, Some(&header[..2])).unwrap_err();
         assert_eq!(missing.field, "age");
+        assert!(missing.reason.contains("--input-format provider"));
     }
 
     #[test]
@@ -412,7 +442,7 @@ mod tests {
             parser.parse(&piece)
         };
         assert_eq!(
-            parse("{\"a\": 1, \"b\": []}\n\n{\"b\": [2], \"a\": 3, \"c\": 1}")
+            parse("{\"a\": 1, \"b\": [4]}\n\n{\"b\": [2], \"a\": 3, \"c\": 1}")
                 .unwrap()
                 .samples,
             2

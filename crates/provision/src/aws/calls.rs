@@ -11,8 +11,8 @@ use super::query::{
     read, tags,
 };
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, StackView, SubnetView,
-    TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
+    SubnetView, TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -226,6 +226,10 @@ impl Cloud for Aws {
                     id: field(node, "networkInterfaceId"),
                     status: field(node, "status").into(),
                     description: field(node, "description"),
+                    groups: entries(node, "groupSet")
+                        .into_iter()
+                        .map(|group| field(group, "groupId"))
+                        .collect(),
                     tags: tags(node),
                 })
                 .collect()
@@ -243,6 +247,10 @@ impl Cloud for Aws {
         .map(drop)
     }
 
+    async fn vpc_tags(&self, id: &str) -> CloudResult<Option<Tags>> {
+        self.find_vpc(id).await
+    }
+
     async fn subnets(&self, ids: &[String]) -> CloudResult<Vec<SubnetView>> {
         self.find_subnets(ids).await
     }
@@ -256,6 +264,10 @@ impl Cloud for Aws {
         let answer = self.json("ssm", "AmazonSSM.GetParameters", &body).await?;
         let value = answer["Parameters"][0]["Value"].as_str();
         Ok(value.map(str::to_owned))
+    }
+
+    async fn machine_tags(&self, id: &str) -> CloudResult<Option<Tags>> {
+        self.find_machine(id).await
     }
 
     async fn terminate_machine(&self, id: &str) -> CloudResult<()> {
@@ -331,8 +343,16 @@ impl Cloud for Aws {
         self.find_repository(name).await
     }
 
-    async fn policy_tags(&self, arn: &str) -> CloudResult<Option<Tags>> {
+    async fn policy(&self, arn: &str) -> CloudResult<Option<PolicyView>> {
         self.find_policy(arn).await
+    }
+
+    async fn policy_document(&self, arn: &str, version: &str) -> CloudResult<String> {
+        self.find_policy_document(arn, version).await
+    }
+
+    async fn update_policy(&self, arn: &str, document: &str) -> CloudResult<()> {
+        self.replace_policy(arn, document).await
     }
 
     async fn create_policy(&self, name: &str, document: &str, tags: &Tags) -> CloudResult<()> {
@@ -450,7 +470,7 @@ impl Cloud for Aws {
         }
     }
 
-    async fn tagged(&self, id: &str) -> CloudResult<Vec<String>> {
+    async fn tagged(&self, id: &str) -> CloudResult<Vec<Thing>> {
         self.find_tagged(id).await
     }
 }

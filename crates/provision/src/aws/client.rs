@@ -40,13 +40,11 @@ pub(super) struct Call<'a> {
     pub action: &'a str,
     /// Signing name, which is also the host's first label.
     pub service: &'a str,
-    /// Method.
     pub method: Method,
     /// Path and query, percent-encoded.
     pub path: String,
     /// Headers beside the standard ones.
     pub headers: Vec<(&'static str, String)>,
-    /// Body.
     pub body: Vec<u8>,
 }
 

@@ -8,11 +8,14 @@ use super::pages::{Tokens, params};
 use super::query::{CLASSIC_BALANCING, EC2, IAM, encode, entries, field, find, read, tags, text};
 use time::OffsetDateTime;
 
-use crate::cloud::{CloudError, Offer};
+use crate::cloud::{CloudError, Offer, PolicyView};
 use crate::ownership::{Tags, Thing};
 use crate::statuses::FileSystemState;
 
 type CloudResult<T> = Result<T, CloudError>;
+
+/// Versions that a managed policy can have.
+const MOST_VERSIONS: usize = 5;
 
 /// Path of EFS's interface.
 const FILES: &str = "/2015-02-01";
@@ -148,17 +151,71 @@ impl Aws {
         }
     }
 
-    pub(super) async fn find_policy(&self, arn: &str) -> CloudResult<Option<Tags>> {
+    pub(super) async fn find_policy(&self, arn: &str) -> CloudResult<Option<PolicyView>> {
         match self
             .query(IAM, "GetPolicy", &params(&[("PolicyArn", arn)]))
             .await
         {
             Ok(xml) => read("iam:GetPolicy", &xml, |root| {
-                Some(tags(find(root, "Policy").unwrap_or(root)))
+                let policy = find(root, "Policy").unwrap_or(root);
+                Some(PolicyView {
+                    tags: tags(policy),
+                    version: field(policy, "DefaultVersionId"),
+                })
             }),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The document of a version, which comes percent-encoded.
+    pub(super) async fn find_policy_document(
+        &self,
+        arn: &str,
+        version: &str,
+    ) -> CloudResult<String> {
+        let asked = params(&[("PolicyArn", arn), ("VersionId", version)]);
+        let xml = self.query(IAM, "GetPolicyVersion", &asked).await?;
+        read("iam:GetPolicyVersion", &xml, |root| {
+            let version = find(root, "PolicyVersion").unwrap_or(root);
+            decoded(&field(version, "Document"))
+        })
+    }
+
+    /// A managed policy has five versions at most, so the oldest makes room.
+    pub(super) async fn replace_policy(&self, arn: &str, document: &str) -> CloudResult<()> {
+        let asked = params(&[("PolicyArn", arn)]);
+        let mut old: Vec<String> = self
+            .pages((IAM, "ListPolicyVersions"), &asked, |root| {
+                let all = entries(root, "Versions").into_iter();
+                all.filter(|node| field(*node, "IsDefaultVersion") != "true")
+                    .map(|node| field(node, "VersionId"))
+                    .collect()
+            })
+            .await?;
+        old.sort_by_key(|version| version.trim_start_matches('v').parse::<u32>().unwrap_or(0));
+        if let Some(oldest) = old.first().filter(|_| old.len() >= MOST_VERSIONS - 1) {
+            let asked = params(&[("PolicyArn", arn), ("VersionId", oldest)]);
+            self.query(IAM, "DeletePolicyVersion", &asked).await?;
+        }
+        let asked = params(&[
+            ("PolicyArn", arn),
+            ("PolicyDocument", document),
+            ("SetAsDefault", "true"),
+        ]);
+        self.query(IAM, "CreatePolicyVersion", &asked)
+            .await
+            .map(drop)
+    }
+
+    pub(super) async fn find_vpc(&self, id: &str) -> CloudResult<Option<Tags>> {
+        let asked = params(&[("Filter.1.Name", "vpc-id"), ("Filter.1.Value.1", id)]);
+        let found = self
+            .pages((EC2, "DescribeVpcs"), &asked, |root| {
+                entries(root, "vpcSet").into_iter().map(tags).collect()
+            })
+            .await?;
+        Ok(found.into_iter().next())
     }
 
     pub(super) async fn zone_name(&self, id: &str) -> CloudResult<Option<String>> {
@@ -255,6 +312,25 @@ impl Aws {
     }
 }
 
+/// Text without its percent-encoding; a sequence that is none stays as it is.
+fn decoded(text: &str) -> String {
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let hex = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// The version that an answer marks as the default; all of them are for one Kubernetes version.
 fn default_version(answer: &Value) -> Option<String> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
@@ -335,6 +411,13 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_policies_are_decoded() {
+        assert_eq!(decoded("%7B%22a%22%3A%201%7D"), "{\"a\": 1}");
+        assert_eq!(decoded("100%"), "100%");
+        assert_eq!(decoded("%zz%C3%BC"), "%zzü");
+    }
+
+    #[test]
     fn file_systems_are_ours_by_id_and_only_while_they_stay() {
         let system = |id: &str, value: &str, state: &str| {
             json!({"FileSystemId": id, "LifeCycleState": state,
@@ -346,8 +429,10 @@ mod tests {
             system("fs-3", "a", "deleting"),
             {"FileSystemId": "fs-4", "LifeCycleState": "available"},
         ]});
-        assert_eq!(own_ids(staying_file_systems(&answer), Some("a")), ["fs-1"]);
-        assert!(own_ids(staying_file_systems(&answer), None).is_empty());
+        let mut spec = crate::spec::ClusterSpec::new("demo", "us-west-2");
+        assert!(own_ids(staying_file_systems(&answer), &spec).is_empty());
+        spec.id = Some("a".to_owned());
+        assert_eq!(own_ids(staying_file_systems(&answer), &spec), ["fs-1"]);
         assert!(staying_file_systems(&Value::Null).is_empty());
     }
 }

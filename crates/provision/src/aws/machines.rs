@@ -3,7 +3,7 @@
 use super::client::Aws;
 use super::query::{EC2, entries, field, tags};
 use crate::cloud::{CloudError, SubnetView};
-use crate::ownership::{ID_TAG, Thing};
+use crate::ownership::{ID_TAG, Tags, Thing};
 
 type CloudResult<T> = Result<T, CloudError>;
 
@@ -55,6 +55,18 @@ impl Aws {
             })
             .await?;
         Ok(images.into_iter().find(|image| !image.is_empty()))
+    }
+
+    pub(super) async fn find_machine(&self, id: &str) -> CloudResult<Option<Tags>> {
+        let asked = filters(&[("instance-id".to_owned(), &[id])]);
+        let found: Vec<Tags> = self
+            .pages((EC2, "DescribeInstances"), &asked, |root| {
+                let reservations = entries(root, "reservationSet").into_iter();
+                let machines = reservations.flat_map(|node| entries(node, "instancesSet"));
+                machines.map(tags).collect()
+            })
+            .await?;
+        Ok(found.into_iter().next())
     }
 
     pub(super) async fn find_volumes(&self, cluster: &str, id: &str) -> CloudResult<Vec<Thing>> {

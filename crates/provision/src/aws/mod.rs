@@ -23,7 +23,7 @@ mod query;
 mod rest;
 mod retry;
 pub mod settings;
-pub mod token;
+pub(crate) mod token;
 mod web;
 
 pub use client::Aws;

@@ -56,13 +56,6 @@ pub(super) fn params(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) fn strings(value: &Value, list: &str, key: &str) -> Vec<String> {
-    let entries = value[list].as_array().into_iter().flatten();
-    entries
-        .filter_map(|entry| entry[key].as_str().map(str::to_owned))
-        .collect()
-}
-
 impl Aws {
     /// Asks page after page until there is no token for a next one.
     pub(super) async fn pages<T>(
@@ -168,7 +161,7 @@ impl Aws {
         Ok(denied)
     }
 
-    pub(super) async fn find_tagged(&self, id: &str) -> CloudResult<Vec<String>> {
+    pub(super) async fn find_tagged(&self, id: &str) -> CloudResult<Vec<Thing>> {
         let (mut all, mut tokens) = (Vec::new(), Tokens::default());
         let target = "ResourceGroupsTaggingAPI_20170126.GetResources";
         loop {
@@ -177,13 +170,30 @@ impl Aws {
                 body["PaginationToken"] = json!(token);
             }
             let answer = self.json("tagging", target, &body).await?;
-            all.extend(strings(&answer, "ResourceTagMappingList", "ResourceARN"));
+            all.extend(tagged_things(&answer));
             let next = answer["PaginationToken"].as_str().unwrap_or_default();
             if !tokens.follow(target, next.to_owned())? {
                 return Ok(all);
             }
         }
     }
+}
+
+/// Things of an answer of the tagging service, by ARN.
+fn tagged_things(answer: &Value) -> Vec<Thing> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let tags = |thing: &Value| {
+        let tags = list(&thing["Tags"]).into_iter();
+        tags.map(|tag| (text(&tag["Key"]), text(&tag["Value"])))
+            .collect()
+    };
+    let all = list(&answer["ResourceTagMappingList"]).into_iter();
+    all.map(|thing| Thing {
+        id: text(&thing["ResourceARN"]),
+        tags: tags(&thing),
+    })
+    .collect()
 }
 
 pub(super) fn stack_view(node: Node<'_, '_>) -> StackView {

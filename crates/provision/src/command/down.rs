@@ -2,25 +2,28 @@
 //!
 //! It touches only what carries the cluster's id, and the data only when it is told to.
 
-use std::slice;
+use std::collections::BTreeSet;
 
 use tokio::time::sleep;
 
 use super::nodes::Kubectl;
 use super::stack::remove;
 use super::up::states;
-use super::{CommandError, Pace, Sink, Talk, boundary, counted, follow, own, volume, workload};
+use super::{
+    CommandError, Pace, Sink, Talk, boundary, counted, follow, own, remember, volume, workload,
+};
+use crate::assets::AssetFolder;
 use crate::cloud::Cloud;
 use crate::lifecycle::leftovers::{self, Remains};
 use crate::lifecycle::next::StackState;
 use crate::lifecycle::teardown::{
-    DataFate, DownStep, Inventory, data_ids, has_data, kept, next, plan,
+    DataFate, DownStep, Interface, Inventory, data_ids, has_data, kept, next, plan, touches_storage,
 };
 use crate::ownership::{
-    Thing, etcd_disk_name, is_our_bucket, is_ours, made_by_kubernetes, own_ids, stranger,
+    Tags, Thing, etcd_disk_name, is_ours, made_by_kubernetes, own_ids, stranger,
 };
 use crate::spec::{ClusterSpec, ControlPlaneMode};
-use crate::statuses::KeyState;
+use crate::statuses::{KeyState, StackStatus};
 use crate::template::StackLayer;
 use crate::template::base::IMAGES_OUTPUT;
 
@@ -33,6 +36,8 @@ pub struct DownOptions {
     pub ask: bool,
     /// Continue although jobs are running, or although the cluster cannot be asked.
     pub force: bool,
+    /// Where cluster.yaml is, which is told what stays before storage is touched.
+    pub folder: Option<AssetFolder>,
     /// The way to the cluster: to see whether jobs run, and to let Kubernetes remove what it made.
     pub kubectl: Option<Kubectl>,
     /// Waiting.
@@ -46,12 +51,8 @@ pub struct DownReport {
     pub kept: Vec<Remains>,
     /// What AWS still lists but what costs nothing.
     pub free: Vec<Remains>,
-    /// Of what stays, the disk with etcd.
-    pub etcd_volume: Option<String>,
     /// Whether anything of the cluster was there at all, in this account and region.
     pub found: bool,
-    /// File systems, keys and disks that went although no stack owned them; the cluster file may name them.
-    pub forgotten: Vec<String>,
 }
 
 /// Takes everything away. Can be interrupted and run again.
@@ -68,21 +69,18 @@ pub async fn down(
     )));
     own::refuse_strangers(cloud, spec).await?;
     let mut inventory = look(cloud, spec).await?;
-    let running = matches!(inventory.state(StackLayer::Cluster), StackState::Ready(_));
-    let kubectl = options.kubectl.as_ref().filter(|_| running);
-    if running && !options.force {
-        workload::refuse_while_jobs_run(kubectl).await?;
-    }
+    let kubectl = reachable(cloud, spec, &inventory, &options, sink).await?;
     if let Some(kubectl) = kubectl
         && volume::tell(kubectl, spec, sink).await
         && options.ask
         && options.data.is_none()
         && !sink.confirm("continue? (no: fetch the models first, with the commands above)")
     {
-        return Err(CommandError::Declined);
+        return Err(CommandError::Declined(Vec::new()));
     }
     let data = fate(&inventory, &options, sink);
-    let found = propose(&inventory, data, spec, options.ask, sink)?;
+    let mut shown = BTreeSet::new();
+    let found = propose(&inventory, data, spec, &mut shown, options.ask, sink)?;
     if !found {
         sink.talk(Talk::Step(format!(
             "nothing of cluster {} (id {}) is in account {}, region {}; if it was made by another account or in another region, it is still there: \
@@ -96,35 +94,109 @@ pub async fn down(
     if let Some(kubectl) = kubectl {
         workload::release_load_balancers(kubectl, sink).await;
     }
-    let kept_ids: Vec<String> = match data {
-        DataFate::Keep => data_ids(&inventory),
-        DataFate::Delete => Vec::new(),
-    };
     let mut attempts = 0;
-    let mut forgotten = Vec::new();
+    let mut remembered = false;
     loop {
-        let step = next(&inventory, data, &spec.name);
+        let step = next(&inventory, data);
+        if data == DataFate::Keep
+            && touches_storage(&step)
+            && !remembered
+            && let Some(folder) = &options.folder
+        {
+            remember::keep(folder, spec, &inventory, sink)?;
+            remembered = true;
+        }
         if step == DownStep::Done {
             break;
         }
-        if let Err(error) = act(cloud, spec, &step, options.pace, sink).await {
+        let done = act(cloud, spec, &step, options.pace, sink).await;
+        if let (Ok(()), Some(folder)) = (&done, &options.folder)
+            && let DownStep::RemoveFileSystems(ids)
+            | DownStep::RemoveKeys(ids)
+            | DownStep::RemoveVolumes(ids) = &step
+        {
+            remember::forget(folder, ids, sink)?;
+        }
+        if let Err(error) = done {
             attempts += 1;
             retry_or_fail(error, attempts, options.pace, sink).await?;
         }
-        if let DownStep::RemoveFileSystems(ids)
-        | DownStep::RemoveKeys(ids)
-        | DownStep::RemoveVolumes(ids) = step
-        {
-            forgotten.extend(ids);
-        }
         inventory = look(cloud, spec).await?;
+        if matches!(step, DownStep::Wait(_)) {
+            // Somebody else's work on the cluster has ended; jobs may have come with it.
+            reachable(cloud, spec, &inventory, &options, sink).await?;
+        }
+        propose_more(&inventory, data, spec, &mut shown, options.ask, sink)?;
     }
     boundary::remove(cloud, spec, sink).await?;
+    let kept_ids = match data {
+        DataFate::Keep => data_ids(&inventory),
+        DataFate::Delete => Vec::new(),
+    };
     let mut report = sweep(cloud, spec, &kept_ids, sink).await?;
-    report.etcd_volume = inventory.etcd_volume.filter(|_| data == DataFate::Keep);
-    report.forgotten = forgotten;
     report.found = found;
     Ok(report)
+}
+
+/// Whether there is a control plane that may run jobs. The state of its stack does not say: a stack that is being updated,
+/// or whose update failed, has a cluster that works.
+async fn lives(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    inventory: &Inventory,
+) -> Result<bool, CommandError> {
+    use StackStatus as S;
+    if let StackState::Absent | StackState::Broken(S::ReviewInProgress | S::RollbackComplete) =
+        inventory.state(StackLayer::Cluster)
+    {
+        return Ok(false);
+    }
+    Ok(match spec.control_plane.mode {
+        ControlPlaneMode::Eks => cloud.eks_cluster(&spec.name).await?.is_some(),
+        ControlPlaneMode::SelfManaged => cloud.controller_image(own::id(spec)?).await?.is_some(),
+    })
+}
+
+/// Whether the cluster never got ready, or is going already: then it need not answer.
+fn is_half(state: &StackState) -> bool {
+    use StackStatus as S;
+    matches!(
+        state,
+        StackState::Busy(S::CreateInProgress | S::RollbackInProgress | S::DeleteInProgress)
+            | StackState::Broken(S::CreateFailed | S::RollbackFailed | S::DeleteFailed)
+    )
+}
+
+/// The way to a cluster that answers. One that runs jobs is refused, and one that nobody can ask, unless it is forced; only
+/// a cluster that is not whole may be silent, as long as its data stay.
+async fn reachable<'a>(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    inventory: &Inventory,
+    options: &'a DownOptions,
+    sink: &mut impl Sink,
+) -> Result<Option<&'a Kubectl>, CommandError> {
+    let kubectl = options.kubectl.as_ref();
+    if !lives(cloud, spec, inventory).await? {
+        return Ok(None);
+    }
+    if options.force {
+        return Ok(kubectl);
+    }
+    match workload::jobs(kubectl).await {
+        Ok(jobs) if jobs.is_empty() => Ok(kubectl),
+        Ok(jobs) => Err(workload::busy(&jobs)),
+        Err(reason)
+            if is_half(inventory.state(StackLayer::Cluster))
+                && options.data != Some(DataFate::Delete) =>
+        {
+            sink.talk(Talk::Warning(format!(
+                "the cluster is not whole and cannot be asked for jobs and models: {reason}"
+            )));
+            Ok(None)
+        }
+        Err(reason) => Err(workload::unasked(&reason)),
+    }
 }
 
 /// What becomes of the data. Only a clear word deletes them.
@@ -149,6 +221,7 @@ fn propose(
     inventory: &Inventory,
     data: DataFate,
     spec: &ClusterSpec,
+    shown: &mut BTreeSet<String>,
     ask: bool,
     sink: &mut impl Sink,
 ) -> Result<bool, CommandError> {
@@ -165,12 +238,44 @@ fn propose(
         )));
         for line in lines {
             sink.talk(Talk::Detail(line.clone()));
+            shown.insert(line.clone());
         }
     }
     if ask && !goes.is_empty() && !sink.confirm("delete all of this?") {
-        return Err(CommandError::Declined);
+        return Err(CommandError::Declined(Vec::new()));
     }
-    Ok(!goes.is_empty() || !stays.is_empty())
+    Ok(!goes.is_empty() || stays.len() > inventory.strangers.len())
+}
+
+/// What has come to light since: nothing goes that was not shown, and agreed to.
+fn propose_more(
+    inventory: &Inventory,
+    data: DataFate,
+    spec: &ClusterSpec,
+    shown: &mut BTreeSet<String>,
+    ask: bool,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    for line in kept(inventory, data) {
+        if shown.insert(line.clone()) {
+            sink.talk(Talk::Detail(format!("stays, too: {line}")));
+        }
+    }
+    let mut more = plan(inventory, data, &spec.name);
+    more.retain(|line| shown.insert(line.clone()));
+    if more.is_empty() {
+        return Ok(());
+    }
+    sink.talk(Talk::Step("found meanwhile, and to be deleted".to_owned()));
+    for line in more {
+        sink.talk(Talk::Detail(line));
+    }
+    if ask && !sink.confirm("delete this, too?") {
+        return Err(CommandError::Decision(
+            "stopped; what is named above as deleted has gone, the rest is there; run this again to continue".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// AWS releases some things slowly (interfaces, groups); a few more tries are normal.
@@ -289,47 +394,50 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
         .stacks
         .retain(|(_, state)| *state != StackState::Absent);
     let base = own::stack(cloud, spec, StackLayer::Base).await?;
-    if let Some(vpc) = base.as_ref().and_then(|view| view.outputs.get("VpcId")) {
-        inventory.load_balancers = of_kubernetes(cloud.load_balancers(vpc).await?, spec);
-        inventory.interfaces = cloud.interfaces(vpc).await?;
-        if inventory.state(StackLayer::Cluster) == &StackState::Absent {
-            inventory.groups = of_kubernetes(cloud.groups(vpc).await?, spec);
-        }
+    let storage = own::stack(cloud, spec, StackLayer::Storage).await?;
+    let outputs = [&base, &storage].into_iter().flatten();
+    let outputs: Vec<(&String, &String)> = outputs.flat_map(|view| &view.outputs).collect();
+    let of = |names: &[&str]| -> Vec<String> {
+        let found = outputs
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()));
+        found.map(|(_, value)| (*value).clone()).collect()
+    };
+    inventory.of_stacks = of(&["FileSystemId", "KeyArn", "EtcdVolumeId"]);
+    inventory.images = of(&[IMAGES_OUTPUT]).pop();
+    if let Some(vpc) = of(&["VpcId"]).pop() {
+        let own_groups: Vec<String> = outputs
+            .iter()
+            .filter(|(name, _)| name.ends_with("SecurityGroup"))
+            .map(|(_, value)| (*value).clone())
+            .collect();
+        made_in_vpc(cloud, spec, &vpc, &own_groups, &mut inventory).await?;
     }
-    let images = base
-        .as_ref()
-        .and_then(|view| view.outputs.get(IMAGES_OUTPUT));
-    inventory.images = images.cloned();
     let etcd = etcd_disk_name(&spec.name);
     for volume in cloud.volumes(&spec.name, id).await? {
-        if volume.tags.get("Name") == Some(&etcd) && is_ours(&volume.tags, Some(id)) {
+        if volume.tags.get("Name") == Some(&etcd) && is_ours(&volume.tags, spec) {
             inventory.etcd_volume = Some(volume.id);
             continue;
         }
         sort_out(
             volume,
             "disk",
-            id,
+            spec,
             &mut inventory.volumes,
             &mut inventory.strangers,
         );
     }
-    inventory.file_systems = own_ids(cloud.file_systems().await?, Some(id));
+    inventory.file_systems = own_ids(cloud.file_systems().await?, spec);
     inventory.given_file_system = spec.storage.file_system_id.clone();
-    inventory.keys = enabled_keys(cloud, &cloud.tagged(id).await?).await?;
-    let bucket = crate::policy::bucket_name(id);
-    let tags = cloud.bucket_tags(&bucket).await?;
-    if tags.is_some_and(|tags| is_our_bucket(&bucket, &tags, spec)) {
-        inventory.bucket = Some(bucket);
-        inventory.bucket_has_data = spec.control_plane.mode == ControlPlaneMode::SelfManaged;
-    }
+    inventory.keys = enabled_keys(cloud, own_ids(cloud.tagged(id).await?, spec)).await?;
+    bucket(cloud, spec, id, &mut inventory).await?;
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         let prefix = format!("/aws/eks/{}/", spec.name);
         for group in cloud.log_groups(&prefix).await? {
             sort_out(
                 group,
                 "log group",
-                id,
+                spec,
                 &mut inventory.log_groups,
                 &mut inventory.strangers,
             );
@@ -338,35 +446,116 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
     Ok(inventory)
 }
 
-/// Things in our own VPC that Kubernetes made for this cluster.
-fn of_kubernetes(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
-    let made = things
-        .into_iter()
-        .filter(|thing| made_by_kubernetes(&thing.tags, &spec.name));
-    made.map(|thing| thing.id).collect()
+/// What Kubernetes made in the VPC of the cluster. In one that is not ours its mark proves nothing, since another cluster
+/// of this name may be there: only what carries the id counts, and interfaces in groups of our own stacks.
+async fn made_in_vpc(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    vpc: &str,
+    own_groups: &[String],
+    inventory: &mut Inventory,
+) -> Result<(), CommandError> {
+    let tags = cloud.vpc_tags(vpc).await?;
+    let own_vpc = tags.is_some_and(|tags| is_ours(&tags, spec));
+    let ours =
+        |tags: &Tags| is_ours(tags, spec) || (own_vpc && made_by_kubernetes(tags, &spec.name));
+    let gone = *inventory.state(StackLayer::Cluster) == StackState::Absent;
+    for (what, things, list, tell) in [
+        (
+            "load balancer",
+            cloud.load_balancers(vpc).await?,
+            &mut inventory.load_balancers,
+            true,
+        ),
+        (
+            "security group",
+            cloud.groups(vpc).await?,
+            &mut inventory.groups,
+            gone, // the one of EKS itself goes with the cluster
+        ),
+    ] {
+        for thing in things {
+            if own_groups.contains(&thing.id) {
+                continue; // goes with its stack
+            }
+            if ours(&thing.tags) && made_by_kubernetes(&thing.tags, &spec.name) {
+                list.push(thing.id);
+            } else if !own_vpc && tell && made_by_kubernetes(&thing.tags, &spec.name) {
+                inventory.strangers.push(format!(
+                    "{what} {} has Kubernetes' mark of a cluster {}, but VPC {vpc} is not ours, so it may be another's; if it \
+                     is not, remove it yourself",
+                    thing.id, spec.name
+                ));
+            }
+        }
+    }
+    let in_own_group = |interface: &Interface| {
+        let mut groups = interface.groups.iter();
+        made_by_kubernetes(&interface.tags, &spec.name) && groups.any(|id| own_groups.contains(id))
+    };
+    let mut interfaces = cloud.interfaces(vpc).await?;
+    interfaces.retain(|one| {
+        in_own_group(one) || (ours(&one.tags) && made_by_kubernetes(&one.tags, &spec.name))
+    });
+    inventory.interfaces = interfaces;
+    Ok(())
+}
+
+/// The cluster's bucket. Its name holds the id; one without tags is left from an interrupted run, and ours only while
+/// nothing is in it.
+async fn bucket(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    id: &str,
+    inventory: &mut Inventory,
+) -> Result<(), CommandError> {
+    let bucket = crate::policy::bucket_name(id);
+    let tags = match cloud.bucket_tags(&bucket).await {
+        Ok(tags) => tags,
+        Err(error) if error.is_elsewhere() || error.is_denied() => {
+            let words =
+                format!("bucket {bucket} is in another region or account, or may not be looked at");
+            inventory.strangers.push(words);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let ours = match &tags {
+        None => false,
+        Some(tags) if tags.is_empty() => cloud.objects(&bucket).await?.is_empty(),
+        Some(tags) => is_ours(tags, spec),
+    };
+    if ours {
+        inventory.bucket = Some(bucket);
+        inventory.bucket_has_data = spec.control_plane.mode == ControlPlaneMode::SelfManaged;
+    }
+    Ok(())
 }
 
 fn sort_out(
     thing: Thing,
     what: &str,
-    id: &str,
+    spec: &ClusterSpec,
     ours: &mut Vec<String>,
     strangers: &mut Vec<String>,
 ) {
-    if is_ours(&thing.tags, Some(id)) {
+    if is_ours(&thing.tags, spec) {
         ours.push(thing.id);
     } else {
         let named = format!("{what} {}", thing.id);
-        strangers.push(stranger(&named, &thing.tags, Some(id)));
+        strangers.push(stranger(&named, &thing.tags, spec));
     }
 }
 
 /// Keys among `arns` that are not on their way out.
-async fn enabled_keys(cloud: &impl Cloud, arns: &[String]) -> Result<Vec<String>, CommandError> {
+pub(super) async fn enabled_keys(
+    cloud: &impl Cloud,
+    arns: Vec<String>,
+) -> Result<Vec<String>, CommandError> {
     let mut keys = Vec::new();
-    for arn in arns.iter().filter(|arn| is_key(arn)) {
-        match cloud.key_state(arn).await {
-            Ok(state) if state != KeyState::PendingDeletion => keys.push(arn.clone()),
+    for arn in arns.into_iter().filter(|arn| is_key(arn)) {
+        match cloud.key_state(&arn).await {
+            Ok(state) if state != KeyState::PendingDeletion => keys.push(arn),
             Err(error) if !error.is_missing() => return Err(error.into()),
             _ => {}
         }
@@ -385,14 +574,10 @@ async fn sweep(
     kept: &[String],
     sink: &mut impl Sink,
 ) -> Result<DownReport, CommandError> {
-    let found = cloud.tagged(own::id(spec)?).await?;
+    let found = own_ids(cloud.tagged(own::id(spec)?).await?, spec);
     let mut present = Vec::new();
     for arn in found {
-        if is_key(&arn)
-            && !enabled_keys(cloud, slice::from_ref(&arn))
-                .await?
-                .contains(&arn)
-        {
+        if is_key(&arn) && enabled_keys(cloud, vec![arn.clone()]).await?.is_empty() {
             sink.talk(Talk::Detail(format!(
                 "key {arn} is scheduled for deletion and costs nothing until then"
             )));
@@ -417,9 +602,7 @@ async fn sweep(
         return Ok(DownReport {
             kept,
             free,
-            etcd_volume: None,
             found: true,
-            forgotten: Vec::new(),
         });
     }
     let words = |remains: &Remains| format!("{} {}: {}", remains.what, remains.arn, remains.remedy);

@@ -12,7 +12,7 @@ use crate::spec::ClusterSpec;
 ///
 /// Ciphertexts that are already there and not older than what they encrypt are used again, so that a
 /// second `up` changes no machine.
-pub async fn scripts(
+pub(crate) async fn scripts(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,

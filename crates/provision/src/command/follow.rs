@@ -15,7 +15,7 @@ use crate::statuses::StackStatus;
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Waits for what an earlier command (or another person) has begun.
-pub async fn begun(
+pub(crate) async fn begun(
     cloud: &impl Cloud,
     name: &str,
     pace: Pace,
@@ -31,13 +31,13 @@ pub async fn begun(
 }
 
 /// Events that were there before: they belong to an earlier stack of that name.
-pub async fn seen_events(cloud: &impl Cloud, stack: &str) -> BTreeSet<String> {
+pub(crate) async fn seen_events(cloud: &impl Cloud, stack: &str) -> BTreeSet<String> {
     let events = cloud.stack_events(stack).await.unwrap_or_default();
     events.into_iter().map(|event| event.id).collect()
 }
 
 /// How it ended.
-pub struct StackOutcome {
+pub(crate) struct StackOutcome {
     /// The stack; `None` when it is gone.
     pub stack: Option<StackView>,
     /// Events since the beginning, oldest first.
@@ -46,7 +46,7 @@ pub struct StackOutcome {
 
 impl StackOutcome {
     /// State of the stack.
-    pub fn state(&self) -> StackState {
+    pub(crate) fn state(&self) -> StackState {
         self.stack.as_ref().map_or(StackState::Absent, |view| {
             StackState::from_status(view.status.clone())
         })
@@ -54,7 +54,7 @@ impl StackOutcome {
 }
 
 /// Waits until the stack `name` is settled. `id` is its ARN, under which a deleted stack still answers.
-pub async fn settle(
+pub(crate) async fn settle(
     cloud: &impl Cloud,
     (name, id): (&str, &str),
     mut seen: BTreeSet<String>,

@@ -5,17 +5,18 @@
 
 mod boundary;
 pub mod down;
-pub mod encrypt;
-pub mod follow;
+pub(crate) mod encrypt;
+pub(crate) mod follow;
 pub mod nodes;
 pub(crate) mod own;
+mod remember;
 pub mod roll;
 pub mod stack;
 pub mod status;
 pub mod up;
 pub mod validate;
-pub mod volume;
-pub mod workload;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub enum Talk {
         /// How long this type usually takes.
         usual: Duration,
     },
-    /// Unexpected, but it goes on.
+    /// Unexpected, but it continues.
     Warning(String),
 }
 
@@ -82,6 +83,7 @@ impl Default for Pace {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum CommandError {
     /// A call failed. AWS's words and the way out make one sentence, so there is no cause below it.
     #[error("{0}; {advice}", advice = .0.advice())]
@@ -89,14 +91,13 @@ pub enum CommandError {
     /// A stack failed.
     #[error("stack {stack} failed: {}; {leftover}", cause_words(.cause.as_ref()))]
     Stack {
-        /// Its name.
         stack: String,
         /// First cause, if the events name one.
         cause: Option<StackFailure>,
         /// What is left.
         leftover: Leftover,
     },
-    /// Only a person can decide how to go on.
+    /// Only a person can decide how to continue.
     #[error("{0}")]
     Decision(String),
     /// AWS took too long.
@@ -104,16 +105,13 @@ pub enum CommandError {
         "stack {stack} is still {status} after {minutes} minutes; AWS continues with it; run this again to keep waiting"
     )]
     Patience {
-        /// Its name.
         stack: String,
-        /// Its status.
         status: String,
-        /// How long.
         minutes: u64,
     },
-    /// The user said no.
-    #[error("stopped; nothing was changed")]
-    Declined,
+    /// The user said no. What this run had made before stays.
+    #[error("stopped; {}", made_before(.0))]
+    Declined(Vec<String>),
     /// There is no id, or something of the cluster's names belongs to others. The remedy is a person's choice.
     #[error("{}; nothing was changed", not_ours(.0))]
     NotOurs(Vec<String>),
@@ -134,6 +132,23 @@ impl From<CloudError> for CommandError {
     }
 }
 
+/// Refuses when the cluster's names or its id are another's; for commands that edit the cluster file first.
+pub async fn refuse_strangers(
+    cloud: &impl crate::cloud::Cloud,
+    spec: &crate::spec::ClusterSpec,
+) -> Result<(), CommandError> {
+    own::refuse_strangers(cloud, spec).await
+}
+
+/// Whether the cluster has been made: its last stack is there.
+pub async fn is_made(
+    cloud: &impl crate::cloud::Cloud,
+    spec: &crate::spec::ClusterSpec,
+) -> Result<bool, CommandError> {
+    let stack = own::stack(cloud, spec, crate::template::StackLayer::Cluster).await?;
+    Ok(stack.is_some())
+}
+
 /// A number and what it counts: `1 change`, `3 changes`.
 pub fn counted(count: usize, what: &str) -> String {
     let plural = match what {
@@ -151,11 +166,22 @@ fn left(count: usize) -> String {
 
 fn not_ours(reasons: &[String]) -> String {
     let named = reasons.join("; ");
-    if reasons.iter().any(|reason| reason.contains("has no id")) {
+    let other_remedy = ["has no id", "it is a copy", "choose another name"];
+    if other_remedy.iter().any(|words| named.contains(words)) {
         return named;
     }
     format!(
         "{named}; it is not this cluster's: choose another name in cluster.yaml, or remove it yourself"
+    )
+}
+
+fn made_before(made: &[String]) -> String {
+    if made.is_empty() {
+        return "nothing was changed".to_owned();
+    }
+    format!(
+        "made before and still there: {}; it may cost money: `canoe cluster up` continues, `canoe cluster down` removes it",
+        made.join(", ")
     )
 }
 
@@ -173,5 +199,7 @@ fn cause_words(cause: Option<&StackFailure>) -> String {
 mod options_tests;
 #[cfg(test)]
 mod ownership_tests;
+#[cfg(test)]
+mod safety_tests;
 #[cfg(test)]
 mod tests;

@@ -22,13 +22,12 @@ const DRAIN: Duration = Duration::from_secs(20 * 60);
 
 /// Why kubectl did not do it.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum KubectlError {
     /// It is not there.
     #[error("run {program}; install kubectl, or set --kubectl to its path")]
     Start {
-        /// The program.
         program: String,
-        /// Cause.
         #[source]
         source: std::io::Error,
     },
@@ -57,7 +56,6 @@ pub enum KubectlError {
         ready: usize,
         /// The new number of workers.
         wanted: usize,
-        /// How long.
         minutes: u64,
     },
 }

@@ -138,6 +138,7 @@ async fn foreign_things_survive_every_command() {
         id: "eni-other".to_owned(),
         status: "available".into(),
         description: String::new(),
+        groups: Vec::new(),
         tags: Tags::new(),
     };
     cloud.with(|account| {
@@ -184,7 +185,8 @@ async fn a_cluster_file_without_an_id_changes_nothing_and_says_how_to_get_one() 
     ] {
         let text = error.to_string();
         assert!(
-            text.contains("add the line `id: \"") && text.contains("nothing was changed"),
+            text.contains(&format!("put the line `id: \"{ID}\"` back"))
+                && text.contains("nothing was changed"),
             "{text}"
         );
     }

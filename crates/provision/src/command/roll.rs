@@ -8,13 +8,14 @@ use tokio::time::{Instant, sleep};
 use super::nodes::{ClusterNode, Kubectl, KubectlError};
 use super::{CommandError, Sink, Talk};
 use crate::cloud::Cloud;
+use crate::ownership::{is_ours, stranger};
 use crate::spec::ClusterSpec;
 
 /// Time for the controller to upgrade itself, or for a new machine to become Ready.
 const PATIENCE: Duration = Duration::from_secs(45 * 60);
 
 /// The next worker to replace: one with another version, those that are not Ready first.
-pub fn next_old<'a>(nodes: &'a [ClusterNode], version: &str) -> Option<&'a ClusterNode> {
+pub(crate) fn next_old<'a>(nodes: &'a [ClusterNode], version: &str) -> Option<&'a ClusterNode> {
     let mut old: Vec<&ClusterNode> = nodes
         .iter()
         .filter(|node| !node.controller && node.version != version)
@@ -67,6 +68,21 @@ pub async fn await_controller(
     until(kubectl, poll, &what, there).await.map(drop)
 }
 
+/// A node says itself which machine it is; what is terminated must be the cluster's.
+async fn refuse_other_machine(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    machine: &str,
+) -> Result<(), CommandError> {
+    match cloud.machine_tags(machine).await? {
+        Some(tags) if !is_ours(&tags, spec) => {
+            let what = format!("machine {machine}");
+            Err(CommandError::NotOurs(vec![stranger(&what, &tags, spec)]))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Replaces every worker that does not run the version of the cluster file. Can be interrupted and run again.
 pub async fn workers(
     cloud: &impl Cloud,
@@ -83,17 +99,18 @@ pub async fn workers(
         let Some(old) = next_old(&nodes, version) else {
             return Ok(());
         };
-        sink.talk(Talk::Step(format!(
-            "worker {} ({}) is drained",
-            old.name, old.version
-        )));
-        kubectl.drain(&old.name).await.map_err(failed)?;
         let Some(machine) = &old.machine else {
             return Err(CommandError::Decision(format!(
                 "node {} does not say which machine it is; terminate it by hand, then run this again",
                 old.name
             )));
         };
+        refuse_other_machine(cloud, spec, machine).await?;
+        sink.talk(Talk::Step(format!(
+            "worker {} ({}) is drained",
+            old.name, old.version
+        )));
+        kubectl.drain(&old.name).await.map_err(failed)?;
         cloud.terminate_machine(machine).await?;
         kubectl.forget(&old.name).await.map_err(failed)?;
         sink.talk(Talk::Detail(format!(
@@ -114,6 +131,25 @@ pub async fn workers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::tests::{ID, OTHER_ID, owned, spec};
+    use crate::double::Double;
+
+    /// Whatever a node wrote into its providerID was terminated.
+    #[tokio::test]
+    async fn a_machine_of_others_is_not_terminated() {
+        let cloud = Double::default();
+        cloud.with(|account| {
+            account.machines.insert("i-ours".to_owned(), owned(ID));
+            account
+                .machines
+                .insert("i-other".to_owned(), owned(OTHER_ID));
+        });
+        let refuse = async |machine: &str| refuse_other_machine(&cloud, &spec(), machine).await;
+        assert!(refuse("i-ours").await.is_ok());
+        let error = refuse("i-other").await.unwrap_err().to_string();
+        assert!(error.contains("machine i-other"), "{error}");
+        assert!(refuse("i-gone").await.is_ok(), "it has gone by itself");
+    }
 
     #[test]
     fn broken_machines_go_first_and_the_controller_never() {

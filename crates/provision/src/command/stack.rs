@@ -17,7 +17,7 @@ use crate::template::{CLUSTER_TAG, MAX_BODY, Stack, StackLayer};
 pub enum ChangeReview {
     /// Show it and ask.
     Ask,
-    /// Show it and go on.
+    /// Show it and continue.
     Show,
 }
 
@@ -80,7 +80,7 @@ pub async fn apply(
         if create {
             cloud.delete_stack(name).await?; // a stack in review holds nothing
         }
-        return Err(CommandError::Declined);
+        return Err(CommandError::Declined(Vec::new()));
     }
     execute(cloud, name, pace, sink).await?;
     Ok(true)
@@ -194,7 +194,7 @@ pub(super) async fn own_bucket(
         }
         Some(tags) if !is_our_bucket(&bucket, &tags, spec) => {
             let what = format!("bucket {bucket}");
-            let words = stranger(&what, &tags, spec.id.as_deref());
+            let words = stranger(&what, &tags, spec);
             return Err(CommandError::NotOurs(vec![words]));
         }
         Some(_) => {}

@@ -4,14 +4,17 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::sleep;
 
+use super::down::enabled_keys;
 use super::own::{self, StackOwner};
 use super::up::existing;
 use super::{CommandError, Pace};
 use crate::catalog;
 use crate::cloud::Cloud;
 use crate::cost;
+use crate::lifecycle::leftovers::classify;
 use crate::lifecycle::next::StackState;
 use crate::lifecycle::status::{ClusterStatus, StackLine};
+use crate::ownership::{copied_from, own_ids, stranger};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::template::StackLayer;
 use crate::template::base::IMAGES_OUTPUT;
@@ -24,7 +27,7 @@ pub async fn status(
     now: OffsetDateTime,
 ) -> Result<ClusterStatus, CommandError> {
     let mut stacks = Vec::new();
-    let mut hours: Option<f64> = None;
+    let mut ages = Vec::new();
     for layer in StackLayer::ALL {
         let name = layer.stack_name(&spec.name);
         let (view, foreign) = match own::find(cloud, spec, layer).await? {
@@ -36,8 +39,7 @@ pub async fn status(
             StackState::from_status(view.status.clone())
         });
         if let Some(view) = &view {
-            let age = age_hours(&view.created, now);
-            hours = hours.into_iter().chain(age).reduce(f64::max);
+            ages.extend(age_hours(&view.created, now).map(|age| (layer, age)));
         }
         let drift = match drift {
             Some(pace) if matches!(state, StackState::Ready(_)) => {
@@ -53,7 +55,13 @@ pub async fn status(
             drift,
         });
     }
-    let estimate = cost::estimate(spec);
+    let estimate = cost::estimate_at(spec, now);
+    let hours = ages.iter().map(|(_, age)| *age).reduce(f64::max);
+    let present = stacks
+        .iter()
+        .filter(|line| line.state != StackState::Absent);
+    let cost_hourly = present.map(|line| estimate.hourly_of(line.layer)).sum();
+    let (kept, copy) = tagged(cloud, spec).await?;
     let mut status = ClusterStatus {
         name: spec.name.clone(),
         region: spec.region.clone(),
@@ -65,14 +73,21 @@ pub async fn status(
         access_point: None,
         images: None,
         hours,
-        cost_hourly: estimate.hourly(),
-        cost_so_far: hours.map(|hours| cost::so_far(&estimate, hours)),
+        cost_hourly,
+        cost_so_far: hours.map(|_| cost::so_far(&estimate, &ages)),
         passes: Vec::new(),
         support: match spec.control_plane.mode {
             ControlPlaneMode::Eks => catalog::support_notice(&spec.kubernetes_version, None, now),
             ControlPlaneMode::SelfManaged => None,
         },
         addons: addons(spec),
+        kept,
+        copy,
+        upgrading: spec
+            .workers
+            .kubernetes_version
+            .as_ref()
+            .map(|_| spec.kubernetes_version.clone()),
         certificate_days: None,
     };
     if let Ok(base) = existing(cloud, spec, StackLayer::Base).await {
@@ -86,6 +101,32 @@ pub async fn status(
         status.endpoint = cluster.outputs.get("Endpoint").cloned();
     }
     Ok(status)
+}
+
+/// What carries the id and costs, and whose copy the cluster file is. Without the right to ask nothing is known.
+async fn tagged(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<(Vec<String>, Option<String>), CommandError> {
+    let things = match &spec.id {
+        Some(id) => match cloud.tagged(id).await {
+            Err(error) if !error.is_denied() => return Err(error.into()),
+            answer => answer.unwrap_or_default(),
+        },
+        None => Vec::new(),
+    };
+    let named = |arn: &str| format!("{} {arn}", classify(arn).what);
+    let copy = things
+        .iter()
+        .find(|thing| copied_from(&thing.tags, spec).is_some())
+        .map(|thing| stranger(&named(&thing.id), &thing.tags, spec));
+    let ours = own_ids(things, spec);
+    let mut kept = enabled_keys(cloud, ours.clone()).await?;
+    kept.extend(
+        ours.into_iter()
+            .filter(|arn| !arn.contains(":kms:") && classify(arn).costs),
+    );
+    Ok((kept.iter().map(|arn| named(arn)).collect(), copy))
 }
 
 fn addons(spec: &ClusterSpec) -> Vec<String> {

@@ -19,8 +19,9 @@ use crate::template::StackLayer;
 
 #[derive(Default)]
 pub(super) struct TalkRecorder {
-    talk: Vec<Talk>,
-    answer: bool,
+    pub(super) talk: Vec<Talk>,
+    /// Questions that are answered with yes; all others with no.
+    pub(super) yes: usize,
 }
 
 impl TalkRecorder {
@@ -38,12 +39,15 @@ impl Sink for TalkRecorder {
         self.talk.push(talk);
     }
 
-    fn confirm(&mut self, _question: &str) -> bool {
-        self.answer
+    fn confirm(&mut self, question: &str) -> bool {
+        self.talk.push(Talk::Detail(question.to_owned()));
+        let yes = self.yes > 0;
+        self.yes = self.yes.saturating_sub(1);
+        yes
     }
 }
 
-const PACE: Pace = Pace {
+pub(super) const PACE: Pace = Pace {
     poll: Duration::from_millis(10),
     patience: Duration::from_secs(5),
     delete_attempts: 5,
@@ -93,6 +97,7 @@ pub(super) fn down_options(data: Option<DataFate>) -> DownOptions {
         data,
         ask: false,
         force: true,
+        folder: None,
         kubectl: None,
         pace: PACE,
     }
@@ -156,12 +161,10 @@ async fn down_takes_everything_in_order_and_twice_is_once() {
             .load_balancers
             .insert("lb".to_owned(), marked("demo"));
         account.volumes.insert("vol-1".to_owned(), owned(ID));
+        let templates = ["demo-base.json".to_owned()].into();
         account
             .buckets
-            .entry(bucket.clone())
-            .or_default()
-            .1
-            .insert("demo-base.json".to_owned());
+            .insert(bucket.clone(), (owned(ID), templates));
         account.calls.clear();
         account.slowness = 3;
     });
@@ -266,15 +269,7 @@ async fn data_and_key_stay_unless_the_word_is_given() {
         .await
         .unwrap();
     assert_eq!(up.file_system, "demo-storage.FileSystemId");
-    let report = run_down_of(&cloud, &again, DataFate::Delete).await.unwrap();
-    assert_eq!(
-        report.forgotten,
-        [
-            "vol-1".to_owned(),
-            "demo-storage.FileSystemId".to_owned(),
-            key.clone()
-        ]
-    );
+    run_down_of(&cloud, &again, DataFate::Delete).await.unwrap();
     assert!(names(&cloud).is_empty());
     cloud.with(|account| {
         assert!(account.file_systems.is_empty() && account.volumes.is_empty());
@@ -408,6 +403,7 @@ async fn an_interface_that_is_released_late_only_delays() {
         id: "eni-lb".to_owned(),
         status: "in-use".into(),
         description: "ELB net/x".to_owned(),
+        groups: Vec::new(),
         tags: Tags::new(),
     };
     cloud.with(|account| account.interfaces.push(stubborn));
@@ -436,7 +432,7 @@ async fn nothing_happens_without_consent() {
     let error = up(&cloud, &spec(), &folder, options, &mut no)
         .await
         .unwrap_err();
-    assert!(matches!(error, CommandError::Declined));
+    assert!(matches!(error, CommandError::Declined(_)));
     assert!(
         no.talk
             .iter()
@@ -450,7 +446,7 @@ async fn nothing_happens_without_consent() {
     let mut no = TalkRecorder::default();
     assert!(matches!(
         down(&cloud, &spec(), options, &mut no).await,
-        Err(CommandError::Declined)
+        Err(CommandError::Declined(_))
     ));
     assert_eq!(names(&cloud), ALL);
     assert!(
@@ -650,11 +646,20 @@ async fn etcd_stays_with_the_data_and_is_used_again() {
     spec.control_plane.mode = ControlPlaneMode::SelfManaged;
     with_credentials(&folder, &spec).await;
     run_up(&cloud, &spec, &folder).await.unwrap();
-    let report = run_down_of(&cloud, &spec, DataFate::Keep).await.unwrap();
-    assert_eq!(
-        report.etcd_volume.as_deref(),
-        Some("demo-storage.EtcdVolumeId")
-    );
+    folder
+        .write_spec(&crate::spec::write::write(&spec), true)
+        .unwrap();
+    let down_in = |data| DownOptions {
+        folder: Some(folder.clone()),
+        ..down_options(Some(data))
+    };
+    let sink = &mut TalkRecorder::default();
+    down(&cloud, &spec, down_in(DataFate::Keep), sink)
+        .await
+        .unwrap();
+    let named = |path: &str| crate::spec::write::text_at(&folder.read_spec().unwrap(), path);
+    let etcd_disk = named("controlPlane.etcdVolumeId");
+    assert_eq!(etcd_disk.as_deref(), Some("demo-storage.EtcdVolumeId"));
     let bucket = crate::policy::bucket_name(ID);
     cloud.with(|account| {
         assert!(account.volumes.contains_key("demo-storage.EtcdVolumeId"));
@@ -663,18 +668,17 @@ async fn etcd_stays_with_the_data_and_is_used_again() {
             "copies of etcd are in it"
         );
     });
-    spec.control_plane.etcd_volume_id = report.etcd_volume;
+    spec.control_plane.etcd_volume_id = etcd_disk;
     spec.storage.file_system_id = Some("demo-storage.FileSystemId".to_owned());
     spec.kms_key_arn = Some(key_arn("demo-base"));
     run_up(&cloud, &spec, &folder).await.unwrap();
     let script = std::fs::read_to_string(folder.path("userdata/controller.sh")).unwrap();
     assert!(script.contains("volume=demo-storage.EtcdVolumeId"));
-    let report = run_down_of(&cloud, &spec, DataFate::Delete).await.unwrap();
-    assert!(
-        report
-            .forgotten
-            .contains(&"demo-storage.EtcdVolumeId".to_owned())
-    );
+    down(&cloud, &spec, down_in(DataFate::Delete), sink)
+        .await
+        .unwrap();
+    assert_eq!(named("controlPlane.etcdVolumeId"), None);
+    assert_eq!(named("storage.fileSystemId"), None);
     cloud.with(|account| assert!(account.volumes.is_empty() && account.buckets.is_empty()));
 }
 

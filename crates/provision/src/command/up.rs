@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::down::enabled_keys;
 use super::stack::{ChangeReview, apply, remove};
 use super::{CommandError, Pace, Sink, Talk, boundary, encrypt, follow, own, validate};
 use crate::assets::AssetFolder;
@@ -10,7 +11,10 @@ use crate::kubeconfig::{self, ApiEndpoint};
 use crate::lifecycle::next::{StackState, UpStep, next};
 use crate::manifests;
 use crate::node::Disks;
+use crate::ownership::{etcd_disk_name, own_ids};
+use crate::policy::boundary_name;
 use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::statuses::StackStatus;
 use crate::template::base::IMAGES_OUTPUT;
 use crate::template::self_managed::image_parameter;
 use crate::template::{Render, Stack, StackLayer, render};
@@ -44,7 +48,7 @@ pub struct UpReport {
     pub kubeconfig: Value,
 }
 
-/// Makes the cluster, or brings it up to date. Idempotent; goes on where an earlier run stopped.
+/// Makes the cluster, or brings it up to date. Idempotent; continues where an earlier run stopped.
 pub async fn up(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
@@ -62,20 +66,54 @@ pub async fn up(
         caller.account, caller.arn
     )));
     own::refuse_strangers(cloud, spec).await?;
-    boundary::ensure(cloud, spec, sink).await?;
-    let mut updated = Vec::new();
+    let names = validate::belongings::in_use(cloud, spec).await?;
+    if !names.taken.is_empty() {
+        return Err(CommandError::NotOurs(names.taken));
+    }
+    refuse_orphans(cloud, spec).await?;
+    let mut made = Vec::new();
+    if boundary::ensure(cloud, spec, sink).await? {
+        made.push(format!("policy {}", boundary_name(spec)));
+    }
     let mut changed = Vec::new();
+    match bring_up(cloud, spec, folder, &options, &mut changed, sink).await {
+        Err(CommandError::Declined(_)) => {
+            let stacks = changed.iter().map(|layer| layer.stack_name(&spec.name));
+            made.extend(stacks.map(|name| format!("stack {name}")));
+            return Err(CommandError::Declined(made));
+        }
+        other => other?,
+    }
+    protect(cloud, spec).await?;
+    finish(cloud, spec, folder, changed, &options.program).await
+}
+
+/// Takes the steps, one after the other. `changed` gets the layers that were made or changed.
+async fn bring_up(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    folder: &AssetFolder,
+    options: &UpOptions,
+    changed: &mut Vec<StackLayer>,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    let mut updated = Vec::new();
     loop {
         match next(&states(cloud, spec).await?, &updated, &spec.name) {
-            UpStep::Done => break,
+            UpStep::Done => return Ok(()),
             UpStep::Stop(_, reason) => return Err(CommandError::Decision(reason)),
             UpStep::Wait(layer) => {
                 follow::begun(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
             }
-            UpStep::Clear(layer) => clear(cloud, spec, layer, options.pace, sink).await?,
+            UpStep::Clear(layer, status) => {
+                clear(cloud, spec, (layer, &status), options, sink).await?;
+            }
             UpStep::Create(layer) | UpStep::Update(layer) => {
                 let stack = stack(cloud, spec, folder, layer, sink).await?;
                 let create = own::stack(cloud, spec, layer).await?.is_none();
+                if create && layer == StackLayer::Cluster {
+                    clear_logs(cloud, spec, options.review, sink).await?;
+                }
                 if apply(
                     cloud,
                     spec,
@@ -92,8 +130,73 @@ pub async fn up(
             }
         }
     }
-    protect(cloud, spec).await?;
-    finish(cloud, spec, folder, changed, &options.program).await
+}
+
+/// Refuses to make a second file system, key or disk beside one that a `down` left: its data would be out of sight.
+async fn refuse_orphans(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<(), CommandError> {
+    let states = states(cloud, spec).await?;
+    let gone = |layer: StackLayer| {
+        states.iter().any(|(other, state)| {
+            *other == layer && matches!(state, StackState::Absent | StackState::Broken(_))
+        })
+    };
+    let mut orphans = Vec::new();
+    if gone(StackLayer::Storage) && spec.storage.file_system_id.is_none() {
+        let systems = own_ids(cloud.file_systems().await?, spec);
+        orphans.extend(
+            systems
+                .into_iter()
+                .map(|id| format!("storage.fileSystemId: {id}")),
+        );
+    }
+    if gone(StackLayer::Base) && spec.kms_key_arn.is_none() {
+        let tagged = own_ids(cloud.tagged(own::id(spec)?).await?, spec);
+        let keys = enabled_keys(cloud, tagged).await?;
+        orphans.extend(keys.into_iter().map(|arn| format!("kmsKeyArn: {arn}")));
+    }
+    if gone(StackLayer::Storage)
+        && spec.control_plane.mode == ControlPlaneMode::SelfManaged
+        && spec.control_plane.etcd_volume_id.is_none()
+    {
+        let name = etcd_disk_name(&spec.name);
+        let mut disks = cloud.volumes(&spec.name, own::id(spec)?).await?;
+        disks.retain(|disk| disk.tags.get("Name") == Some(&name));
+        let disks = own_ids(disks, spec).into_iter();
+        orphans.extend(disks.map(|id| format!("controlPlane.etcdVolumeId: {id}")));
+    }
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Decision(format!(
+        "data of this cluster are there that no stack has, and cluster.yaml does not name them; to use them again, add {}; to \
+         delete them, run `canoe cluster down --delete-data`; nothing was changed",
+        orphans.join(" and ")
+    )))
+}
+
+/// A log group that outlived its stack would be in the way of the new one. It has nothing but logs of a cluster that has gone.
+async fn clear_logs(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    review: ChangeReview,
+    sink: &mut impl Sink,
+) -> Result<(), CommandError> {
+    let Some(group) = validate::belongings::in_use(cloud, spec).await?.left_logs else {
+        return Ok(());
+    };
+    let question = format!(
+        "log group {group} is left from the last time and in the way; delete it with its logs?"
+    );
+    if review == ChangeReview::Ask && !sink.confirm(&question) {
+        return Err(CommandError::Declined(Vec::new()));
+    }
+    sink.talk(Talk::Step(format!(
+        "deleting log group {group}, left from the last time"
+    )));
+    match cloud.delete_log_group(&group).await {
+        Err(error) if !error.is_missing() => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// While the cluster is up, nobody deletes one of its stacks by mistake.
@@ -164,19 +267,28 @@ async fn stack(
     Ok(stacks.swap_remove(index))
 }
 
-/// Removes what a failed creation left.
+/// Removes what a failed creation or deletion left.
 async fn clear(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    layer: StackLayer,
-    pace: Pace,
+    (layer, status): (StackLayer, &StackStatus),
+    options: &UpOptions,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
     let name = layer.stack_name(&spec.name);
+    let left = match status {
+        StackStatus::DeleteFailed => "a deletion that did not get to its end",
+        _ => "a failed creation",
+    };
     sink.talk(Talk::Step(format!(
-        "stack {name} is left from a failed creation; removing it first"
+        "stack {name} is {status}, left from {left}; removing it first"
     )));
-    remove(cloud, spec, layer, pace, sink).await
+    let empty = *status == StackStatus::ReviewInProgress;
+    let question = format!("remove what is left of stack {name}?");
+    if options.review == ChangeReview::Ask && !empty && !sink.confirm(&question) {
+        return Err(CommandError::Declined(Vec::new()));
+    }
+    remove(cloud, spec, layer, options.pace, sink).await
 }
 
 pub(crate) async fn existing(

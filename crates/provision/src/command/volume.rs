@@ -3,6 +3,8 @@
 //! A small pod mounts the claim and looks; it is removed again. [`models`] is all that `down` needs to
 //! know; whoever brings results home later begins with the same list.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::nodes::{Kubectl, KubectlError};
@@ -21,7 +23,7 @@ const SCRIPT: &str = "cd /files && find . -type d -name 'pass-[0-9]*' -prune -ex
 
 /// The passes that one job saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavedModel {
+pub(crate) struct SavedModel {
     /// Directory of its passes on the volume.
     pub directory: String,
     /// Number of passes.
@@ -48,7 +50,7 @@ pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl 
     sink.talk(Talk::Step(format!("{count} {verb} on the volume")));
     for model in &models {
         sink.talk(Talk::Detail(line(model)));
-        if let Some(command) = fetch_command(model) {
+        if let Some(command) = fetch_command(model, &kubectl.kubeconfig) {
             sink.talk(Talk::Detail(format!("  {command} brings it here")));
         }
     }
@@ -56,9 +58,10 @@ pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl 
 }
 
 /// The command that brings a model home, if its place on the volume is that of a job.
-fn fetch_command(model: &SavedModel) -> Option<String> {
+fn fetch_command(model: &SavedModel, kubeconfig: &Path) -> Option<String> {
     let job = model.directory.strip_suffix("/output")?;
-    (!job.contains('/')).then(|| format!("canoe job get {job}"))
+    let kubeconfig = kubeconfig.display();
+    (!job.contains('/')).then(|| format!("canoe job get {job} --kubeconfig {kubeconfig}"))
 }
 
 fn line(model: &SavedModel) -> String {
@@ -90,7 +93,7 @@ fn size(kib: u64) -> String {
 }
 
 /// The models on the volume, by directory.
-pub async fn models(
+pub(crate) async fn models(
     kubectl: &Kubectl,
     spec: &ClusterSpec,
 ) -> Result<Vec<SavedModel>, KubectlError> {
@@ -190,10 +193,19 @@ mod tests {
                 "b/output: 2 passes, pass-00001 is the last, 20 KiB",
             ]
         );
-        let commands: Vec<Option<String>> = found(listed).iter().map(fetch_command).collect();
-        assert_eq!(commands[0].as_deref(), Some("canoe job get a"));
+        let commands: Vec<Option<String>> = found(listed)
+            .iter()
+            .map(|model| fetch_command(model, Path::new("demo/kubeconfig")))
+            .collect();
+        let first = "canoe job get a --kubeconfig demo/kubeconfig";
+        assert_eq!(commands[0].as_deref(), Some(first));
         let elsewhere = found("1\t./x/y/output/pass-00000\n1\t./pass-00000\n");
-        assert!(elsewhere.iter().all(|model| fetch_command(model).is_none()));
+        let path = Path::new("kubeconfig");
+        assert!(
+            elsewhere
+                .iter()
+                .all(|model| fetch_command(model, path).is_none())
+        );
         assert!(found("").is_empty());
         assert_eq!(size(3 << 20), "3.0 GiB");
     }

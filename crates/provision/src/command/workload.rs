@@ -6,34 +6,37 @@ use serde_json::Value;
 use super::nodes::{Kubectl, KubectlError};
 use super::{CommandError, Sink, Talk, counted};
 
-/// Stops `down` while jobs run, and when nobody can say whether some do.
-pub async fn refuse_while_jobs_run(kubectl: Option<&Kubectl>) -> Result<(), CommandError> {
-    let unknown = |reason: String| {
-        CommandError::Decision(format!(
-            "the cluster cannot be asked whether jobs are running and what they saved: {reason}; make it \
-             reachable, or pass --force (the data stay even so)"
-        ))
-    };
+/// Jobs that run, or why nobody can say.
+pub(crate) async fn jobs(kubectl: Option<&Kubectl>) -> Result<Vec<String>, String> {
     let Some(kubectl) = kubectl else {
         let reason = "there is no kubeconfig in the folder; `canoe cluster kubeconfig` writes it";
-        return Err(unknown(reason.to_owned()));
+        return Err(reason.to_owned());
     };
     let list = kubectl.list("jobs.batch").await;
-    let jobs = running_jobs(&list.map_err(|error| unknown(error.to_string()))?);
-    if jobs.is_empty() {
-        return Ok(());
-    }
-    Err(CommandError::Decision(format!(
+    Ok(running_jobs(&list.map_err(|error| error.to_string())?))
+}
+
+/// What stops `down` when nobody can say whether jobs run.
+pub(crate) fn unasked(reason: &str) -> CommandError {
+    CommandError::Decision(format!(
+        "the cluster cannot be asked whether jobs are running and what they saved: {reason}; make it \
+         reachable, or pass --force"
+    ))
+}
+
+/// What stops `down` while these jobs run.
+pub(crate) fn busy(jobs: &[String]) -> CommandError {
+    CommandError::Decision(format!(
         "{} {} running: {}; wait for the end, delete with `canoe job delete`, or pass --force",
         counted(jobs.len(), "job"),
         if jobs.len() == 1 { "is" } else { "are" },
         jobs.join(", ")
-    )))
+    ))
 }
 
 /// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
 /// What stays is removed directly later, so nothing here is fatal.
-pub async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
+pub(crate) async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
     for kind in ["services", "ingresses.networking.k8s.io"] {
         let found = match kubectl.list(kind).await {
             Ok(list) => with_load_balancer(&list),

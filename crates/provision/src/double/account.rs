@@ -47,8 +47,16 @@ pub(crate) struct Account {
     pub roles: BTreeMap<String, String>,
     /// Image repositories that no stack made, by name.
     pub repositories: BTreeMap<String, Tags>,
-    /// Managed policies by ARN.
-    pub policies: BTreeMap<String, Tags>,
+    /// Managed policies by ARN: tags and document.
+    pub policies: BTreeMap<String, (Tags, String)>,
+    /// What S3 says about every bucket.
+    pub bucket_fault: Option<CloudError>,
+    /// Looks for which IAM does not show a policy that is there.
+    pub slow_policies: u32,
+    /// Aliases of keys that no stack made.
+    pub aliases: BTreeSet<String>,
+    /// Machines by id.
+    pub machines: BTreeMap<String, Tags>,
     /// The caller has only the operator's policy: managed policies cannot be made or deleted.
     pub operator: bool,
     /// What exists outside the stacks: EKS clusters and roles by name, buckets of others.
@@ -110,6 +118,30 @@ impl Account {
             ..FakeStack::default()
         };
         self.stacks.insert(name.to_owned(), stack);
+    }
+
+    /// Another state, as after work that somebody else began; `looks` until `work` (such as `UPDATE`) is done.
+    pub(crate) fn set_state(
+        &mut self,
+        stack: &str,
+        status: &str,
+        pending: Option<(u32, &'static str)>,
+    ) {
+        let found = self.stacks.get_mut(stack).unwrap();
+        found.view.status = status.into();
+        found.pending = pending;
+        found.wanted = found.template.clone();
+    }
+
+    /// Tags of a VPC that a stack made; those of others have none.
+    pub(super) fn vpc_tags(&self, id: &str) -> Option<Tags> {
+        let made = |stack: &&FakeStack| {
+            let output = stack.view.outputs.get("VpcId");
+            output.is_some_and(|vpc| vpc == id) && !stack.template["Resources"]["Vpc"].is_null()
+        };
+        let found = self.stacks.values().find(made);
+        let tags = found.map(|s| &s.template["Resources"]["Vpc"]["Properties"]["Tags"]);
+        Some(tags.map(template_tags).unwrap_or_default())
     }
 
     pub(crate) fn is_protected(&self, stack: &str) -> bool {
@@ -222,6 +254,7 @@ impl Account {
                 id: id.to_owned(),
                 status: InterfaceStatus::InUse,
                 description: "EFS mount target".to_owned(),
+                groups: Vec::new(),
                 tags: Tags::new(),
             };
             self.interfaces.retain(|old| !old.id.starts_with("eni-efs"));
@@ -260,23 +293,26 @@ impl Account {
                     ));
                 }
             }
-            if let Some((group, _)) = self.groups.first_key_value() {
+            let own_vpc = !self.stacks[name].template["Resources"]["Vpc"].is_null();
+            if let Some((group, _)) = self.groups.first_key_value().filter(|_| own_vpc) {
                 return Some((
                     "Vpc",
                     format!("The vpc has dependencies and cannot be deleted: {group}"),
                 ));
             }
-            if let Some(interface) = self.interfaces.first() {
+            let ours = |group: &String| group.starts_with(&format!("{name}."));
+            let holding = |i: &&Interface| own_vpc || i.groups.iter().any(ours);
+            if let Some(interface) = self.interfaces.iter().find(holding) {
                 return Some((
                     "StorageSecurityGroup",
                     format!("resource has a dependent object {}", interface.id),
                 ));
             }
         }
-        if let (false, true) = (
-            self.load_balancers.is_empty(),
-            name.ends_with("-base") || name.ends_with("-cluster"),
-        ) {
+        let base = &self.stacks.get(&format!("{cluster}-base"));
+        let own_vpc = base.is_some_and(|base| !base.template["Resources"]["Vpc"].is_null());
+        let subnets = own_vpc && (name.ends_with("-base") || name.ends_with("-cluster"));
+        if subnets && !self.load_balancers.is_empty() {
             return Some((
                 "PublicSubnet1",
                 "The subnet has dependencies and cannot be deleted".to_owned(),
@@ -312,6 +348,7 @@ impl Account {
                 id: "eni-k8s".to_owned(),
                 status: InterfaceStatus::Available,
                 description: "aws-K8S-i-1".to_owned(),
+                groups: vec![format!("{cluster}-base.WorkerSecurityGroup")],
                 tags: mark("cluster.k8s.amazonaws.com/name".to_owned(), cluster),
             });
             let owned = mark(format!("kubernetes.io/cluster/{cluster}"), "owned");

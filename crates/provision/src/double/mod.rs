@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use self::account::{Account, FakeStack, changes};
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, StackView, SubnetView,
-    TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
+    SubnetView, TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -23,7 +23,6 @@ use crate::statuses::{DriftStatus, InterfaceStatus, KeyState, StackStatus};
 
 type CloudResult<T> = Result<T, CloudError>;
 
-/// The double.
 #[derive(Default)]
 pub(crate) struct Double(pub Mutex<Account>);
 
@@ -269,6 +268,10 @@ impl Cloud for Double {
         })
     }
 
+    async fn vpc_tags(&self, id: &str) -> CloudResult<Option<Tags>> {
+        self.call("vpc_tags", |account| Ok(account.vpc_tags(id)))
+    }
+
     async fn subnets(&self, ids: &[String]) -> CloudResult<Vec<SubnetView>> {
         let ids = ids.to_vec();
         self.call("subnets", |account| {
@@ -299,6 +302,12 @@ impl Cloud for Double {
                     .clone()
                     .unwrap_or("ami-first".to_owned()),
             ))
+        })
+    }
+
+    async fn machine_tags(&self, id: &str) -> CloudResult<Option<Tags>> {
+        self.call("machine_tags", |account| {
+            Ok(account.machines.get(id).cloned())
         })
     }
 
@@ -425,17 +434,46 @@ impl Cloud for Double {
         })
     }
 
-    async fn policy_tags(&self, arn: &str) -> CloudResult<Option<Tags>> {
-        self.call("policy_tags", |account| {
-            Ok(account.policies.get(arn).cloned())
+    async fn policy(&self, arn: &str) -> CloudResult<Option<PolicyView>> {
+        self.call("policy", |account| {
+            if account.slow_policies > 0 {
+                account.slow_policies -= 1;
+                return Ok(None);
+            }
+            let view = |(tags, _): &(Tags, String)| PolicyView {
+                tags: tags.clone(),
+                version: "v1".to_owned(),
+            };
+            Ok(account.policies.get(arn).map(view))
         })
     }
 
-    async fn create_policy(&self, name: &str, _document: &str, tags: &Tags) -> CloudResult<()> {
+    async fn policy_document(&self, arn: &str, _version: &str) -> CloudResult<String> {
+        self.call("policy_document", |account| {
+            let found = account.policies.get(arn);
+            let missing = refused("GetPolicyVersion", "NoSuchEntity", "");
+            found.map(|(_, document)| document.clone()).ok_or(missing)
+        })
+    }
+
+    async fn update_policy(&self, arn: &str, document: &str) -> CloudResult<()> {
+        self.call("update_policy", |account| {
+            account.administrators_only("iam:CreatePolicyVersion")?;
+            account.policies.entry(arn.to_owned()).or_default().1 = document.to_owned();
+            Ok(())
+        })
+    }
+
+    async fn create_policy(&self, name: &str, document: &str, tags: &Tags) -> CloudResult<()> {
         self.call("create_policy", |account| {
             account.administrators_only("iam:CreatePolicy")?;
             let arn = format!("arn:aws:iam::123456789012:policy/{name}");
-            account.policies.insert(arn, tags.clone());
+            if account.policies.contains_key(&arn) {
+                return Err(refused("CreatePolicy", "EntityAlreadyExists", name));
+            }
+            account
+                .policies
+                .insert(arn, (tags.clone(), document.to_owned()));
             Ok(())
         })
     }
@@ -481,6 +519,9 @@ impl Cloud for Double {
 
     async fn bucket_tags(&self, bucket: &str) -> CloudResult<Option<Tags>> {
         self.call("bucket_tags", |account| {
+            if let Some(error) = &account.bucket_fault {
+                return Err(error.clone());
+            }
             Ok(account.buckets.get(bucket).map(|found| found.0.clone()))
         })
     }
@@ -561,6 +602,13 @@ impl Cloud for Double {
 
     async fn key_state(&self, arn: &str) -> CloudResult<KeyState> {
         self.call("key_state", |account| {
+            if arn.starts_with("alias/") {
+                let missing = refused("DescribeKey", "NotFoundException", arn);
+                return match account.aliases.contains(arn) {
+                    true => Ok(KeyState::Enabled),
+                    false => Err(missing),
+                };
+            }
             let state = match account.keys.get(arn) {
                 Some((_, false)) => KeyState::Enabled,
                 Some((_, true)) => KeyState::PendingDeletion,
@@ -601,32 +649,28 @@ impl Cloud for Double {
         self.call("quota", |_| Ok((code == "L-1216C47A").then_some(32.0)))
     }
 
-    async fn tagged(&self, id: &str) -> CloudResult<Vec<String>> {
+    async fn tagged(&self, id: &str) -> CloudResult<Vec<Thing>> {
         self.call("tagged", |account| {
-            let ours = |tags: &Tags| tags.get(ID_TAG).is_some_and(|value| value == id);
-            let mut arns = Vec::new();
+            let mut all: Vec<(String, Tags)> = Vec::new();
             for (name, stack) in &account.stacks {
-                if ours(&stack.view.tags) {
-                    arns.push(format!("arn:aws:eks:us-west-2:1:cluster/{name}"));
-                }
+                let arn = format!("arn:aws:eks:us-west-2:1:cluster/{name}");
+                all.push((arn, stack.view.tags.clone()));
             }
             for (id, (tags, _)) in &account.file_systems {
-                if ours(tags) {
-                    arns.push(format!(
-                        "arn:aws:elasticfilesystem:us-west-2:1:file-system/{id}"
-                    ));
-                }
+                let arn = format!("arn:aws:elasticfilesystem:us-west-2:1:file-system/{id}");
+                all.push((arn, tags.clone()));
             }
-            let keys = account.keys.iter().filter(|(_, (tags, _))| ours(tags));
-            arns.extend(keys.map(|(arn, _)| arn.clone()));
-            let buckets = account.buckets.iter().filter(|(_, (tags, _))| ours(tags));
-            arns.extend(buckets.map(|(name, _)| format!("arn:aws:s3:::{name}")));
+            let keys = account.keys.iter();
+            all.extend(keys.map(|(arn, (tags, _))| (arn.clone(), tags.clone())));
+            let buckets = account.buckets.iter();
+            all.extend(
+                buckets.map(|(name, (tags, _))| (format!("arn:aws:s3:::{name}"), tags.clone())),
+            );
             for (id, tags) in &account.volumes {
-                if ours(tags) {
-                    arns.push(format!("arn:aws:ec2:us-west-2:1:volume/{id}"));
-                }
+                all.push((format!("arn:aws:ec2:us-west-2:1:volume/{id}"), tags.clone()));
             }
-            Ok(arns)
+            all.retain(|(_, tags)| tags.get(ID_TAG).is_some_and(|value| value == id));
+            Ok(things(all.iter().map(|(arn, tags)| (arn, tags))))
         })
     }
 }

@@ -38,7 +38,7 @@ pub struct StackFailure {
 }
 
 /// The first cause of a failure among `events` (oldest first), if there is one.
-pub fn first_cause(events: &[StackEvent]) -> Option<StackFailure> {
+pub(crate) fn first_cause(events: &[StackEvent]) -> Option<StackFailure> {
     let event = events
         .iter()
         .find(|event| event.status.is_failure() && !is_consequence(&event.reason))?;
@@ -142,7 +142,7 @@ fn remedy(reason: &str, kind: &str) -> &'static str {
 }
 
 /// How long a resource of this type usually takes, in seconds.
-pub fn usual_seconds(kind: &str) -> u32 {
+pub(crate) fn usual_seconds(kind: &str) -> u32 {
     match kind {
         "AWS::EKS::Cluster" => 600,
         "AWS::EKS::Nodegroup" => 180,

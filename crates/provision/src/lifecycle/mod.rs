@@ -4,9 +4,9 @@
 //! connection, a Ctrl-C or a failed resource can leave behind is a value that a test can write down.
 
 pub mod demand;
-pub mod events;
+pub(crate) mod events;
 pub mod leftovers;
-pub mod next;
+pub(crate) mod next;
 pub mod passes;
 pub mod status;
 pub mod teardown;

@@ -17,13 +17,13 @@ pub enum StackState {
     Ready(StackStatus),
     /// Its creation failed or was never finished: nothing in it can be used, it has to go first.
     Broken(StackStatus),
-    /// An update failed and so did its undoing: only a person can say how to go on.
+    /// An update failed and so did its undoing: only a person can say how to continue.
     Stuck(StackStatus),
 }
 
 impl StackState {
     /// What AWS's status means here.
-    pub fn from_status(status: impl Into<StackStatus>) -> Self {
+    pub(crate) fn from_status(status: impl Into<StackStatus>) -> Self {
         use StackStatus as S;
         match status.into() {
             S::DeleteComplete => Self::Absent,
@@ -43,7 +43,7 @@ impl StackState {
     }
 
     /// Whether AWS has come to an end with it, good or bad.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         !matches!(self, Self::Busy(_))
     }
 }
@@ -53,8 +53,8 @@ impl StackState {
 pub enum UpStep {
     /// Wait until AWS is done with this stack, then look again.
     Wait(StackLayer),
-    /// Remove what is left of a failed creation, then look again.
-    Clear(StackLayer),
+    /// Remove what is left of a failed creation or deletion, then look again.
+    Clear(StackLayer, StackStatus),
     /// Make the stack.
     Create(StackLayer),
     /// Bring it up to date, which may turn out to need no change.
@@ -66,13 +66,17 @@ pub enum UpStep {
 }
 
 /// The next step. `updated` are the layers that this run has already brought up to date.
-pub fn next(states: &[(StackLayer, StackState)], updated: &[StackLayer], name: &str) -> UpStep {
+pub(crate) fn next(
+    states: &[(StackLayer, StackState)],
+    updated: &[StackLayer],
+    name: &str,
+) -> UpStep {
     for (layer, state) in states {
         let layer = *layer;
         match state {
             StackState::Absent => return UpStep::Create(layer),
             StackState::Busy(_) => return UpStep::Wait(layer),
-            StackState::Broken(_) => return UpStep::Clear(layer),
+            StackState::Broken(status) => return UpStep::Clear(layer, status.clone()),
             StackState::Stuck(status) => {
                 return UpStep::Stop(layer, stuck(&layer.stack_name(name), status));
             }
@@ -113,7 +117,7 @@ mod tests {
                 | "IMPORT_COMPLETE"
                 | "IMPORT_ROLLBACK_COMPLETE" => UpStep::Update(StackLayer::Base),
                 "CREATE_FAILED" | "ROLLBACK_COMPLETE" | "ROLLBACK_FAILED" | "DELETE_FAILED"
-                | "REVIEW_IN_PROGRESS" => UpStep::Clear(StackLayer::Base),
+                | "REVIEW_IN_PROGRESS" => UpStep::Clear(StackLayer::Base, status.into()),
                 _ if status.ends_with("IN_PROGRESS") => UpStep::Wait(StackLayer::Base),
                 _ => {
                     assert!(

@@ -55,6 +55,14 @@ pub struct ClusterStatus {
     pub support: Option<String>,
     /// Add-ons with the versions that the cluster file asks for.
     pub addons: Vec<String>,
+    /// What carries the cluster's id although no stack is there: it was kept, and costs.
+    pub kept: Vec<String>,
+    /// Whose copy this cluster file is, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<String>,
+    /// Version that an unfinished upgrade goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrading: Option<String>,
     /// Days until the first certificate of a self-managed cluster expires.
     pub certificate_days: Option<i64>,
 }
@@ -91,12 +99,7 @@ impl ClusterStatus {
             lines.push(format!("stack     {:<30} {state}{drift}", line.name));
         }
         if self.is_absent() {
-            if let Some(id) = &self.file_system {
-                lines.push(format!("files     {id} is kept, and costs"));
-            }
-            lines.push(
-                "nothing exists in this account and region; `canoe cluster up` makes it".to_owned(),
-            );
+            lines.extend(self.without_stacks());
             return lines;
         }
         lines.push(format!(
@@ -122,7 +125,9 @@ impl ClusterStatus {
         }
         let mut cost = format!("cost      about {:.2} USD per hour", self.cost_hourly);
         if let (Some(hours), Some(usd)) = (self.hours, self.cost_so_far) {
-            cost.push_str(&format!(", {usd:.2} USD in {hours:.1} hours so far"));
+            cost.push_str(&format!(
+                ", {usd:.2} USD in {hours:.1} hours so far at this size"
+            ));
         }
         lines.push(cost);
         for pass in &self.passes {
@@ -134,12 +139,46 @@ impl ClusterStatus {
                 pass.passes
             ));
         }
+        if let Some(version) = &self.upgrading {
+            lines.push(format!(
+                "version   the upgrade to {version} is not finished; `canoe cluster upgrade --to {version}` continues it"
+            ));
+        }
         if let Some(words) = &self.support {
             lines.push(format!("version   {words}"));
         }
         if let Some(days) = self.certificate_days {
             lines.push(certificate_line(days));
         }
+        lines
+    }
+}
+
+impl ClusterStatus {
+    /// What to say when no stack of the cluster is there.
+    fn without_stacks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(words) = &self.copy {
+            lines.push(format!("id        {words}"));
+        }
+        match &self.file_system {
+            Some(id) if !self.kept.iter().any(|line| line.contains(id.as_str())) => {
+                lines.push(format!(
+                    "files     {id} is named in cluster.yaml, and costs"
+                ));
+            }
+            _ => {}
+        }
+        for thing in &self.kept {
+            lines.push(format!("kept      {thing} is kept, and costs"));
+        }
+        let foreign = self.copy.is_some() || self.stacks.iter().any(|line| line.foreign.is_some());
+        lines.push(if foreign {
+            "nothing of this cluster exists in this account and region; `canoe cluster up` refuses, because of what is named above"
+                .to_owned()
+        } else {
+            "nothing exists in this account and region; `canoe cluster up` makes it".to_owned()
+        });
         lines
     }
 }
@@ -204,6 +243,9 @@ mod tests {
             support: Some("ends soon".to_owned()),
             addons: vec!["coredns".to_owned()],
             certificate_days: Some(12),
+            kept: Vec::new(),
+            copy: None,
+            upgrading: None,
         }
     }
 
@@ -214,7 +256,7 @@ mod tests {
         let text = up.lines().join("\n");
         for words in [
             "2 of 3 ready",
-            "1.00 USD in 2.0 hours",
+            "1.00 USD in 2.0 hours so far at this size",
             "fs-1",
             "12 days; run",
             "job default/ctr: about 0.0500 USD per pass, of 360 s (3 so far)",

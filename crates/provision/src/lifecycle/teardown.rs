@@ -5,13 +5,13 @@
 //! then storage, then the network, then the bucket and the logs. The stacks leave file system, key and
 //! disks of claims behind: these are the data, and they go only when the user says so, the file system
 //! when its mount targets have gone and the key last of all. Each step is decided from what is seen, so
-//! an interrupted run goes on where it was. Everything in an [`Inventory`] has been found to be the
+//! an interrupted run continues where it was. Everything in an [`Inventory`] has been found to be the
 //! cluster's own.
 
 use serde::Serialize;
 
 use super::next::StackState;
-use crate::ownership::{Tags, made_by_kubernetes};
+use crate::ownership::Tags;
 use crate::statuses::InterfaceStatus;
 use crate::template::StackLayer;
 
@@ -24,6 +24,8 @@ pub struct Interface {
     pub status: InterfaceStatus,
     /// What made it, in AWS's words.
     pub description: String,
+    /// Its security groups.
+    pub groups: Vec<String>,
     /// Its tags.
     pub tags: Tags,
 }
@@ -39,14 +41,16 @@ pub struct Inventory {
     pub volumes: Vec<String>,
     /// Disk with the etcd of a self-managed cluster: data, too.
     pub etcd_volume: Option<String>,
-    /// Interfaces in the VPC, also those of others.
+    /// Interfaces that Kubernetes made, in use or not.
     pub interfaces: Vec<Interface>,
-    /// Security groups that Kubernetes made; looked for when the cluster has gone.
+    /// Security groups that Kubernetes made.
     pub groups: Vec<String>,
     /// File systems that carry the cluster's id, the storage stack's own included.
     pub file_systems: Vec<String>,
     /// The one that the cluster file names.
     pub given_file_system: Option<String>,
+    /// File system, key and disk that the stacks which are there name.
+    pub of_stacks: Vec<String>,
     /// Keys that carry the cluster's id and stay usable.
     pub keys: Vec<String>,
     /// The cluster's bucket, if it exists.
@@ -105,8 +109,8 @@ impl Inventory {
     }
 }
 
-/// The next step in the cluster `name`.
-pub fn next(inventory: &Inventory, data: DataFate, name: &str) -> DownStep {
+/// The next step.
+pub fn next(inventory: &Inventory, data: DataFate) -> DownStep {
     let delete = data == DataFate::Delete;
     if let Some((layer, _)) = inventory
         .stacks
@@ -125,7 +129,7 @@ pub fn next(inventory: &Inventory, data: DataFate, name: &str) -> DownStep {
     if delete && !all_volumes(inventory).is_empty() {
         return DownStep::RemoveVolumes(all_volumes(inventory));
     }
-    let idle = idle_interfaces(inventory, name);
+    let idle = idle_interfaces(inventory);
     if !idle.is_empty() {
         return DownStep::RemoveInterfaces(idle);
     }
@@ -155,11 +159,10 @@ pub fn next(inventory: &Inventory, data: DataFate, name: &str) -> DownStep {
     DownStep::Done
 }
 
-/// Interfaces in our VPC that Kubernetes made for this cluster and that nothing uses.
-fn idle_interfaces(inventory: &Inventory, name: &str) -> Vec<String> {
-    let idle = inventory.interfaces.iter().filter(|interface| {
-        interface.status == InterfaceStatus::Available && made_by_kubernetes(&interface.tags, name)
-    });
+/// Interfaces that nothing uses.
+fn idle_interfaces(inventory: &Inventory) -> Vec<String> {
+    let all = inventory.interfaces.iter();
+    let idle = all.filter(|interface| interface.status == InterfaceStatus::Available);
     idle.map(|interface| interface.id.clone()).collect()
 }
 
@@ -169,7 +172,7 @@ fn all_volumes(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Ids of everything that stays when the data stay.
-pub fn data_ids(inventory: &Inventory) -> Vec<String> {
+pub(crate) fn data_ids(inventory: &Inventory) -> Vec<String> {
     let mut ids = [
         &inventory.file_systems[..],
         &inventory.keys,
@@ -186,11 +189,23 @@ pub fn data_ids(inventory: &Inventory) -> Vec<String> {
 }
 
 /// Whether there are data about which a word is needed.
-pub fn has_data(inventory: &Inventory) -> bool {
+pub(crate) fn has_data(inventory: &Inventory) -> bool {
     !data_ids(inventory).is_empty()
 }
 
-/// What `down` will take away, for the question before it begins.
+/// Whether a step takes something away that a new cluster would miss: from then on the cluster file must name what stays.
+pub(crate) fn touches_storage(step: &DownStep) -> bool {
+    !matches!(
+        step,
+        DownStep::Wait(_)
+            | DownStep::RemoveLoadBalancers(_)
+            | DownStep::RemoveInterfaces(_)
+            | DownStep::RemoveGroups(_)
+            | DownStep::DeleteStack(StackLayer::Cluster)
+    )
+}
+
+/// What `down` will take away, one line for each thing, for the question before it begins.
 pub fn plan(inventory: &Inventory, data: DataFate, name: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for balancer in &inventory.load_balancers {
@@ -224,6 +239,13 @@ pub fn plan(inventory: &Inventory, data: DataFate, name: &str) -> Vec<String> {
     }
     for group in &inventory.log_groups {
         lines.push(format!("log group {group}"));
+    }
+    for group in &inventory.groups {
+        lines.push(format!("security group {group}, made by Kubernetes"));
+    }
+    for interface in &inventory.interfaces {
+        let id = &interface.id;
+        lines.push(format!("network interface {id}, made by Kubernetes"));
     }
     lines
 }
@@ -294,13 +316,13 @@ pub fn kept(inventory: &Inventory, data: DataFate) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn interface(id: &str, status: &str, cluster: &str) -> Interface {
-        let key = "cluster.k8s.amazonaws.com/name".to_owned();
+    fn interface(id: &str, status: &str) -> Interface {
         Interface {
             id: id.to_owned(),
             status: status.into(),
             description: String::new(),
-            tags: Tags::from([(key, cluster.to_owned())]),
+            groups: Vec::new(),
+            tags: Tags::new(),
         }
     }
 
@@ -313,13 +335,13 @@ mod tests {
             etcd_volume: None,
             bucket_has_data: false,
             interfaces: vec![
-                interface("eni-1", "available", "demo"),
-                interface("eni-2", "in-use", "demo"),
-                interface("eni-3", "available", "other"),
+                interface("eni-1", "available"),
+                interface("eni-2", "in-use"),
             ],
             groups: Vec::new(),
             file_systems: vec!["fs-1".to_owned()],
             given_file_system: None,
+            of_stacks: Vec::new(),
             keys: vec!["key-1".to_owned()],
             bucket: Some("canoe-1".to_owned()),
             images: None,
@@ -358,7 +380,7 @@ mod tests {
         let mut inventory = full();
         let mut steps = Vec::new();
         loop {
-            let step = next(&inventory, data, "demo");
+            let step = next(&inventory, data);
             apply(&mut inventory, &step);
             if step == DownStep::Done {
                 return (steps, inventory);
@@ -387,6 +409,35 @@ mod tests {
                 DownStep::RemoveKeys(one("key-1")),
             ]
         );
+    }
+
+    /// Groups and interfaces were deleted without having been shown.
+    #[test]
+    fn everything_that_goes_is_in_the_plan() {
+        let mut inventory = full();
+        inventory.groups.push("sg-k8s".to_owned());
+        let shown = plan(&inventory, DataFate::Delete, "demo").join("\n");
+        loop {
+            let step = next(&inventory, DataFate::Delete);
+            let things = match &step {
+                DownStep::Done => break,
+                DownStep::RemoveLoadBalancers(ids)
+                | DownStep::RemoveVolumes(ids)
+                | DownStep::RemoveInterfaces(ids)
+                | DownStep::RemoveGroups(ids)
+                | DownStep::RemoveFileSystems(ids)
+                | DownStep::RemoveKeys(ids)
+                | DownStep::RemoveLogGroups(ids) => ids.clone(),
+                DownStep::RemoveBucket(bucket) => vec![bucket.clone()],
+                DownStep::DeleteStack(layer) => vec![layer.stack_name("demo")],
+                DownStep::Wait(_) => Vec::new(),
+            };
+            for thing in things {
+                assert!(shown.contains(&thing), "{thing} is not in\n{shown}");
+            }
+            apply(&mut inventory, &step);
+            inventory.groups.clear();
+        }
     }
 
     #[test]
@@ -432,10 +483,10 @@ mod tests {
         inventory.load_balancers.clear();
         inventory.interfaces.clear();
         inventory.log_groups.clear();
-        assert_eq!(next(&inventory, DataFate::Keep, "demo"), DownStep::Done);
+        assert_eq!(next(&inventory, DataFate::Keep), DownStep::Done);
         let both = vec!["vol-1".to_owned(), "vol-etcd".to_owned()];
         assert_eq!(
-            next(&inventory, DataFate::Delete, "demo"),
+            next(&inventory, DataFate::Delete),
             DownStep::RemoveVolumes(both)
         );
     }
@@ -444,7 +495,7 @@ mod tests {
     fn waits_for_a_stack_that_is_already_going_and_retries_one_that_failed() {
         let mut inventory = full();
         inventory.load_balancers.clear();
-        let next = |inventory: &Inventory| next(inventory, DataFate::Keep, "demo");
+        let next = |inventory: &Inventory| next(inventory, DataFate::Keep);
         inventory.stacks[2].1 = StackState::from_status("DELETE_IN_PROGRESS");
         assert_eq!(next(&inventory), DownStep::Wait(StackLayer::Cluster));
         for status in ["DELETE_FAILED", "UPDATE_ROLLBACK_FAILED"] {
@@ -461,7 +512,7 @@ mod tests {
             ..Inventory::default()
         };
         for data in [DataFate::Keep, DataFate::Delete] {
-            assert_eq!(next(&inventory, data, "demo"), DownStep::Done);
+            assert_eq!(next(&inventory, data), DownStep::Done);
             let text = kept(&inventory, data).join("\n");
             assert!(
                 text.contains("fs-9, which is yours") && text.contains("vol-9"),
@@ -474,7 +525,7 @@ mod tests {
     #[test]
     fn an_account_without_the_cluster_is_done() {
         let nothing = Inventory::default();
-        assert_eq!(next(&nothing, DataFate::Delete, "demo"), DownStep::Done);
+        assert_eq!(next(&nothing, DataFate::Delete), DownStep::Done);
         assert!(plan(&nothing, DataFate::Delete, "demo").is_empty());
         assert!(kept(&nothing, DataFate::Keep).is_empty());
     }

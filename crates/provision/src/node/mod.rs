@@ -284,7 +284,7 @@ nodeRegistration:
 }
 
 /// The part of AWS's cloud controller that removes nodes whose machine has gone. Nothing waits for it: without it
-/// dead nodes stay in the list, and that is all.
+/// dead nodes stay in the list, and that is all. It ends at once if it may not read how the API server authenticates.
 fn cloud_controller(spec: &ClusterSpec) -> String {
     format!(
         "apiVersion: v1
@@ -302,6 +302,13 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {{name: canoe:cloud-controller-manager}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: canoe:cloud-controller-manager}}
+subjects:
+- {{kind: ServiceAccount, name: cloud-controller-manager, namespace: kube-system}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: canoe:cloud-controller-manager, namespace: kube-system}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}}
 subjects:
 - {{kind: ServiceAccount, name: cloud-controller-manager, namespace: kube-system}}
 ---
@@ -337,7 +344,7 @@ spec:
 }
 
 /// Kubernetes name of the controller node, which its certificate carries.
-pub fn controller_node(spec: &ClusterSpec) -> String {
+pub(crate) fn controller_node(spec: &ClusterSpec) -> String {
     format!("{}-controller", spec.name.to_ascii_lowercase())
 }
 
@@ -359,6 +366,21 @@ mod tests {
             file_system: "fs-1".to_owned(),
             etcd_volume: "vol-0abc".to_owned(),
         }
+    }
+
+    /// Without this the cloud controller ended at its start, again and again.
+    #[test]
+    fn the_cloud_controller_may_read_how_the_api_server_authenticates() {
+        let text = cloud_controller(&ClusterSpec::new("demo", "us-west-2"));
+        let binding = text
+            .split("---\n")
+            .find(|document| document.contains("kind: RoleBinding"))
+            .unwrap();
+        let binding = yaml::parse(binding).unwrap().value;
+        let role = "extension-apiserver-authentication-reader";
+        assert_eq!(binding["roleRef"]["name"], role);
+        assert_eq!(binding["metadata"]["namespace"], "kube-system");
+        assert_eq!(binding["subjects"][0]["name"], "cloud-controller-manager");
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! The operator may make roles and attach policies to them; without a limit that would be as good as being an
 //! administrator. So every role must have this boundary, and the operator cannot change it: an administrator
-//! makes it once. It lets through what AWS's managed policies for the roles grant, in the cluster's region;
-//! `e2e/aws/policy.py` compares it with them, action by action.
+//! makes it once. It lets through what AWS's managed policies for the roles grant, in the cluster's region, and of that
+//! what changes or deletes something only on things that carry the cluster's id or Kubernetes' own marks; the id can be
+//! put only on what is being made. (The marks cannot be guarded: Kubernetes sets them after the making, too.)
+//! `e2e/aws/policy.py` compares it with the managed policies, action by action, and attacks it.
 
 use serde_json::{Value, json};
 
@@ -21,8 +23,12 @@ pub fn boundary(spec: &ClusterSpec) -> Value {
         ControlPlaneMode::Eks => {
             actions.extend(CONTROL_PLANE);
             actions.extend(DRIVERS);
+            all.extend(changes(scope));
             if spec.has_addon("aws-ebs-csi-driver") {
                 actions.extend(DISKS);
+                let driver =
+                    json!({"StringEquals": {"aws:ResourceTag/ebs.csi.aws.com/cluster": "true"}});
+                all.push(Grant::anywhere("OfDiskDriver", &CHANGES_OF_DISKS).when(driver));
             }
             all.push(
                 Grant::anywhere("LoadBalancerRole", &["iam:CreateServiceLinkedRole"]).when(json!({
@@ -100,37 +106,55 @@ const MACHINES: [&str; 21] = [
     "ssmmessages:*",
 ];
 
-/// EKS itself, and the kubelet.
-const CONTROL_PLANE: [&str; 20] = [
+/// What may be changed, and deleted: things with the cluster's id, and those that Kubernetes has marked.
+fn changes(scope: PolicyScope<'_>) -> Vec<Grant> {
+    let [provider, _, network] = scope.of_kubernetes();
+    let mut no_id = Grant::anywhere(
+        "NoIdOnWhatIsThere",
+        &["ec2:CreateTags", "elasticloadbalancing:AddTags"],
+    )
+    .when(scope.gives_id())
+    .when(
+        json!({"Null": {"ec2:CreateAction": "true", "elasticloadbalancing:CreateAction": "true"}}),
+    );
+    no_id.deny = true;
+    vec![
+        no_id,
+        Grant::anywhere("OwnThings", &CHANGES_OF_OWN).when(scope.owned()),
+        Grant::anywhere("OfKubernetes", &CHANGES_OF_MARKED).when(provider),
+        Grant::anywhere("OfNetworkDriver", &CHANGES_OF_INTERFACES).when(network),
+    ]
+}
+
+/// EKS itself, and the kubelet: what looks, and what makes.
+const CONTROL_PLANE: [&str; 19] = [
     "autoscaling:DescribeAutoScalingGroups",
-    "autoscaling:UpdateAutoScalingGroup",
-    "ec2:AttachVolume",
-    "ec2:AuthorizeSecurityGroupIngress",
-    "ec2:CreateRoute",
     "ec2:CreateSecurityGroup",
     "ec2:CreateTags",
     "ec2:CreateVolume",
-    "ec2:DeleteRoute",
-    "ec2:DeleteSecurityGroup",
-    "ec2:DeleteVolume",
     "ec2:Describe*",
-    "ec2:DetachVolume",
-    "ec2:ModifyInstanceAttribute",
-    "ec2:ModifyVolume",
-    "ec2:RevokeSecurityGroupIngress",
     "eks-auth:AssumeRoleForPodIdentity",
     "eks:DescribeCluster",
-    "elasticloadbalancing:*",
+    // Kubernetes makes target groups and listeners without its mark, and only then sets it.
+    "elasticloadbalancing:AddTags",
+    "elasticloadbalancing:Apply*",
+    "elasticloadbalancing:Attach*",
+    "elasticloadbalancing:Configure*",
+    "elasticloadbalancing:Create*",
+    "elasticloadbalancing:Deregister*",
+    "elasticloadbalancing:Describe*",
+    "elasticloadbalancing:Detach*",
+    "elasticloadbalancing:Modify*",
+    "elasticloadbalancing:Register*",
+    "elasticloadbalancing:Set*",
     "kms:DescribeKey",
 ];
 
 /// The drivers for network and files.
-const DRIVERS: [&str; 11] = [
+const DRIVERS: [&str; 9] = [
     "ec2:AssignPrivateIpAddresses",
     "ec2:AttachNetworkInterface",
     "ec2:CreateNetworkInterface",
-    "ec2:DeleteNetworkInterface",
-    "ec2:DetachNetworkInterface",
     "ec2:ModifyNetworkInterfaceAttribute",
     "ec2:UnassignPrivateIpAddresses",
     "elasticfilesystem:CreateAccessPoint",
@@ -140,11 +164,52 @@ const DRIVERS: [&str; 11] = [
 ];
 
 /// The driver for disks, beside what the control plane has.
-const DISKS: [&str; 6] = [
+const DISKS: [&str; 3] = [
     "ec2:CopyVolumes",
     "ec2:CreateSnapshot",
+    "ec2:EnableFastSnapshotRestores",
+];
+
+/// On what carries the id: machines, groups, route tables and disks of the stacks and of claims.
+const CHANGES_OF_OWN: [&str; 12] = [
+    "ec2:AttachVolume",
+    "ec2:AuthorizeSecurityGroupIngress",
+    "ec2:CreateRoute",
+    "ec2:DeleteRoute",
+    "ec2:DeleteSecurityGroup",
+    "ec2:DeleteVolume",
+    "ec2:DetachNetworkInterface",
+    "ec2:DetachVolume",
+    "ec2:ModifyInstanceAttribute",
+    "ec2:ModifyVolume",
+    "ec2:RevokeSecurityGroupIngress",
+    "elasticloadbalancing:Delete*",
+];
+
+/// On what Kubernetes has marked as its own.
+const CHANGES_OF_MARKED: [&str; 9] = [
+    "autoscaling:UpdateAutoScalingGroup",
+    "ec2:AttachVolume",
+    "ec2:AuthorizeSecurityGroupIngress",
+    "ec2:DeleteSecurityGroup",
+    "ec2:DeleteVolume",
+    "ec2:DetachVolume",
+    "ec2:ModifyVolume",
+    "ec2:RevokeSecurityGroupIngress",
+    "elasticloadbalancing:Delete*",
+];
+
+/// On interfaces that the network driver has marked.
+const CHANGES_OF_INTERFACES: [&str; 2] =
+    ["ec2:DeleteNetworkInterface", "ec2:DetachNetworkInterface"];
+
+/// On disks and snapshots that the driver for disks has marked.
+const CHANGES_OF_DISKS: [&str; 7] = [
+    "ec2:AttachVolume",
     "ec2:DeleteSnapshot",
     "ec2:DeleteTags",
-    "ec2:EnableFastSnapshotRestores",
+    "ec2:DeleteVolume",
+    "ec2:DetachVolume",
     "ec2:LockSnapshot",
+    "ec2:ModifyVolume",
 ];

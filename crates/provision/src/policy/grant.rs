@@ -114,12 +114,19 @@ impl PolicyScope<'_> {
         json!({"StringEquals": {format!("aws:RequestTag/{ID_TAG}"): self.id()}})
     }
 
-    /// Kubernetes says that it made this for the cluster: the tag that the cloud provider or the load balancer controller sets.
-    pub(super) fn of_kubernetes(&self) -> [Value; 2] {
+    /// The request sets the tag of an id, whichever.
+    pub(super) fn gives_id(&self) -> Value {
+        json!({"Null": {format!("aws:RequestTag/{ID_TAG}"): "false"}})
+    }
+
+    /// Kubernetes says that it made this for the cluster: the tag that the cloud provider, the load balancer controller or
+    /// the network driver sets.
+    pub(super) fn of_kubernetes(&self) -> [Value; 3] {
         let provider = format!("aws:ResourceTag/kubernetes.io/cluster/{}", self.spec.name);
         [
             json!({"StringEquals": {provider: "owned"}}),
             json!({"StringEquals": {"aws:ResourceTag/elbv2.k8s.aws/cluster": self.spec.name}}),
+            json!({"StringEquals": {"aws:ResourceTag/cluster.k8s.amazonaws.com/name": self.spec.name}}),
         ]
     }
 

@@ -27,6 +27,7 @@ pub use service_role::{
 use grant::{Grant, PolicyScope};
 
 use crate::spec::{ClusterSpec, ControlPlaneMode};
+use crate::template::roles::role_name;
 
 /// The largest managed policy that IAM takes; spaces do not count.
 const MAX_POLICY: usize = 6144;
@@ -54,9 +55,19 @@ fn packed(statements: Vec<Value>) -> Vec<Value> {
     packs.into_iter().map(document).collect()
 }
 
+/// Name of the operator's policies, before their numbers. Policies are global, so it holds the region.
+pub fn operator_name(spec: &ClusterSpec) -> String {
+    role_name(spec, "operator")
+}
+
 /// ARN of the boundary that every role of the cluster has.
 pub fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
     boundary::arn(PolicyScope { spec, account })
+}
+
+/// Names of the roles that the stacks make.
+pub(crate) fn role_names(spec: &ClusterSpec) -> Vec<String> {
+    stacks::role_names(PolicyScope { spec, account: "" })
 }
 
 fn document(statements: Vec<Value>) -> Value {
@@ -103,7 +114,7 @@ pub fn simulations(spec: &ClusterSpec, account: &str) -> Vec<Simulation> {
 }
 
 /// What is true of the requests that are simulated: for every key of a condition a value that it takes.
-pub fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
+pub(crate) fn simulation_context(spec: &ClusterSpec, account: &str) -> Vec<(String, String)> {
     let mut context = BTreeMap::new();
     for grant in grants(PolicyScope { spec, account }) {
         let operators = grant.condition.as_object().into_iter().flatten();
@@ -148,7 +159,7 @@ fn full(scope: PolicyScope<'_>) -> Vec<Grant> {
 
 /// Name of the bucket that is made only when a template is too large to be sent. The names of all
 /// accounts share one space, so it is the cluster's id that makes it ours.
-pub fn bucket_name(id: &str) -> String {
+pub(crate) fn bucket_name(id: &str) -> String {
     format!("canoe-{id}")
 }
 
@@ -241,6 +252,41 @@ mod tests {
             let policies = &statement(&spec, "PoliciesOfRoles")["Condition"]["ArnEquals"];
             let policies = policies["iam:PolicyARN"].as_array().unwrap();
             assert!(policies.len() > 1, "{name}");
+        }
+    }
+
+    /// Whoever could change a role could have it tag or delete anything in the region.
+    #[test]
+    fn roles_change_only_what_is_the_clusters_or_kubernetes() {
+        for (name, spec) in matrix::cases() {
+            let document = boundary(&spec);
+            for statement in document["Statement"].as_array().unwrap() {
+                let tags = statement["Condition"].to_string();
+                let bound = tags.contains("aws:ResourceTag/") || statement["Effect"] == "Deny";
+                for action in statement["Action"].as_array().unwrap() {
+                    let verb = action.as_str().unwrap().split_once(':').unwrap().1;
+                    let destroys = [
+                        "DeleteV", "DeleteS", "DeleteN", "DeleteR", "Delete*", "DetachV",
+                    ]
+                    .iter()
+                    .any(|start| verb.starts_with(start));
+                    assert!(bound || !destroys, "{name}: {action}");
+                }
+            }
+            if document.to_string().contains("ec2:CreateTags") {
+                assert!(document.to_string().contains("NoIdOnWhatIsThere"), "{name}");
+            }
+        }
+    }
+
+    /// IAM in China knows EC2 by two names.
+    #[test]
+    fn roles_are_handed_to_ec2_of_china_too() {
+        for (region, expected) in [("cn-north-1", true), ("us-west-2", false)] {
+            let pass = statement(&ClusterSpec::new("demo", region), "HandRolesToAws");
+            let services = pass["Condition"]["StringEquals"]["iam:PassedToService"].to_string();
+            assert!(services.contains("\"ec2.amazonaws.com\""), "{services}");
+            assert_eq!(services.contains("ec2.amazonaws.com.cn"), expected);
         }
     }
 

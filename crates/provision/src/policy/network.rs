@@ -87,6 +87,7 @@ pub(super) fn network(scope: PolicyScope<'_>) -> Vec<Grant> {
             "InterfacesOfMountTargets",
             &[
                 "ec2:CreateNetworkInterface",
+                "ec2:DeleteNetworkInterface",
                 "ec2:ModifyNetworkInterfaceAttribute",
             ],
             vec![interfaces],
@@ -99,8 +100,9 @@ pub(super) fn network(scope: PolicyScope<'_>) -> Vec<Grant> {
 
 /// What Kubernetes and EKS leave behind, which `down` removes.
 pub(super) fn left_by_kubernetes(scope: PolicyScope<'_>) -> Vec<Grant> {
-    let [provider, controller] = scope.of_kubernetes();
+    let [provider, controller, network] = scope.of_kubernetes();
     let remove = [
+        "ec2:DeleteNetworkInterface",
         "ec2:DeleteSecurityGroup",
         "elasticloadbalancing:DeleteLoadBalancer",
     ];
@@ -108,9 +110,10 @@ pub(super) fn left_by_kubernetes(scope: PolicyScope<'_>) -> Vec<Grant> {
         // One that is in use cannot be deleted.
         Grant::allow(
             "InterfacesThatAreLeft",
-            &["ec2:DeleteNetworkInterface"],
+            &remove[..1],
             vec![scope.arn("ec2", "network-interface/*")],
-        ),
+        )
+        .when(network),
         Grant::anywhere("MadeByKubernetes", &remove).when(provider),
         Grant::anywhere("MadeByItsController", &remove).when(controller),
     ]

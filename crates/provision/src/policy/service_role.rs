@@ -43,10 +43,11 @@ pub fn service_role_documents(spec: &ClusterSpec, account: &str) -> Vec<Value> {
 }
 
 /// Statements for what `canoe` calls itself and CloudFormation never does.
-const ONLY_PERSON: [&str; 11] = [
+const ONLY_PERSON: [&str; 12] = [
     "BucketForLargeTemplates",
     "EncryptAssets",
     "ImageLogin",
+    "InterfacesThatAreLeft",
     "LookAtBoundary",
     "MadeByItsController",
     "MadeByKubernetes",

@@ -148,12 +148,13 @@ pub(super) fn roles(scope: PolicyScope<'_>) -> Vec<Grant> {
     let bounded = json!({"ArnEquals": {"iam:PermissionsBoundary": boundary::arn(scope)}});
     let changes = [
         "iam:CreateRole",
+        "iam:DeleteRole",
         "iam:DeleteRolePolicy",
         "iam:PutRolePermissionsBoundary",
         "iam:PutRolePolicy",
         "iam:UpdateAssumeRolePolicy",
     ];
-    let services = match scope.spec.control_plane.mode {
+    let mut services = match scope.spec.control_plane.mode {
         ControlPlaneMode::Eks => vec![
             "ec2.amazonaws.com",
             "eks.amazonaws.com",
@@ -161,17 +162,20 @@ pub(super) fn roles(scope: PolicyScope<'_>) -> Vec<Grant> {
         ],
         ControlPlaneMode::SelfManaged => vec!["ec2.amazonaws.com"],
     };
+    if Partition::of(&scope.spec.region).name == "aws-cn" {
+        services.push("ec2.amazonaws.com.cn"); // both are in use there
+    }
     let looks = [
-        "iam:DeleteRole",
         "iam:GetRole",
         "iam:GetRolePolicy",
         "iam:ListAttachedRolePolicies",
         "iam:ListRolePolicies",
-        "iam:TagRole",
-        "iam:UntagRole",
     ];
     vec![
-        Grant::allow("OwnRoles", &looks, own.clone()),
+        Grant::allow("LookAtOwnRoles", &looks, own.clone()),
+        Grant::allow("TagNewRoles", &["iam:TagRole"], own.clone()).when(scope.asked()),
+        Grant::allow("OwnRoles", &["iam:TagRole", "iam:UntagRole"], own.clone())
+            .when(scope.owned()),
         Grant::allow("RolesWithinTheBoundary", &changes, own.clone()).when(bounded.clone()),
         Grant::allow(
             "PoliciesOfRoles",
@@ -190,14 +194,19 @@ pub(super) fn roles(scope: PolicyScope<'_>) -> Vec<Grant> {
 pub(super) fn look_at_boundary(scope: PolicyScope<'_>) -> Grant {
     Grant::allow(
         "LookAtBoundary",
-        &["iam:GetPolicy"],
+        &["iam:GetPolicy", "iam:GetPolicyVersion"],
         vec![boundary::arn(scope)],
     )
 }
 
+/// Names of the roles that the templates make.
+pub(super) fn role_names(scope: PolicyScope<'_>) -> Vec<String> {
+    made_roles(scope).names
+}
+
 /// ARNs of the roles that the templates make.
 pub(super) fn own_roles(scope: PolicyScope<'_>) -> Vec<String> {
-    let names = made_roles(scope).names.into_iter();
+    let names = role_names(scope).into_iter();
     names
         .map(|name| scope.iam(&format!("role/{name}")))
         .collect()

@@ -14,9 +14,8 @@ use serde::Serialize;
 use crate::template::Stack;
 use model::TemplateModel;
 
-/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TemplateFault {
+pub(crate) struct TemplateFault {
     /// Short name of the rule.
     pub rule: &'static str,
     /// Stack and logical id, such as `storage/MountTarget1`.
@@ -72,7 +71,7 @@ const RULES: [Rule; 20] = [
 /// Applies every rule to the stacks of one cluster.
 ///
 /// `allow_world` is the user's word that the API may be open to everyone.
-pub fn check(stacks: &[Stack], allow_world: bool) -> Vec<TemplateFault> {
+pub(crate) fn check(stacks: &[Stack], allow_world: bool) -> Vec<TemplateFault> {
     let model = TemplateModel::new(stacks);
     let mut findings = Vec::new();
     for (rule, find) in RULES {

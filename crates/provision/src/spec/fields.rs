@@ -28,7 +28,7 @@ pub enum ValueKind {
 }
 
 /// Keys of an entry of `workers.groups`: name, type, whether it must be there.
-pub const GROUP_KEYS: [(&str, ValueKind, bool); 6] = [
+pub(crate) const GROUP_KEYS: [(&str, ValueKind, bool); 6] = [
     ("name", ValueKind::Text, true),
     ("count", ValueKind::Number(0, 1000), true),
     ("max", ValueKind::Number(1, 1000), false),
@@ -86,7 +86,7 @@ const fn field(
 }
 
 /// The table.
-pub const FIELDS: &[SpecField] = &[
+pub(crate) const FIELDS: &[SpecField] = &[
     field(
         "apiVersion",
         ValueKind::Choice(&[API_VERSION]),
@@ -184,7 +184,7 @@ pub const FIELDS: &[SpecField] = &[
         ValueKind::Number(0, 1000),
         true,
         "3",
-        "How many machines. A job with N nodes wants N workers. 0: only the control plane is paid for.",
+        "How many machines. A job with N nodes wants N workers. 0: control plane, network, key and files\nare still paid for.",
     ),
     field(
         "workers.max",
@@ -345,7 +345,7 @@ pub const FIELDS: &[SpecField] = &[
         ValueKind::Text,
         false,
         "arn:aws:kms:us-west-2:123456789012:key/00000000-0000-0000-0000-000000000000",
-        "Your own KMS key for secrets, disks and files. Without it one is made (1 USD a month).",
+        "Your own KMS key for secrets and files (disks use the account's key of EBS). Without it one is made (1 USD a month).",
     ),
     field(
         "imageRepository",
@@ -387,7 +387,7 @@ pub const FIELDS: &[SpecField] = &[
         ValueKind::List,
         false,
         "[vpc-cni, coredns]",
-        "EKS add-ons that the stack installs. Empty: you install network and storage drivers yourself;\nthe volume is then mounted by plain NFS.",
+        "EKS add-ons that the stack installs. Empty: you install network and storage drivers yourself, the EFS driver too,\nwhich the volume needs. Those that run as pods of their own are there only while there are workers.",
     ),
     field(
         "addonVersions",

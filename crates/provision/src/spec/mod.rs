@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod fields;
+pub mod lasting;
 mod problem;
 pub mod read;
 pub mod write;
@@ -20,7 +21,7 @@ pub use problem::{Severity, SpecProblem, has_errors};
 pub use read::read;
 
 /// The version of the file format.
-pub const API_VERSION: &str = "canoe/v1";
+pub(crate) const API_VERSION: &str = "canoe/v1";
 
 /// A cluster, as the user describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +116,7 @@ pub struct ControlPlane {
 }
 
 /// What a colleague may be allowed on an EKS cluster, with AWS's name of the access policy.
-pub const ACCESS_LEVELS: [(&str, &str); 3] = [
+pub(crate) const ACCESS_LEVELS: [(&str, &str); 3] = [
     ("admin", "AmazonEKSClusterAdminPolicy"),
     ("edit", "AmazonEKSEditPolicy"),
     ("view", "AmazonEKSViewPolicy"),
@@ -261,7 +262,7 @@ pub struct Dns {
 }
 
 /// The add-ons that a usable EKS cluster with EFS needs.
-pub fn default_addons() -> Vec<String> {
+pub(crate) fn default_addons() -> Vec<String> {
     [
         "vpc-cni",
         "kube-proxy",
@@ -376,7 +377,7 @@ impl ClusterSpec {
     }
 
     /// Zones that get subnets: those of the workers, and for EKS at least two.
-    pub fn subnet_zones(&self) -> Vec<String> {
+    pub(crate) fn subnet_zones(&self) -> Vec<String> {
         let mut zones = self.zones.clone();
         if self.control_plane.mode == ControlPlaneMode::Eks && zones.len() == 1 {
             zones.push(self.second_zone());
@@ -385,13 +386,13 @@ impl ClusterSpec {
     }
 
     /// Kubernetes version of the workers.
-    pub fn worker_version(&self) -> &str {
+    pub(crate) fn worker_version(&self) -> &str {
         let behind = self.workers.kubernetes_version.as_deref();
         behind.unwrap_or(&self.kubernetes_version)
     }
 
     /// Whether the cluster stands in a VPC that it did not make.
-    pub fn has_given_vpc(&self) -> bool {
+    pub(crate) fn has_given_vpc(&self) -> bool {
         self.network.vpc_id.is_some()
     }
 
@@ -402,7 +403,7 @@ impl ClusterSpec {
     }
 
     /// Instance types of all groups, each once.
-    pub fn all_instance_types(&self) -> Vec<String> {
+    pub(crate) fn all_instance_types(&self) -> Vec<String> {
         let mut types = self.workers.instance_types.clone();
         types.extend(
             self.workers
@@ -416,7 +417,7 @@ impl ClusterSpec {
     }
 
     /// The zone that EKS gets beside the only one of the workers.
-    pub fn second_zone(&self) -> String {
+    pub(crate) fn second_zone(&self) -> String {
         if let Some(zone) = &self.control_plane.extra_zone {
             return zone.clone();
         }
@@ -429,17 +430,17 @@ impl ClusterSpec {
     }
 
     /// Name of the image repository; ECR takes lower-case letters only, two at least.
-    pub fn repository_name(&self) -> String {
+    pub(crate) fn repository_name(&self) -> String {
         format!("canoe/{}", self.name.to_ascii_lowercase())
     }
 
     /// Whether the workers stand in private subnets.
-    pub fn workers_are_private(&self) -> bool {
+    pub(crate) fn workers_are_private(&self) -> bool {
         self.network.egress != Egress::Public
     }
 
     /// Whether the stack installs this EKS add-on.
-    pub fn has_addon(&self, name: &str) -> bool {
+    pub(crate) fn has_addon(&self, name: &str) -> bool {
         self.control_plane.mode == ControlPlaneMode::Eks
             && self.addons.iter().any(|addon| addon == name)
     }
@@ -453,7 +454,7 @@ impl ClusterSpec {
     }
 
     /// The first service address, which is the API server's inside the cluster.
-    pub fn api_service_ip(&self) -> String {
+    pub(crate) fn api_service_ip(&self) -> String {
         let services: Cidr = self
             .network
             .service_cidr
@@ -466,7 +467,7 @@ impl ClusterSpec {
     }
 
     /// The fixed private address of the self-managed controller, in the subnet in which it stands.
-    pub fn controller_ip(&self) -> String {
+    pub(crate) fn controller_ip(&self) -> String {
         let subnet = if self.workers_are_private() {
             crate::template::network::private_subnet(self, 0)
         } else {

@@ -107,13 +107,24 @@ pub fn with_number(text: &str, path: &str, value: u32) -> Option<String> {
 }
 
 /// The file `text` with `path` set to a table of texts; everything else stays.
-pub fn with_table(
+pub(crate) fn with_table(
     text: &str,
     path: &str,
     table: &std::collections::BTreeMap<String, String>,
 ) -> Option<String> {
     let value = serde_json::to_value(table).ok()?;
     set_line(text, path, &format!("{path}: {}", flow(&value)), &value)
+}
+
+/// The text at `path`, if the file can be read and has one.
+pub(crate) fn text_at(text: &str, path: &str) -> Option<String> {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let document = yaml::parse(text).ok()?;
+    document
+        .value
+        .pointer(&pointer)?
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// The file `text` with the line of `path` commented out; as it is when there is no such line.

@@ -31,6 +31,11 @@ pub(crate) fn template(spec: &ClusterSpec) -> Value {
     ))
 }
 
+/// Name of the key, for people.
+pub(crate) fn key_alias(spec: &ClusterSpec) -> String {
+    format!("alias/canoe/{}", spec.name)
+}
+
 fn key(spec: &ClusterSpec, out: &mut Builder) {
     if let Some(arn) = &spec.kms_key_arn {
         out.export(spec, "KeyArn", "KMS key, given in cluster.yaml", json!(arn));
@@ -52,7 +57,7 @@ fn key(spec: &ClusterSpec, out: &mut Builder) {
     out.resource(
         "KeyAlias",
         "AWS::KMS::Alias",
-        json!({"AliasName": format!("alias/canoe/{}", spec.name), "TargetKeyId": reference("Key")}),
+        json!({"AliasName": key_alias(spec), "TargetKeyId": reference("Key")}),
     );
     out.export(spec, "KeyArn", "KMS key", attribute("Key", "Arn"));
 }

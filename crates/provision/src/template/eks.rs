@@ -19,7 +19,7 @@ use crate::spec::{ACCESS_LEVELS, Capacity, ClusterSpec};
 const BEFORE_NODES: [&str; 3] = ["vpc-cni", "kube-proxy", "eks-pod-identity-agent"];
 
 /// Taint that keeps pods off a node until the EFS driver runs there; the driver removes it.
-pub const STORAGE_TAINT: &str = "efs.csi.aws.com/agent-not-ready";
+pub(crate) const STORAGE_TAINT: &str = "efs.csi.aws.com/agent-not-ready";
 
 /// Name of the log group that EKS writes to.
 pub(crate) fn log_group(spec: &ClusterSpec) -> String {
@@ -33,9 +33,10 @@ pub(crate) fn template(spec: &ClusterSpec) -> Value {
     for group in groups::declared(spec) {
         launch_template(spec, &mut out, &group);
     }
-    let before = add_ons(spec, &mut out);
-    for group in groups::all(spec) {
-        workers(spec, &mut out, &group, &before);
+    let machines = groups::all(spec);
+    let before = add_ons(spec, &mut out, &machines);
+    for group in &machines {
+        workers(spec, &mut out, group, &before);
     }
     access_entries(spec, &mut out);
     bucket_access(spec, &mut out);
@@ -223,10 +224,20 @@ fn launch_template_id(group: &MachineGroup) -> String {
     }
 }
 
-/// Adds the add-ons; returns the logical ids that the workers have to wait for.
-fn add_ons(spec: &ClusterSpec, out: &mut Builder) -> Vec<String> {
+/// Adds the add-ons; returns the logical ids that the workers have to wait for. Those that run as pods of their own never
+/// become active without a node, and would fail the stack: they are there only while there are workers.
+fn add_ons(spec: &ClusterSpec, out: &mut Builder, machines: &[MachineGroup]) -> Vec<String> {
     let mut before = Vec::new();
+    let nodes: Vec<String> = machines
+        .iter()
+        .filter(|group| group.count > 0)
+        .map(workers_id)
+        .collect();
     for name in &spec.addons {
+        let early = BEFORE_NODES.contains(&name.as_str());
+        if !early && nodes.is_empty() {
+            continue;
+        }
         let id = addon_id(name);
         let mut properties = json!({
             "AddonName": name,
@@ -250,12 +261,11 @@ fn add_ons(spec: &ClusterSpec, out: &mut Builder) -> Vec<String> {
             let values = json!({"controller": {"extraVolumeTags": tag_map(spec, "claim")}});
             properties["ConfigurationValues"] = json!(values.to_string());
         }
-        let early = BEFORE_NODES.contains(&name.as_str());
         let resource = out.resource(&id, "AWS::EKS::Addon", properties);
         if early {
             before.push(id);
         } else {
-            resource.insert("DependsOn".to_owned(), json!("Workers"));
+            resource.insert("DependsOn".to_owned(), json!(nodes));
         }
     }
     before
@@ -272,6 +282,10 @@ fn service_account(addon: &str) -> &'static str {
         "aws-ebs-csi-driver" => "ebs-csi-controller-sa",
         _ => "efs-csi-controller-sa",
     }
+}
+
+fn workers_id(group: &MachineGroup) -> String {
+    format!("Workers{}", group.suffix)
 }
 
 /// The group has no name of its own: one with a name could not be replaced when the types change.
@@ -309,8 +323,7 @@ fn workers(spec: &ClusterSpec, out: &mut Builder, group: &MachineGroup, before: 
     if spec.has_addon("aws-efs-csi-driver") {
         properties["Taints"] = json!([{"Key": STORAGE_TAINT, "Effect": "NO_EXECUTE"}]);
     }
-    let id = format!("Workers{}", group.suffix);
-    let resource = out.resource(&id, "AWS::EKS::Nodegroup", properties);
+    let resource = out.resource(&workers_id(group), "AWS::EKS::Nodegroup", properties);
     if !before.is_empty() {
         resource.insert("DependsOn".to_owned(), json!(before));
     }
@@ -394,5 +407,35 @@ fn record(spec: &ClusterSpec, out: &mut Builder) {
             }),
         );
         out.output("ExternalName", "Your name for the API server", json!(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a node coredns and the file driver never become active, and the stack failed after twenty minutes.
+    #[test]
+    fn add_ons_that_need_a_node_wait_for_one() {
+        let addons = |spec: &ClusterSpec| -> Vec<String> {
+            let body = template(spec);
+            let all = body["Resources"].as_object().unwrap().values();
+            let addons = all.filter(|one| one["Type"] == "AWS::EKS::Addon");
+            let name = |one: &Value| one["Properties"]["AddonName"].as_str().unwrap().to_owned();
+            let mut names: Vec<String> = addons.map(name).collect();
+            names.sort();
+            names
+        };
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        let mut all = spec.addons.clone();
+        all.sort();
+        assert_eq!(addons(&spec), all);
+        spec.workers.count = 0;
+        let mut early = BEFORE_NODES.map(str::to_owned);
+        early.sort();
+        assert_eq!(addons(&spec), early);
+        spec.addon_versions
+            .insert("coredns".to_owned(), "v1".to_owned());
+        assert_eq!(addons(&spec), early, "nor are they upgraded");
     }
 }

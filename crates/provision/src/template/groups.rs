@@ -7,7 +7,7 @@ use crate::spec::{Capacity, ClusterSpec};
 
 /// Machines of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachineGroup {
+pub(crate) struct MachineGroup {
     /// Name in `workers.groups`; none for the group that `workers` itself describes.
     pub name: Option<String>,
     /// End of the logical ids of its resources.
@@ -28,13 +28,13 @@ pub struct MachineGroup {
 
 impl MachineGroup {
     /// Whether its machines have ARM processors.
-    pub fn is_arm(&self) -> bool {
+    pub(crate) fn is_arm(&self) -> bool {
         let first = self.instance_types.first();
         first.is_some_and(|name| crate::catalog::is_arm(name))
     }
 
     /// Last part of the names of its launch template and scaling group.
-    pub fn resource_name(&self) -> String {
+    pub(crate) fn resource_name(&self) -> String {
         match &self.name {
             Some(name) => format!("workers-{name}"),
             None => "workers".to_owned(),
@@ -43,7 +43,7 @@ impl MachineGroup {
 }
 
 /// The groups as the cluster file describes them.
-pub fn declared(spec: &ClusterSpec) -> Vec<MachineGroup> {
+pub(crate) fn declared(spec: &ClusterSpec) -> Vec<MachineGroup> {
     let workers = &spec.workers;
     let mut groups = vec![MachineGroup {
         name: None,
@@ -73,7 +73,7 @@ pub fn declared(spec: &ClusterSpec) -> Vec<MachineGroup> {
 }
 
 /// The groups, each either on demand or spot.
-pub fn all(spec: &ClusterSpec) -> Vec<MachineGroup> {
+pub(crate) fn all(spec: &ClusterSpec) -> Vec<MachineGroup> {
     let mut groups = Vec::new();
     for group in declared(spec) {
         if group.name.is_some() || group.capacity == Capacity::OnDemand {

@@ -10,13 +10,13 @@
 //! and roles are never reached by `Fn::GetAtt` across stacks, which keeps the templates within what
 //! the test servers understand.
 
-pub mod base;
-pub mod eks;
-pub mod groups;
-pub mod network;
-pub mod roles;
-pub mod self_managed;
-pub mod storage;
+pub(crate) mod base;
+pub(crate) mod eks;
+pub(crate) mod groups;
+pub(crate) mod network;
+pub(crate) mod roles;
+pub(crate) mod self_managed;
+pub(crate) mod storage;
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::user_data::UserData;
 
 /// The largest template that CloudFormation takes in the request itself.
-pub const MAX_BODY: usize = 51_200;
+pub(crate) const MAX_BODY: usize = 51_200;
 
 /// Tag with the cluster's name, for people and for bills. What is ours is decided by [`ID_TAG`] alone.
 pub const CLUSTER_TAG: &str = "canoe:cluster";
@@ -60,7 +60,7 @@ impl StackLayer {
     }
 
     /// Name of this stack of the cluster `cluster`.
-    pub fn stack_name(self, cluster: &str) -> String {
+    pub(crate) fn stack_name(self, cluster: &str) -> String {
         format!("{cluster}-{}", self.name())
     }
 }

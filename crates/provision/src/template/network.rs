@@ -15,7 +15,7 @@ use crate::spec::{ClusterSpec, ControlPlaneMode, Egress};
 
 /// Services that nodes without a way to the Internet call, each through an interface endpoint ("Deploy private
 /// clusters with limited internet access", EKS User Guide); S3 has a gateway, which costs nothing.
-pub const ENDPOINT_SERVICES: [&str; 11] = [
+pub(crate) const ENDPOINT_SERVICES: [&str; 11] = [
     "ec2",
     "ec2messages",
     "ecr.api",
@@ -38,12 +38,12 @@ pub(crate) fn vpc(spec: &ClusterSpec) -> Value {
 }
 
 /// The network of the private subnet in the `index`-th zone.
-pub fn private_subnet(spec: &ClusterSpec, index: u32) -> Cidr {
+pub(crate) fn private_subnet(spec: &ClusterSpec, index: u32) -> Cidr {
     block(spec, index)
 }
 
 /// The network of the public subnet in the `index`-th zone.
-pub fn public_subnet(spec: &ClusterSpec, index: u32) -> Cidr {
+pub(crate) fn public_subnet(spec: &ClusterSpec, index: u32) -> Cidr {
     block(spec, 4 + index)
 }
 
@@ -54,7 +54,7 @@ fn block(spec: &ClusterSpec, index: u32) -> Cidr {
 }
 
 /// Logical ids (and export names) of the subnets that the workers stand in.
-pub fn worker_subnets(spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn worker_subnets(spec: &ClusterSpec) -> Vec<String> {
     let kind = if spec.workers_are_private() {
         "PrivateSubnet"
     } else {
@@ -66,14 +66,14 @@ pub fn worker_subnets(spec: &ClusterSpec) -> Vec<String> {
 }
 
 /// Logical ids of all private subnets.
-pub fn private_subnets(spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn private_subnets(spec: &ClusterSpec) -> Vec<String> {
     (1..=spec.subnet_zones().len())
         .map(|number| format!("PrivateSubnet{number}"))
         .collect()
 }
 
 /// Logical ids of all public subnets; a private cluster and a given VPC may have none.
-pub fn public_subnets(spec: &ClusterSpec) -> Vec<String> {
+pub(crate) fn public_subnets(spec: &ClusterSpec) -> Vec<String> {
     let count = match spec.network.egress {
         _ if spec.has_given_vpc() => spec.network.public_subnet_ids.len(),
         Egress::Endpoints => 0,

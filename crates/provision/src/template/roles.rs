@@ -30,7 +30,7 @@ pub(crate) struct IamRole<'a> {
 pub(crate) const BOUNDARY: &str = "boundary";
 
 /// Full name of a role.
-pub fn role_name(spec: &ClusterSpec, purpose: &str) -> String {
+pub(crate) fn role_name(spec: &ClusterSpec, purpose: &str) -> String {
     format!("{}-{}-{purpose}", spec.name, spec.region)
 }
 

@@ -13,7 +13,7 @@ use super::{Builder, KEEP, import, reference, tags};
 use crate::spec::{ClusterSpec, ControlPlaneMode, Throughput};
 
 /// Size of the disk for etcd, whose database is 2 GiB at most by default.
-pub const ETCD_GIB: u32 = 8;
+pub(crate) const ETCD_GIB: u32 = 8;
 
 pub(crate) fn template(spec: &ClusterSpec) -> Value {
     let mut out = Builder::default();

@@ -34,16 +34,8 @@ use std::time::Duration;
 
 /// CPU time that this process has used, user and system.
 pub(crate) fn cpu_time() -> Duration {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: getrusage fills the struct that it is given; all-zero is a valid value should it fail.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    let of = |time: libc::timeval| {
-        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
-    };
-    of(usage.ru_utime) + of(usage.ru_stime)
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.try_into().unwrap_or_default()
 }
 
 /// The median of some times, in seconds.

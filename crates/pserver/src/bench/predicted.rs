@@ -29,6 +29,8 @@ pub struct PredictedStep {
     pub predicted: f64,
     /// Seconds, measured.
     pub real: f64,
+    /// Seconds of CPU time, predicted.
+    pub predicted_cpu: f64,
     /// Seconds of CPU time, measured.
     pub cpu: f64,
 }
@@ -78,6 +80,8 @@ impl Predicted {
                 holders,
                 predicted: 0.0,
                 real: real.step,
+                predicted_cpu: (nodes * holders) as f64 * pair
+                    + *nodes as f64 * 2.0 * self.values as f64 * 4.0 * byte,
                 cpu,
             });
         }

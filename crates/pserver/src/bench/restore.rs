@@ -1,8 +1,7 @@
-//! How long a job takes to continue from a snapshot of a large table, and what memory it takes.
+//! How long a job takes to continue from a snapshot of a large table, and how large the table is in memory.
 
 use super::rig::{BenchError, Rig, Transport, table};
 use super::rows::{pull, push, rule, touch};
-use super::wide::status;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wire::{Encoding, TableId};
@@ -32,9 +31,7 @@ pub struct RestoreResult {
     pub restored: f64,
     /// Bytes of the snapshot's files.
     pub bytes: u64,
-    /// Bytes of memory that servers and trainer took after that.
-    pub memory: u64,
-    /// Bytes of the table in it.
+    /// Bytes of the table in memory.
     pub table: u64,
 }
 
@@ -61,7 +58,6 @@ impl Restore {
         })?;
         drop(first);
         let bytes = folder_size(&self.directory).map_err(BenchError::Stream)?;
-        let memory = status("VmRSS:") << 10;
         let second = self.rig()?;
         let begun = Instant::now();
         let found = second.train(|_, session| {
@@ -69,10 +65,9 @@ impl Restore {
             let step = session.step();
             let mut values = Vec::new();
             pull(session, TABLE, &ids[..1], &mut values)?;
-            let taken = (status("VmRSS:") << 10).saturating_sub(memory);
-            Ok((restored, step, values[0], taken))
+            Ok((restored, step, values[0]))
         })?;
-        let (restored, step, value, taken) = found[0];
+        let (restored, step, value) = found[0];
         if step.0 == 0 || value == 0.0 {
             let text = format!("row 0 is {value} at step {step}: nothing was restored");
             return Err(BenchError::Wrong(text));
@@ -81,7 +76,6 @@ impl Restore {
             written: lives[0],
             restored,
             bytes,
-            memory: taken,
             table: second.servers.iter().map(|server| server.size().1).sum(),
         })
     }

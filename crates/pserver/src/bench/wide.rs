@@ -114,7 +114,7 @@ impl Wide {
 }
 
 /// A number in the kernel's report about this process.
-pub(super) fn status(name: &str) -> u64 {
+fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
@@ -123,13 +123,14 @@ pub(super) fn status(name: &str) -> u64 {
 
 /// Raises the limit of open files as far as the system lets this process, and returns it.
 fn allow_descriptors() -> u64 {
+    use rustix::process::{Resource, Rlimit, setrlimit};
     for most in [1_u64 << 20, 1 << 18, 1 << 16] {
-        let limit = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
         };
-        // SAFETY: `limit` is valid for reads during the call. If it fails, the limit stays.
-        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
+        // If it fails, the limit stays.
+        if setrlimit(Resource::Nofile, limit).is_ok() {
             return most;
         }
     }

@@ -50,7 +50,7 @@ impl From<Refusal> for Stop {
 }
 
 /// What a connection does next.
-pub(crate) enum Turn {
+pub(crate) enum LineTurn {
     /// It waits for its trainer.
     Reads,
     /// It waits for other trainers.
@@ -154,7 +154,7 @@ impl Line {
 
     /// Goes on for as long as there is something to do. Unless it waits for other trainers, there is something to read, or
     /// the connection has ended.
-    pub(crate) fn turn(&mut self) -> Turn {
+    pub(crate) fn turn(&mut self) -> LineTurn {
         loop {
             let done = match self.wait.take() {
                 Some(wait) => self.go_on(wait),
@@ -163,21 +163,21 @@ impl Line {
             match done {
                 Ok(Some(wait)) => {
                     self.wait = Some(wait);
-                    return Turn::Waits;
+                    return LineTurn::Waits;
                 }
                 Ok(None) if self.channel.has_bytes() => {}
                 Ok(None) => match self.channel.flush() {
-                    Ok(()) => return Turn::Reads,
-                    Err(error) => return Turn::Ends(Err(error)),
+                    Ok(()) => return LineTurn::Reads,
+                    Err(error) => return LineTurn::Ends(Err(error)),
                 },
-                Err(Stop::Channel(error)) => return Turn::Ends(Err(error)),
+                Err(Stop::Channel(error)) => return LineTurn::Ends(Err(error)),
                 Err(Stop::Refused(refusal)) => {
                     refuse(&mut self.channel, &refusal);
                     if refusal.code == Code::Interrupted {
-                        return Turn::Ends(Ok(()));
+                        return LineTurn::Ends(Ok(()));
                     }
                     let peer = self.channel.peer().to_owned();
-                    return Turn::Ends(Err(ChannelError::Refused { peer, refusal }));
+                    return LineTurn::Ends(Err(ChannelError::Refused { peer, refusal }));
                 }
             }
         }

@@ -25,7 +25,6 @@ pub(super) struct RowsOfPush {
 
 /// A pull of rows.
 pub(super) struct RowPull {
-    /// The table.
     pub(super) table: TableId,
     /// Number of ids in the payload.
     pub(super) rows: u32,

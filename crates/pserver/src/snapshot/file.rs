@@ -10,35 +10,27 @@ use wire::Step;
 
 /// Why a snapshot could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum StoreError {
     /// The disk said no.
     #[error("{action} {path}")]
     Disk {
-        /// What was tried.
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A file is damaged or of another format.
     #[error("snapshot file {path} cannot be used")]
     Format {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: FormatError,
     },
     /// A file is not the one that belongs there: of another step, server or run, or written at another time.
     #[error("snapshot file {path} is not the one that belongs there: {reason}")]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unfit { path: PathBuf, reason: String },
     /// The snapshot is of another run or model.
     #[error("the snapshot of {path} is of another job or model: {reason}")]
     Foreign {
@@ -49,12 +41,7 @@ pub enum StoreError {
     },
     /// There is no such snapshot.
     #[error("no complete snapshot of step {step} in {path}")]
-    Absent {
-        /// The step.
-        step: Step,
-        /// The directory.
-        path: PathBuf,
-    },
+    Absent { step: Step, path: PathBuf },
 }
 
 impl StoreError {
@@ -71,10 +58,10 @@ impl StoreError {
 }
 
 /// A part that is being read.
-pub type OpenPart = SnapshotPartReader<BufReader<File>>;
+pub(crate) type OpenPart = SnapshotPartReader<BufReader<File>>;
 
 /// Takes a part's sections.
-pub type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
+pub(crate) type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
 
 /// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
 #[derive(Clone)]
@@ -102,7 +89,7 @@ impl std::fmt::Debug for Flush {
 }
 
 /// Writes a part under a temporary name and renames it; on failure nothing is left. Returns its length and fingerprint.
-pub fn write_file(
+pub(crate) fn write_file(
     path: &Path,
     flush: &Flush,
     header: &SnapshotHeader,
@@ -126,14 +113,14 @@ pub fn write_file(
 }
 
 /// Opens a part and reads its header.
-pub fn open_file(path: &Path) -> Result<OpenPart, StoreError> {
+pub(crate) fn open_file(path: &Path) -> Result<OpenPart, StoreError> {
     let file = File::open(path).map_err(disk("open", path))?;
     let length = file.metadata().map_err(disk("look at", path))?.len();
     SnapshotPartReader::new(BufReader::with_capacity(1 << 20, file), length).map_err(format(path))
 }
 
 /// Reads a part to its end.
-pub fn read_file(
+pub(crate) fn read_file(
     path: &Path,
     take: &mut dyn FnMut(&mut OpenPart) -> Result<(), FormatError>,
 ) -> Result<(), StoreError> {

@@ -4,8 +4,8 @@ use optim::ParameterProgress;
 pub use wire::part::{FormatError, PartWriter, Section};
 
 /// What a part says about itself.
-pub type SnapshotHeader = wire::part::PartHeader<ParameterProgress>;
+pub(crate) type SnapshotHeader = wire::part::PartHeader<ParameterProgress>;
 /// A table of the job.
-pub type SnapshotTableHeader = wire::part::TableHeader<ParameterProgress>;
+pub(crate) type SnapshotTableHeader = wire::part::TableHeader<ParameterProgress>;
 /// Reads a part.
 pub type SnapshotPartReader<R> = wire::part::PartReader<R, ParameterProgress>;

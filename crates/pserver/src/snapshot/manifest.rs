@@ -15,7 +15,7 @@ use wire::recovery::Boundary;
 use wire::{Generation, Topology};
 
 /// The format of manifests, and of the parts that they name.
-pub const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 2;
 
 /// What a server's part of a snapshot consists of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct SnapshotManifest {
     pub job: String,
     /// Hash of the tables' names and shapes.
     pub shapes: u64,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood.
     pub boundary: Boundary,
@@ -70,7 +70,7 @@ pub struct BaseFile {
     pub bytes: u64,
     /// The checksum over its checksums.
     pub fingerprint: u32,
-    /// The epoch in which it was taken.
+    /// The generation in which it was taken.
     pub epoch: Generation,
     /// Where the job stood then.
     pub boundary: Boundary,

@@ -5,15 +5,15 @@
 //! - [`store`]: the directories of a server.
 //! - [`plan`]: which snapshots are taken and which are deleted. Pure.
 //! - [`verify`]: names what is wrong in a directory.
-//! - [`writer`]: the thread that writes while requests go on.
+//! - [`writer`]: the thread that writes while requests continue.
 
-pub mod file;
+pub(crate) mod file;
 pub mod format;
 pub mod manifest;
 pub mod plan;
-pub mod store;
+pub(crate) mod store;
 pub mod verify;
-pub mod writer;
+pub(crate) mod writer;
 
 pub use file::{Flush, StoreError};
 pub use store::{SnapshotOwner, SnapshotStore};

@@ -8,6 +8,7 @@
 //! however slow a disk is.
 
 use wire::Step;
+use wire::message::GenerationStart;
 use wire::recovery::expendable;
 
 /// Whether the snapshot of a step is taken: the same on all services of all servers.
@@ -17,7 +18,7 @@ pub fn due(step: Step, every: u64, ordered: bool) -> bool {
 
 /// Whether the newest common snapshot is so old that somebody must look: more than three periods, and trainer 0 has
 /// confirmed no newer one for so many milliseconds that this is not just the time that heartbeats take.
-pub fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
+pub(crate) fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
     const HEARTBEATS: u64 = 5_000;
     every > 0 && age > every.saturating_mul(3) && unconfirmed > HEARTBEATS
 }
@@ -34,7 +35,7 @@ pub enum RowScope {
 
 /// Whether changed rows of so many bytes are few enough beside a base of so many: a restore reads both, so it takes at
 /// most half as long again as one of all rows, and a little more for the last one before the next base.
-pub fn worth_a_base(changed: u64, base: u64) -> bool {
+pub(crate) fn worth_a_base(changed: u64, base: u64) -> bool {
     changed <= base / 2
 }
 
@@ -75,6 +76,30 @@ pub struct SnapshotPlan {
     /// The newest snapshot whose writing has ended, well or not.
     settled: Option<Step>,
     stable: Option<Step>,
+}
+
+/// What becomes of a server's snapshots when a generation starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotFate {
+    /// All are kept.
+    Keep,
+    /// Those that are newer than the step are of a past that is repeated, and are removed.
+    Rewind(Step),
+    /// All are kept, out of the way: they are of another beginning of the job.
+    PutAside,
+}
+
+/// Decides it from where the generation starts and from the newest snapshot that the server has.
+pub fn fate(start: GenerationStart, newest: Option<Step>) -> SnapshotFate {
+    match start {
+        GenerationStart::Continue { .. } => SnapshotFate::Keep,
+        GenerationStart::Fresh => SnapshotFate::PutAside,
+        // One of the newer snapshots was lost on some server, or the job would continue from it.
+        GenerationStart::Saved { step, .. } if newest > Some(step) => SnapshotFate::PutAside,
+        GenerationStart::Saved { step, .. } | GenerationStart::Restore(step) => {
+            SnapshotFate::Rewind(step)
+        }
+    }
 }
 
 impl SnapshotPlan {
@@ -127,7 +152,7 @@ impl SnapshotPlan {
 
     /// Whether the next snapshots may hold changed rows only. Told after a snapshot with all rows was written, and again
     /// when changed rows have become so many ([`worth_a_base`]) that all are written anew.
-    pub fn use_base(&mut self, life: u64, base: bool) {
+    pub(crate) fn use_base(&mut self, life: u64, base: bool) {
         if life == self.life {
             self.base = base;
         }
@@ -228,6 +253,26 @@ mod tests {
             PartResult::Last => assert!(plan.sealed(life, Step(step), true)),
             part => assert_eq!((part, good), (PartResult::Incomplete, false)),
         }
+    }
+
+    #[test]
+    fn snapshots_of_a_repeated_past_are_removed_and_those_of_another_beginning_put_aside() {
+        let saved = |step| GenerationStart::Saved {
+            step: Step(step),
+            pass: 1,
+        };
+        let continued = GenerationStart::Continue {
+            step: Step(9),
+            pass: 1,
+        };
+        let newest = Some(Step(8));
+        assert_eq!(fate(continued, newest), SnapshotFate::Keep);
+        assert_eq!(fate(GenerationStart::Fresh, None), SnapshotFate::PutAside);
+        let restored = GenerationStart::Restore(Step(4));
+        assert_eq!(fate(restored, newest), SnapshotFate::Rewind(Step(4)));
+        assert_eq!(fate(saved(8), newest), SnapshotFate::Rewind(Step(8)));
+        assert_eq!(fate(saved(7), newest), SnapshotFate::PutAside);
+        assert_eq!(fate(saved(7), None), SnapshotFate::Rewind(Step(7)));
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn confirmed_name(server: u32) -> String {
 
 /// Which file it is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BaseInode {
+pub(crate) struct BaseInode {
     device: u64,
     inode: u64,
 }
@@ -123,7 +123,7 @@ impl SnapshotStore {
     }
 
     /// Writes one file: under a temporary name, then fsync, then rename.
-    pub fn write_part(
+    pub(crate) fn write_part(
         &self,
         step: Step,
         (server, port): (u32, usize),
@@ -144,7 +144,7 @@ impl SnapshotStore {
 
     /// Gives the part of a snapshot a second name, as the base of a part of `step`. `steps`: the snapshots whose
     /// directories may have the file, under either name.
-    pub fn link_base(
+    pub(crate) fn link_base(
         &self,
         (step, steps): (Step, &[Step]),
         (server, port): (u32, usize),
@@ -166,7 +166,7 @@ impl SnapshotStore {
     }
 
     /// The identity of a part, if its disk can give it a second name: not all can.
-    pub fn linkable(&self, step: Step, part: &PartFile) -> Option<BaseInode> {
+    pub(crate) fn linkable(&self, step: Step, part: &PartFile) -> Option<BaseInode> {
         let path = self.step_directory(step).join(&part.name);
         let trial = path.with_extension("tmp");
         fs::hard_link(&path, &trial).ok()?;
@@ -244,7 +244,7 @@ impl SnapshotStore {
     }
 
     /// Puts this server's files of the run aside, under a name that is not used yet: the job begins again.
-    pub fn put_aside(&self, wanted: &SnapshotOwner) -> Result<(), StoreError> {
+    pub(crate) fn put_aside(&self, wanted: &SnapshotOwner) -> Result<(), StoreError> {
         let mine = |step: &Step| {
             self.servers(*step).contains(&wanted.server)
                 && (self.belongs(*step, wanted.server, &wanted.job)
@@ -387,7 +387,7 @@ impl SnapshotStore {
     }
 
     /// Marks this server's part of a snapshot as unusable, so that it is not offered again; the files stay.
-    pub fn condemn(&self, step: Step, server: u32) {
+    pub(crate) fn condemn(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(manifest_name(server));
         // If it cannot be renamed, the next attempt fails with the same, named cause.
         let _ = fs::rename(&path, path.with_extension(DAMAGED));

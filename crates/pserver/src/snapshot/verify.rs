@@ -80,7 +80,7 @@ fn check_step(
             Ok(Some(manifest)) => manifest,
             Ok(None) => continue,
             Err(error) => {
-                findings.problem(path, crate::host::chain(&error));
+                findings.problem(path, words::causes::chain(&error));
                 continue;
             }
         };
@@ -103,7 +103,7 @@ fn check_step(
         for port in 0..manifest.files.len() {
             let mut take = |_, reader: &mut OpenPart| read_all(reader);
             if let Err(error) = manifest.take(directory, port, &mut take) {
-                findings.problem(error.path().to_owned(), crate::host::chain(&error));
+                findings.problem(error.path().to_owned(), words::causes::chain(&error));
             }
         }
         if findings.problems.len() == before {

@@ -2,7 +2,7 @@
 //!
 //! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
 //! [`crate::sparse::shard`]) and hand over; this thread copies and writes. [`super::plan`] decides what is taken and
-//! what is deleted. A failure (a full disk) is reported and counted, and the job goes on with the snapshots it has.
+//! what is deleted. A failure (a full disk) is reported and counted, and the job continues with the snapshots it has.
 //!
 //! After a snapshot of all rows, the next ones hold the rows that changed since, and its parts as their base, as long as
 //! that is worth it ([`super::plan::worth_a_base`]) and the disk can give a file a second name.
@@ -17,10 +17,11 @@ use crate::service::TablePiece;
 use optim::ParameterProgress;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use wire::Step;
 use wire::recovery::Boundary;
+use words::lock::{Mutex, MutexGuard};
 
 /// A service's part of a snapshot, to be written.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ enum Work {
 
 /// What happened to a snapshot.
 #[derive(Debug)]
-pub enum SnapshotOutcome {
+pub(crate) enum SnapshotOutcome {
     /// It is complete on this server.
     Written(Step),
     /// It could not be written.
@@ -51,7 +52,7 @@ pub enum SnapshotOutcome {
 }
 
 /// Tells what happened; called on the writer's thread.
-pub type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
+pub(crate) type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
 
 /// What the thread and the server share.
 #[derive(Debug, Default)]
@@ -65,12 +66,12 @@ struct Shared {
 
 impl Shared {
     fn plan(&self) -> MutexGuard<'_, SnapshotPlan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     /// Has steps that wait look again.
     fn wake(&self) {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = self.run.lock();
         if let Some(run) = run.upgrade() {
             run.services.iter().for_each(|service| service.wake());
         }
@@ -79,7 +80,7 @@ impl Shared {
 
 /// The snapshot thread of a server.
 #[derive(Debug)]
-pub struct Snapshotter {
+pub(crate) struct Snapshotter {
     store: SnapshotStore,
     shared: Arc<Shared>,
     queue: Mutex<Option<Sender<Work>>>,
@@ -88,7 +89,7 @@ pub struct Snapshotter {
 
 impl Snapshotter {
     /// Starts the thread.
-    pub fn start(store: SnapshotStore, tell: Tell) -> std::io::Result<Self> {
+    pub(crate) fn start(store: SnapshotStore, tell: Tell) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (queue, work) = channel();
         let thread = {
@@ -106,42 +107,38 @@ impl Snapshotter {
     }
 
     /// Where snapshots lie.
-    pub fn store(&self) -> &SnapshotStore {
+    pub(crate) fn store(&self) -> &SnapshotStore {
         &self.store
     }
 
     /// From now on this is the run whose steps may wait for a snapshot.
-    pub fn attend(&self, run: &Arc<GenerationRun>) {
-        let mut place = self
-            .shared
-            .run
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn attend(&self, run: &Arc<GenerationRun>) {
+        let mut place = self.shared.run.lock();
         *place = Arc::downgrade(run);
     }
 
     /// Whether a step must wait because the snapshot before its own is not written yet.
-    pub fn must_wait(&self, step: Step) -> bool {
+    pub(crate) fn must_wait(&self, step: Step) -> bool {
         self.shared.plan().must_wait(step)
     }
 
     /// How much was written so far: grows while a snapshot is written.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
     }
 
     /// The snapshot that training waits for.
-    pub fn waited_for(&self) -> Option<Step> {
+    pub(crate) fn waited_for(&self) -> Option<Step> {
         self.shared.plan().waited_for()
     }
 
     /// A service has reached a step whose snapshot is due; returns what it takes as its part.
-    pub fn take(&self, step: Step, services: usize) -> Option<RowScope> {
+    pub(crate) fn take(&self, step: Step, services: usize) -> Option<RowScope> {
         self.shared.plan().take(step, services)
     }
 
     /// Hands a service's part over.
-    pub fn submit(
+    pub(crate) fn submit(
         &self,
         run: Arc<GenerationRun>,
         port: usize,
@@ -164,27 +161,32 @@ impl Snapshotter {
     }
 
     fn ask(&self, work: Work) {
-        if let Some(queue) = &*self.queue.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(queue) = &*self.queue.lock() {
             // The thread takes work until the queue is dropped.
             let _ = queue.send(work);
         }
     }
 
     /// Snapshots that are complete on this server, ascending, and the newest one whose writing has ended.
-    pub fn have(&self) -> (Vec<Step>, Option<Step>) {
+    pub(crate) fn have(&self) -> (Vec<Step>, Option<Step>) {
         let plan = self.shared.plan();
         (plan.have().to_vec(), plan.settled())
     }
 
     /// Looks at the disk again: the job or the place of this server has become known.
-    pub fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
+    pub(crate) fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
         let listing = self.store.list(wanted)?;
         self.shared.plan().found(listing.usable.clone());
         Ok(listing)
     }
 
     /// Trainer 0 has told which snapshot all servers have and which never will be on all.
-    pub fn confirm(&self, stable: Option<Step>, dead: &[Step], wanted: super::SnapshotOwner) {
+    pub(crate) fn confirm(
+        &self,
+        stable: Option<Step>,
+        dead: &[Step],
+        wanted: super::SnapshotOwner,
+    ) {
         let mut plan = self.shared.plan();
         let newer = stable > plan.stable();
         let gone = plan.confirm(stable, dead);
@@ -195,35 +197,27 @@ impl Snapshotter {
     }
 
     /// The job goes back to `step`: later snapshots belong to a past that will not be.
-    pub fn rewind(&self, step: Step, server: u32) {
+    pub(crate) fn rewind(&self, step: Step, server: u32) {
         for step in self.shared.plan().rewind(Some(step)) {
             self.store.remove(step, server);
         }
     }
 
     /// The job begins again: what is there is put aside.
-    pub fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
+    pub(crate) fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
         self.shared.plan().rewind(None);
         self.store.put_aside(wanted)
     }
 
     /// The newest snapshot that all servers have, as far as is known.
-    pub fn stable(&self) -> Option<Step> {
+    pub(crate) fn stable(&self) -> Option<Step> {
         self.shared.plan().stable()
     }
 
     /// Writes what has been handed over and ends the thread.
-    pub fn stop(&self) {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
+    pub(crate) fn stop(&self) {
+        self.queue.lock().take();
+        if let Some(thread) = self.thread.lock().take() {
             // The thread has no result to lose.
             let _ = thread.join();
         }

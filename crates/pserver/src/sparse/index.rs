@@ -28,7 +28,7 @@ const EMPTY: Bucket = Bucket {
 
 /// The index of one shard.
 #[derive(Debug)]
-pub struct Index {
+pub(crate) struct Index {
     region: Arc<PieceRegion>,
     /// Holds `len` buckets.
     memory: Option<Extent>,
@@ -38,7 +38,7 @@ pub struct Index {
 
 impl Index {
     /// An empty index; memory is allocated from `region`.
-    pub fn new(region: Arc<PieceRegion>) -> Self {
+    pub(crate) fn new(region: Arc<PieceRegion>) -> Self {
         Self {
             region,
             memory: None,
@@ -48,7 +48,7 @@ impl Index {
     }
 
     /// Bytes in use.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<Bucket>()
     }
 
@@ -92,7 +92,7 @@ impl Index {
 
     /// Prefetches the buckets of some hashes.
     #[inline(always)]
-    pub fn prefetch(&self, hashes: &[u64]) {
+    pub(crate) fn prefetch(&self, hashes: &[u64]) {
         let buckets = self.buckets();
         for hash in hashes {
             let at = place(*hash, buckets.len());
@@ -102,7 +102,7 @@ impl Index {
 
     /// The slot of a row.
     #[inline(always)]
-    pub fn find(&self, id: u32, hash: u64) -> Option<u32> {
+    pub(crate) fn find(&self, id: u32, hash: u64) -> Option<u32> {
         let buckets = self.buckets();
         let mut at = place(hash, buckets.len());
         loop {
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Adds a row that is not in the index. `hash_of` returns the hash of any id.
-    pub fn insert(&mut self, id: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
+    pub(crate) fn insert(&mut self, id: u32, slot: u32, hash_of: impl Fn(u32) -> u64) {
         // Four fifths full at most.
         if (self.entries + 1) * 5 > self.len * LANES * 4 {
             self.grow(&hash_of);
@@ -135,7 +135,7 @@ impl Index {
     }
 
     /// Every id with its slot, in no particular order.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> {
         entries(self.buckets())
     }
 }

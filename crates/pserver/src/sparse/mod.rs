@@ -11,9 +11,9 @@
 //! - [`region`]: the memory of both.
 //! - `merge`: several trainers' rows of one shard.
 
-pub mod index;
+pub(crate) mod index;
 mod merge;
-pub mod region;
+pub(crate) mod region;
 mod request;
 pub mod rows;
 pub mod shard;
@@ -27,9 +27,9 @@ use request::IdRun;
 pub use request::{FoundRows, RowGradients, RowPush};
 use shard::{Shard, ShardMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use wire::View;
 use wire::shard::{SHARDS, row_hash, service_of, shard_of_hash};
+use words::lock::{Mutex, MutexGuard, RwLock};
 
 /// One service's part of a sparse table.
 #[derive(Debug)]
@@ -94,20 +94,12 @@ impl SparsePiece {
 
     /// The scalars of the table.
     pub fn progress(&self) -> ParameterProgress {
-        self.progress
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.progress.read().clone()
     }
 
     /// Changes the scalars: a new pass, a restore.
-    pub fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
-        with(
-            &mut self
-                .progress
-                .write()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+    pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
+        with(&mut self.progress.write());
     }
 
     /// Checks the ids of a request and cuts them into runs. They must belong to this service and be sorted by
@@ -214,7 +206,7 @@ impl SparsePiece {
         let cols = table.cols();
         out.clear();
         out.reserve(found.ids.len() * cols);
-        let progress = self.progress.read().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress.read();
         let mut copy = vec![0.0; self.numbers];
         for run in &found.runs {
             let shard = self.enter(run);
@@ -284,10 +276,7 @@ impl SparsePiece {
     /// Applies the pushes of one step, in the order given; a row in several pushes gets one update with the sum.
     pub fn apply(&self, table: &Table, samples: u64, pushes: &[RowPush]) {
         let step = {
-            let mut progress = self
-                .progress
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut progress = self.progress.write();
             table.rule.begin(&mut progress, samples)
         };
         let mut next = vec![0_usize; pushes.len()];
@@ -358,7 +347,7 @@ impl SparsePiece {
     }
 
     /// Passes on the rows of the snapshot, shard by shard: `each(shard, ids, rows)`.
-    pub fn capture<E>(
+    pub(crate) fn capture<E>(
         &self,
         mut each: impl FnMut(u32, &[u32], &[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -406,7 +395,12 @@ impl SparsePiece {
     }
 
     /// Sets rows to these values, without state. Ids as in a request; see [`SparsePiece::group`].
-    pub fn set_values(&self, table: &Table, ids: &[u32], values: &[f32]) -> Result<(), String> {
+    pub(crate) fn set_values(
+        &self,
+        table: &Table,
+        ids: &[u32],
+        values: &[f32],
+    ) -> Result<(), String> {
         let mut found = FoundRows::default();
         found.ids.extend_from_slice(ids);
         self.group(&mut found)?;
@@ -496,5 +490,5 @@ fn append(out: &mut Vec<f32>, row: &[f32]) {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }

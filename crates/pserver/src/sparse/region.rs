@@ -5,10 +5,11 @@
 //! Memory is allocated in extents. The unused part of an extent is only address space. Freed memory returns to
 //! the system as soon as it fills a large page, and the rest with the region.
 
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use words::lock::{Mutex, MutexGuard};
 
 /// Limits in bytes for a new block of address space. Between them, it is as large as all blocks so far.
 const LEAST: usize = 4 << 20;
@@ -92,7 +93,7 @@ impl PieceRegion {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Block>> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.blocks.lock()
     }
 }
 
@@ -171,8 +172,9 @@ fn join(page: *mut u8) {
     // SAFETY: the range lies inside of a mapping that lives as long as the region; its contents do not change.
     unsafe {
         if large_by_default() {
-            libc::madvise(page.cast(), PAGE, libc::MADV_HUGEPAGE);
+            let _ = madvise(page.cast(), PAGE, Advice::LinuxHugepage);
         }
+        // rustix does not have this advice.
         libc::madvise(page.cast(), PAGE, libc::MADV_COLLAPSE);
     }
 }
@@ -181,7 +183,7 @@ fn join(page: *mut u8) {
 fn release(page: *mut u8) {
     // SAFETY: the range lies inside of a mapping that lives as long as the region. Its contents are lost; all that
     // was in use there was given back, and what is taken there later begins with zeros.
-    unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_DONTNEED) };
+    let _ = unsafe { madvise(page.cast(), PAGE, Advice::LinuxDontNeed) };
 }
 
 /// Whether the system allocates a large page when its first byte is touched.
@@ -210,25 +212,20 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps `bytes`, zero, aligned to a large page, in small pages.
     fn new(bytes: usize) -> Self {
+        let (access, kind) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        );
         // SAFETY: a new private mapping at an address that the system chooses touches nothing that exists.
-        let whole = unsafe {
-            libc::mmap(
-                null_mut(),
-                bytes + PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if whole == libc::MAP_FAILED {
+        let whole = unsafe { mmap_anonymous(null_mut(), bytes + PAGE, access, kind) };
+        let Ok(whole) = whole else {
             let layout = Layout::from_size_align(bytes, PAGE);
             handle_alloc_error(layout.unwrap_or(Layout::new::<f32>()));
-        }
+        };
         #[cfg(target_os = "linux")]
         if large_by_default() {
             // SAFETY: the range is the mapping. Failure only means that more memory is used.
-            unsafe { libc::madvise(whole, bytes + PAGE, libc::MADV_NOHUGEPAGE) };
+            let _ = unsafe { madvise(whole, bytes + PAGE, Advice::LinuxNoHugepage) };
         }
         let whole: *mut u8 = whole.cast();
         Self {
@@ -242,7 +239,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly what `new` mapped; the owner says that nobody uses it any more.
-        unsafe { libc::munmap(self.whole.cast(), self.bytes + PAGE) };
+        let _ = unsafe { munmap(self.whole.cast(), self.bytes + PAGE) };
     }
 }
 

@@ -128,7 +128,7 @@ pub(super) enum Event {
         /// The server's own count of lives, and the step.
         snapshot: (u64, u64),
     },
-    /// A stopped process goes on.
+    /// A stopped process continues.
     Resume {
         trainer: Option<usize>,
         server: usize,

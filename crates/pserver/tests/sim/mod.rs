@@ -169,7 +169,7 @@ impl World {
         Err("nothing more happens".to_owned())
     }
 
-    /// While all servers run the same epoch, what a loss costs is bounded: the newest snapshot on all disks is not
+    /// While all servers run the same generation, what a loss costs is bounded: the newest snapshot on all disks is not
     /// older than three periods.
     fn check_age(&mut self) -> Result<(), String> {
         let process = |slot: &Slot<SimServer>| slot.process.as_ref().and_then(SimServer::running);
@@ -324,7 +324,7 @@ impl World {
         }
     }
 
-    /// A stopped process gets its events when it goes on, in the order in which they came.
+    /// A stopped process gets its events when it continues, in the order in which they came.
     fn hold_server(&mut self, server: usize, life: u64, event: Event) -> bool {
         let now = self.now;
         let slot = &mut self.servers[server];

@@ -5,7 +5,7 @@ use super::plan::{Plan, initial};
 use super::{SILENCE, Time};
 use pserver::barrier::{Admission, Apply, Barrier, BarrierEvent};
 use pserver::members::{Effect, Members};
-use pserver::snapshot::plan::{PartResult, SnapshotPlan as Snapshots, due};
+use pserver::snapshot::plan::{PartResult, SnapshotFate, SnapshotPlan as Snapshots, due, fate};
 use std::collections::BTreeMap;
 use wire::message::{ConnectionRole, GenerationStart, Hello};
 use wire::recovery::{Boundary, Disk as Found, ServerReport};
@@ -146,7 +146,7 @@ impl SimServer {
         self.work(out);
     }
 
-    /// Where it stands, while an epoch runs.
+    /// Where it stands, while a generation runs.
     pub(super) fn running(&self) -> Option<(Generation, u64)> {
         let run = self.run.as_ref().filter(|run| !run.ended)?;
         Some((run.epoch, run.barrier.step()))
@@ -280,20 +280,16 @@ impl SimServer {
         };
         let (boundary, values) = match start {
             _ if self.index >= self.plan.holders => (zero, Vec::new()),
-            GenerationStart::Fresh => {
-                self.rewind(None, disk);
-                (
-                    zero,
-                    (0..self.plan.tables)
-                        .map(|table| initial(self.index, table))
-                        .collect(),
-                )
-            }
+            GenerationStart::Fresh => (
+                zero,
+                (0..self.plan.tables)
+                    .map(|table| initial(self.index, table))
+                    .collect(),
+            ),
             GenerationStart::Restore(step) => {
                 let Some((boundary, values)) = disk.snapshots.get(&step.0).cloned() else {
                     return false;
                 };
-                self.rewind(Some(step), disk);
                 (boundary, values)
             }
             GenerationStart::Saved { step, pass } => {
@@ -302,7 +298,6 @@ impl SimServer {
                 let Some((boundary, values)) = saved else {
                     return false;
                 };
-                self.rewind(Some(step), disk);
                 (boundary, values)
             }
             GenerationStart::Continue { step, pass } => {
@@ -317,7 +312,13 @@ impl SimServer {
                 (boundary, run.values.clone())
             }
         };
-        // What was taken is still being written if the job goes on from where it stood.
+        match fate(start, self.snapshots.have().last().copied()) {
+            SnapshotFate::Keep => {}
+            SnapshotFate::Rewind(step) => self.rewind(Some(step), disk),
+            // A real server keeps them under another name, where no generation finds them.
+            SnapshotFate::PutAside => self.rewind(None, disk),
+        }
+        // What was taken is still being written if the job continues from where it stood.
         let captured = match (start, &mut self.run) {
             (GenerationStart::Continue { .. }, Some(run)) => std::mem::take(&mut run.captured),
             _ => BTreeMap::new(),

@@ -8,7 +8,6 @@ use wire::recovery::{
     AdmissionVerdict, Boundary, CoordinatorKnowledge, ServerReport, dead, held, judge, stable,
 };
 use wire::{Generation, Mode, Step, TrainerId};
-use words::status::Phase;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -136,7 +135,7 @@ impl SimTrainer {
         if self.at != Generation(0) || self.joining_since == 0 {
             self.joining_since = now;
         }
-        // An epoch that no server has let it into is tried again.
+        // A generation that no server has let it into is tried again.
         if self.state != State::Attaching {
             self.seen = self.seen.max(self.at);
         }
@@ -239,10 +238,8 @@ impl SimTrainer {
     /// Decides by the reports.
     fn look(&mut self, now: Time, out: &mut Outbox) {
         if self.at != Generation(0) {
-            let fine = |r: &ServerReport| {
-                r.phase == Phase::Finished || (r.phase == Phase::Running && r.epoch == self.at)
-            };
-            if self.reports.iter().flatten().any(|report| !fine(report)) {
+            let ended = |report: &ServerReport| report.ends(self.at);
+            if self.reports.iter().flatten().any(ended) {
                 self.rejoin(now, out);
             }
             return;
@@ -261,22 +258,22 @@ impl SimTrainer {
             saved,
             passes_saved: u64::from(saved.is_some()),
         };
+        let me = TrainerId(self.index as u32);
         let holders = self.plan.holders as u32;
-        match judge(&known, (self.seen, also), (trainers, holders), |server| {
+        let verdict = judge(&known, (self.seen, also), (trainers, holders), |server| {
             server.to_string()
-        }) {
+        });
+        match verdict.of_trainer(me, self.opened, &known) {
             AdmissionVerdict::Lost(text) => panic!("no disk is lost in these schedules: {text}"),
             AdmissionVerdict::Enter(epoch, boundary) => self.enter(epoch, &boundary, now, out),
-            AdmissionVerdict::Open(..) if known.iter().any(|report| report.epoch < self.opened) => {
-            }
-            AdmissionVerdict::Open(epoch, start) if self.index == 0 => {
+            AdmissionVerdict::Open(epoch, start) => {
                 self.opening = Some(epoch);
                 self.since = now;
                 self.answers.fill(false);
                 self.all(out, &Message::Open { epoch, start });
             }
             AdmissionVerdict::Over => self.state = State::Done,
-            AdmissionVerdict::Open(..) | AdmissionVerdict::Wait(_) => {}
+            AdmissionVerdict::Wait(_) => {}
         }
     }
 
@@ -393,7 +390,7 @@ impl SimTrainer {
             .all(|answer| *answer)
     }
 
-    /// What trainer 0 has to save before it goes on.
+    /// What trainer 0 has to save before it continues.
     fn owed(&self) -> Option<Save> {
         let periods = &self.plan.periods;
         let owed = match self.over {

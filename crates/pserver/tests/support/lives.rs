@@ -1,4 +1,4 @@
-//! Lives of a job: one that is killed in the middle, and one that goes on in the same directory.
+//! Lives of a job: one that is killed in the middle, and one that continues in the same directory.
 
 use super::{Job, Model, Trainer};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn train_until(job: &Job, directory: &Path, batch: u64) {
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// Trains to the end with new servers on the same directory; answers the model and what the servers said.
+/// Trains to the end with new servers on the same directory; returns the model and what the servers said.
 pub(crate) fn train_on(job: &Job, directory: &Path) -> (Model, Vec<String>) {
     let lines: Lines = Arc::default();
     let mut servers = Vec::new();

@@ -16,6 +16,8 @@ pub struct Plain {
     every: Duration,
     told: BTreeMap<ProcessId, Duration>,
     waits: BTreeMap<ProcessId, Wait>,
+    /// The last pass of each trainer that has ended.
+    ended: BTreeMap<ProcessId, Figures>,
 }
 
 /// A wait that may be worth a line.
@@ -36,12 +38,14 @@ impl Plain {
             every,
             told: BTreeMap::new(),
             waits: BTreeMap::new(),
+            ended: BTreeMap::new(),
         }
     }
 
     /// The line for an event that happened at `at`, if it is worth one; several are joined by line breaks.
     pub fn line(&mut self, at: Duration, event: &JobEvent) -> Option<String> {
         self.remember_wait(at, event);
+        self.remember_end(event);
         let mut lines = self.long_waits(at);
         lines.extend(self.own_line(at, event));
         (!lines.is_empty()).then(|| lines.join("\n"))
@@ -69,6 +73,25 @@ impl Plain {
             | JobEvent::Started { process, .. }
             | JobEvent::Ended { process } => {
                 self.waits.remove(process);
+            }
+            _ => {}
+        }
+    }
+
+    fn remember_end(&mut self, event: &JobEvent) {
+        match event {
+            JobEvent::Recorded {
+                process,
+                event: Event::PassFinished { figures, .. },
+            } => {
+                self.ended.insert(*process, figures.clone());
+            }
+            JobEvent::Recorded {
+                process,
+                event: Event::RolledBack { .. },
+            }
+            | JobEvent::Started { process, .. } => {
+                self.ended.remove(process);
             }
             _ => {}
         }
@@ -124,16 +147,24 @@ impl Plain {
             .told
             .get(&process)
             .is_none_or(|last| at >= *last + self.every);
-        if process.role != Role::Trainer || !is_due {
+        let ended = self.ended.get(&process);
+        // States are read once a second: this one is older than the line about the end of its pass.
+        let is_late = ended.is_some_and(|ended| status.pass <= Some(ended.pass));
+        if process.role != Role::Trainer || !is_due || is_late {
             return None;
         }
         self.told.insert(process, at);
         let cost = status.cost.map_or(String::new(), |cost| {
             format!(" AvgCost={}", text::number(cost))
         });
-        let evals = pairs(&status.evaluators);
+        // Until a pass has evaluated something, its state has the values of the pass before.
+        let old = ended.is_some_and(|ended| ended.evaluators == status.evaluators);
+        let evals = match status.evaluators.is_empty() || old {
+            true => String::new(),
+            false => format!(" Eval: {}", pairs(&status.evaluators)),
+        };
         Some(format!(
-            "{process}:  Batch={batch} samples={samples}{cost} Eval: {evals}"
+            "{process}:  Batch={batch} samples={samples}{cost}{evals}"
         ))
     }
 }
@@ -224,6 +255,48 @@ mod tests {
         );
         assert_eq!(plain.line(Duration::from_secs(5), &event), None);
         assert!(plain.line(Duration::from_secs(6), &event).is_some());
+    }
+
+    #[test]
+    fn progress_is_of_the_pass_that_runs() {
+        let mut plain = Plain::new(Duration::ZERO);
+        let process = ProcessId::trainer(1);
+        let error = |value: f64| BTreeMap::from([("error".to_owned(), value)]);
+        let progress = |pass, batch, evaluators| JobEvent::Progress {
+            process,
+            status: Status {
+                pass: Some(pass),
+                batch: Some(batch),
+                samples: 10,
+                evaluators,
+                ..Status::default()
+            },
+        };
+        let at = Duration::ZERO;
+        let line = plain.line(at, &progress(0, 5, BTreeMap::new()));
+        assert_eq!(line.unwrap(), "trainer 1:  Batch=5 samples=10");
+        let figures = Figures {
+            evaluators: error(0.25),
+            ..Figures::default()
+        };
+        let event = Event::PassFinished {
+            figures,
+            seconds: 1.0,
+            waited: 0.0,
+        };
+        assert!(
+            plain
+                .line(at, &JobEvent::Recorded { process, event })
+                .is_some()
+        );
+        assert_eq!(plain.line(at, &progress(0, 9, error(0.3))), None, "late");
+        let line = plain.line(at, &progress(1, 2, error(0.25)));
+        assert_eq!(line.unwrap(), "trainer 1:  Batch=2 samples=10");
+        let line = plain.line(at, &progress(1, 4, error(0.2)));
+        assert_eq!(
+            line.unwrap(),
+            "trainer 1:  Batch=4 samples=10 Eval: error=0.2 "
+        );
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl RunTally {
     }
 
     /// The last pass that every node has finished: its number and the figures of all together.
-    pub fn last_pass(&self) -> Option<(u64, Figures)> {
+    pub(crate) fn last_pass(&self) -> Option<(u64, Figures)> {
         let pass = self
             .nodes
             .values()
@@ -238,10 +238,8 @@ impl RunTally {
                 evals(test)
             );
         }
-        match self.roll_backs.len() {
-            0 => {}
-            1 => table += "rolled back to a snapshot once\n",
-            times => table += &format!("rolled back to a snapshot {times} times\n"),
+        if let Some(times) = text::roll_backs(self.roll_backs.len()) {
+            table += &format!("{times}\n");
         }
         table += &self.result(base);
         table
@@ -488,6 +486,7 @@ mod tests {
             pass: 0,
             measure,
             value,
+            kept: None,
         };
         let stopped = Stopped {
             pass: 1,

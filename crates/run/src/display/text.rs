@@ -85,7 +85,7 @@ pub fn bar(part: f64, width: usize) -> String {
 
 /// The values as a line of at most `width` blocks, the largest full; neighbours are averaged if
 /// there are more values. Values that are not finite show as `!`.
-pub fn spark(values: &[f64], width: usize) -> String {
+pub(crate) fn spark(values: &[f64], width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let cells = values.len().min(width);
     if cells == 0 {
@@ -135,6 +135,15 @@ fn is_name(reason: &str) -> bool {
             id.parse::<u32>().is_ok() && matches!(words.next(), None | Some("" | "at"))
         }
         _ => false,
+    }
+}
+
+/// How often a job, or a node, repeated batches after a loss; `None` if never.
+pub fn roll_backs(times: usize) -> Option<String> {
+    match times {
+        0 => None,
+        1 => Some("rolled back to a snapshot once".to_owned()),
+        times => Some(format!("rolled back to a snapshot {times} times")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The live picture of a run for a terminal: a bar, a line per node, the cost so far.
 //!
 //! ```text
-//! pass 3/10 ████████░░░░░░░░░░░░ 42%  12,345 samples/s  cost 0.3123  0:12
+//! pass 2 (3 of 10) ████████░░░░░░░░░░░░ 42%  12,345 samples/s  cost 0.3123  0:12
 //! node 0  batch 120/250  4,100/s  cost 0.3118
 //! node 1  batch 119/250  4,080/s  cost 0.3127  waits for trainer 2 at step 871 (3 s)
 //! node 2  trainer is restarting
@@ -139,8 +139,12 @@ impl TerminalView {
         };
         let part = self.part_of_pass(pass);
         let start = match self.tally.num_passes {
-            Some(passes) => format!("pass {}/{passes} ", (pass + 1).min(passes.max(1))),
-            None => format!("pass {} ", pass + 1),
+            // Passes are named from 0, as in lines about their ends and in the names of models.
+            Some(passes) => format!(
+                "pass {pass} ({} of {passes}) ",
+                (pass + 1).min(passes.max(1))
+            ),
+            None => format!("pass {pass} "),
         };
         let speed: f64 = self
             .tally
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!(
             view.lines(Duration::from_secs(12), 80, 24),
             [
-                "pass 3/10 ██████████████░░░░░░░░░░░░░░░░  48%  8,200 samples/s  cost 0.125  0:12",
+                "pass 2 (3 of 10) ███████████░░░░░░░░░░░░  48%  8,200 samples/s  cost 0.125  0:12",
                 "node 0  batch 120/250  4,100/s  cost 0.125",
                 "node 1  batch 125/250  4,100/s  cost 0.125  waits for trainer 0 at step 620",
                 "cost    █▅▁",

@@ -8,6 +8,10 @@
 //! without reaping it (`WNOWAIT`). So its id, and that of its group, remain reserved until
 //! [`Child::collect`], and a signal can never hit an unrelated process that got the same id.
 
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+#[cfg(target_os = "linux")]
+use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,7 +28,7 @@ const LONGEST_LINE: u64 = 16 * 1024;
 
 /// What the two threads of a child report.
 #[derive(Debug)]
-pub enum ChildReport {
+pub(crate) enum ChildReport {
     /// A line of output, without the line break.
     Line(String),
     /// The output ended: the child and all processes that shared its output have closed it.
@@ -37,14 +41,14 @@ pub enum ChildReport {
 
 /// A started process. Dropping it kills its group.
 #[derive(Debug)]
-pub struct Child {
+pub(crate) struct Child {
     child: process::Child,
     collected: bool,
 }
 
 /// Where the output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildOutput {
+pub(crate) enum ChildOutput {
     /// Begin a new file.
     New,
     /// Append to the file of the process that this one replaces.
@@ -53,7 +57,7 @@ pub enum ChildOutput {
 
 impl Child {
     /// Starts `command`, with output to `log`, and reports through `send`.
-    pub fn start<T, F>(
+    pub(crate) fn start<T, F>(
         command: &ProcessCommand,
         log: &Path,
         mode: ChildOutput,
@@ -102,20 +106,20 @@ impl Child {
     }
 
     /// The process id, which is also the id of its group.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a signal to the whole group.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if !self.collected {
             signal_group(self.child.id(), signal);
         }
     }
 
     /// Kills what is left of the group and reaps a child that has ended.
-    pub fn collect(&mut self) -> io::Result<ProcessExit> {
-        self.signal(libc::SIGKILL);
+    pub(crate) fn collect(&mut self) -> io::Result<ProcessExit> {
+        self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.collected = true;
         let signal = status.signal().map(ProcessExit::Signal);
@@ -128,7 +132,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.collected {
-            self.signal(libc::SIGKILL);
+            self.signal(Signal::KILL);
             drop(self.child.wait());
         }
     }
@@ -146,23 +150,16 @@ fn open_log(path: &Path, mode: ChildOutput) -> io::Result<File> {
 /// Requests that the kernel kill the child when this thread ends.
 #[cfg(target_os = "linux")]
 fn end_with_parent(process: &mut process::Command) {
-    let parent = process::id();
+    let parent = Some(getpid());
     let before_exec = move || {
-        // SAFETY: prctl and getppid are async-signal-safe system calls that touch no memory of ours.
-        let (asked, still_child) = unsafe {
-            let asked = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            (asked, libc::getppid())
-        };
-        if asked != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have ended before the request was made.
-        if u32::try_from(still_child) != Ok(parent) {
+        if getppid() != parent {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
     };
-    // SAFETY: the closure runs between fork and exec; it allocates nothing and takes no lock.
+    // SAFETY: the closure runs between fork and exec; it makes two system calls, allocates nothing and takes no lock.
     unsafe { process.pre_exec(before_exec) };
 }
 
@@ -171,33 +168,21 @@ fn end_with_parent(process: &mut process::Command) {
 fn end_with_parent(_process: &mut process::Command) {}
 
 /// Sends a signal to a process group; a group that is gone is no error.
-pub(super) fn signal_group(group: u32, signal: i32) {
-    if let Ok(group) = libc::pid_t::try_from(group) {
-        // SAFETY: kill takes plain numbers; the group is that of a child that is not collected yet.
-        unsafe { libc::kill(-group, signal) };
+fn signal_group(group: u32, signal: Signal) {
+    if let Some(group) = pid(group) {
+        let _ = kill_process_group(group, signal);
     }
 }
 
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(number.try_into().ok()?)
+}
+
 /// Blocks until the child has ended, without reaping it.
-fn wait_for_end(pid: u32) {
-    loop {
-        // SAFETY: siginfo_t is plain data for which zero is a valid value.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `info` is valid for writes during the call.
-        let result = unsafe {
-            libc::waitid(
-                libc::P_PID,
-                pid,
-                &raw mut info,
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        };
-        let interrupted =
-            result != 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
-        if !interrupted {
-            return;
-        }
-    }
+fn wait_for_end(number: u32) {
+    let Some(child) = pid(number) else { return };
+    let look_only = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(child), look_only).is_err_and(|error| error == Errno::INTR) {}
 }
 
 /// Copies all output to the log and reports its lines. A log that cannot be written is reported

@@ -43,7 +43,7 @@ pub struct RunFile {
     pub settings: RunSettings,
     /// Whether all its passes are done.
     pub finished: bool,
-    /// Passes that an earlier run in this folder had done, and that this one goes on after.
+    /// Passes that an earlier run in this folder had done, and that this one continues after.
     #[serde(default)]
     pub start_pass: u64,
 }
@@ -57,7 +57,7 @@ pub enum Beginning {
     Archive,
     /// Continue this run.
     Resume(String),
-    /// So many passes are done, and more are asked for: a new run goes on after them.
+    /// So many passes are done, and more are asked for: a new run continues after them.
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
@@ -154,6 +154,7 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
 
 /// Why a folder could not be claimed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClaimError {
     /// A living process uses the folder.
     #[error(
@@ -201,9 +202,7 @@ pub enum ClaimError {
     /// A file of the claim could not be read or written.
     #[error("{action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         #[source]

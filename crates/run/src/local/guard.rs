@@ -25,13 +25,13 @@ exit 0
 
 /// The guard's process. Dropping it closes the pipe and waits for it.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// Starts the guard, in a group of its own so that Ctrl-C does not reach it.
-    pub fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
@@ -43,12 +43,12 @@ impl Guard {
     }
 
     /// A process group is alive.
-    pub fn watch(&mut self, group: u32) {
+    pub(crate) fn watch(&mut self, group: u32) {
         self.tell('+', group);
     }
 
     /// A process group is gone; its id may belong to another process from now on.
-    pub fn forget(&mut self, group: u32) {
+    pub(crate) fn forget(&mut self, group: u32) {
         self.tell('-', group);
     }
 
@@ -72,6 +72,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
+    use rustix::process::Signal;
 
     fn sleeper() -> Child {
         Command::new("/bin/sleep")
@@ -92,8 +93,14 @@ mod tests {
         guard.forget(999_999_999);
         guard.forget(children[3].id());
         drop(guard);
-        assert_eq!(children[0].wait().unwrap().signal(), Some(libc::SIGKILL));
-        assert_eq!(children[2].wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(
+            children[0].wait().unwrap().signal(),
+            Some(Signal::KILL.as_raw())
+        );
+        assert_eq!(
+            children[2].wait().unwrap().signal(),
+            Some(Signal::KILL.as_raw())
+        );
         for kept in [1, 3] {
             assert_eq!(children[kept].try_wait().unwrap(), None);
             children[kept].kill().unwrap();

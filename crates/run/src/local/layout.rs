@@ -296,9 +296,11 @@ fn config_folders(job: &Path) -> Result<Vec<PathBuf>, LayoutError> {
     Ok(folders)
 }
 
-/// Names that the job's layout reserves: data, output and v1's shard folders.
+/// Names that the job's layout reserves: data, output, outputs of earlier runs (`output-3`) and v1's shard folders.
 pub fn is_job_part(name: &str) -> bool {
-    name == "data" || name == "output" || shard_id(name).is_some()
+    let earlier = name.strip_prefix("output-");
+    let is_earlier = earlier.is_some_and(|number| number.parse::<u32>().is_ok());
+    name == "data" || name == "output" || is_earlier || shard_id(name).is_some()
 }
 
 fn shard_id(name: &str) -> Option<u32> {
@@ -583,6 +585,22 @@ mod tests {
             read(&files, 1, wish)
                 .unwrap_err()
                 .contains("folders of the job: q")
+        );
+    }
+
+    #[test]
+    fn outputs_of_earlier_runs_are_no_folders_of_the_configuration() {
+        assert!(is_job_part("output") && is_job_part("output-12"));
+        assert!(!is_job_part("output-layer") && !is_job_part("outputs"));
+        let folder = job(&["q/trainer_config.py", "output-1/x", "data/train.list"]);
+        let wish = FolderOptions {
+            config_dir: Some("nope".into()),
+            ..FolderOptions::default()
+        };
+        let error = find_config(folder.path(), &wish).unwrap_err().to_string();
+        assert!(
+            error.contains("q, .") && !error.contains("output-1"),
+            "{error}"
         );
     }
 

@@ -4,7 +4,7 @@
 //! same machine asks the kernel whether the owner lives; one on another machine watches whether the file changes.
 //! The file of an owner that is gone is moved away first, and looked at again: if it is not the one that was judged,
 //! somebody was faster, and it is put back. An owner that was stopped for so long that another took over finds the
-//! other's name at its next beat and ends. So two owners never go on side by side, whatever is stopped when.
+//! other's name at its next beat and ends. So two owners never continue side by side, whatever is stopped when.
 //!
 //! [`Claimant`] and [`Keeper`] decide, one operation on the file at a time; a simulation runs them against each other.
 
@@ -195,7 +195,9 @@ fn meaning(read: io::Result<Vec<u8>>) -> io::Result<Found> {
         Ok(text) => Ok(serde_json::from_slice(&text).map_or(Found::Unclear, Found::Somebody)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nobody),
         // Another client of the volume has just replaced it.
-        Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(Found::Unclear),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::STALE.raw_os_error()) => {
+            Ok(Found::Unclear)
+        }
         Err(error) => Err(error),
     }
 }

@@ -33,13 +33,12 @@ pub struct ListedData {
 
 /// Why listed data cannot be divided.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum ListedError {
     /// A file could not be read or written.
     #[error("{action} {path}")]
     Io {
-        /// What was tried.
         action: &'static str,
-        /// The file.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -57,13 +56,11 @@ pub enum ListedError {
          make at least {nodes} files, or use --nodes {files}"
     )]
     NotText {
-        /// The list.
         list: PathBuf,
         /// Number of files.
         files: usize,
         /// Number of nodes.
         nodes: u32,
-        /// The file.
         file: PathBuf,
     },
 }

@@ -14,7 +14,7 @@ use crate::event::ProcessExit;
 use words::process::{ProcessId, Role};
 
 /// Time since the start of the run.
-pub type Instant = Duration;
+pub type Elapsed = Duration;
 
 /// The limits of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,17 +120,17 @@ pub struct FirstFailure {
 enum State {
     NotStarted,
     Starting {
-        since: Instant,
+        since: Elapsed,
     },
     Running,
     Pausing {
-        until: Instant,
+        until: Elapsed,
     },
     /// Killed, to be restarted with other ports.
     Moving,
     /// A server that exited with 0 although trainers still run.
     EndedEarly {
-        since: Instant,
+        since: Elapsed,
     },
     Ended,
 }
@@ -139,7 +139,7 @@ enum State {
 struct Process {
     state: State,
     starts: u32,
-    deaths: Vec<Instant>,
+    deaths: Vec<Elapsed>,
     deaths_before_ready: usize,
     done: bool,
 }
@@ -151,7 +151,7 @@ enum Phase {
     /// Ending; SIGKILL follows at the given time (once).
     Ending {
         verdict: RunVerdict,
-        kill_at: Option<Instant>,
+        kill_at: Option<Elapsed>,
     },
     Over,
 }
@@ -188,14 +188,14 @@ impl Machine {
     }
 
     /// The first actions.
-    pub fn begin(&mut self, now: Instant) -> Vec<Action> {
+    pub fn begin(&mut self, now: Elapsed) -> Vec<Action> {
         let mut actions = Vec::new();
         self.advance(now, &mut actions);
         actions
     }
 
     /// Processes an input and returns what to do.
-    pub fn on(&mut self, input: MachineInput, now: Instant) -> Vec<Action> {
+    pub fn on(&mut self, input: MachineInput, now: Elapsed) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
             MachineInput::Ready(id) => self.ready(id),
@@ -221,7 +221,7 @@ impl Machine {
     }
 
     /// When [`MachineInput::Tick`] is needed at the latest, if time alone will change something.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Elapsed> {
         let ending = match &self.phase {
             Phase::Ending { kill_at, .. } => *kill_at,
             _ => None,
@@ -258,14 +258,14 @@ impl Machine {
         }
     }
 
-    fn start(&mut self, id: ProcessId, now: Instant, actions: &mut Vec<Action>) {
+    fn start(&mut self, id: ProcessId, now: Elapsed, actions: &mut Vec<Action>) {
         let process = self.process(id);
         process.state = State::Starting { since: now };
         actions.push(Action::Start(id, process.starts));
         process.starts += 1;
     }
 
-    fn start_role(&mut self, role: Role, now: Instant, actions: &mut Vec<Action>) {
+    fn start_role(&mut self, role: Role, now: Elapsed, actions: &mut Vec<Action>) {
         let ids: Vec<_> = self
             .processes
             .keys()
@@ -281,7 +281,7 @@ impl Machine {
         &mut self,
         id: ProcessId,
         exit: ProcessExit,
-        now: Instant,
+        now: Elapsed,
         actions: &mut Vec<Action>,
     ) {
         if self.is_ending() {
@@ -302,7 +302,7 @@ impl Machine {
         }
     }
 
-    fn died(&mut self, id: ProcessId, exit: ProcessExit, now: Instant, actions: &mut Vec<Action>) {
+    fn died(&mut self, id: ProcessId, exit: ProcessExit, now: Elapsed, actions: &mut Vec<Action>) {
         actions.push(Action::TellDeath(id, exit));
         let process = self.process(id);
         process.deaths_before_ready += usize::from(matches!(process.state, State::Starting { .. }));
@@ -332,7 +332,7 @@ impl Machine {
         &mut self,
         id: ProcessId,
         exit: ProcessExit,
-        now: Instant,
+        now: Elapsed,
         actions: &mut Vec<Action>,
     ) {
         if self.phase != Phase::Servers || self.process(id).state == State::Moving {
@@ -362,7 +362,7 @@ impl Machine {
         id: ProcessId,
         exit: Option<ProcessExit>,
         text: String,
-        now: Instant,
+        now: Elapsed,
         actions: &mut Vec<Action>,
     ) {
         let stop = format!("{id} {text}");
@@ -378,7 +378,7 @@ impl Machine {
         );
     }
 
-    fn shutdown(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    fn shutdown(&mut self, now: Elapsed, actions: &mut Vec<Action>) {
         match &mut self.phase {
             Phase::Over => {}
             Phase::Ending { kill_at, .. } => *kill_at = kill_at.map(|_| now),
@@ -391,7 +391,7 @@ impl Machine {
         }
     }
 
-    fn end(&mut self, verdict: RunVerdict, stop: String, now: Instant, actions: &mut Vec<Action>) {
+    fn end(&mut self, verdict: RunVerdict, stop: String, now: Elapsed, actions: &mut Vec<Action>) {
         if self.is_ending() {
             return;
         }
@@ -412,7 +412,7 @@ impl Machine {
     }
 
     /// What follows from time alone.
-    fn time(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    fn time(&mut self, now: Elapsed, actions: &mut Vec<Action>) {
         if let Phase::Ending { kill_at, .. } = &mut self.phase {
             if kill_at.is_some_and(|at| at <= now) {
                 *kill_at = None;
@@ -463,7 +463,7 @@ impl Machine {
     }
 
     /// What follows from the states of all processes together.
-    fn advance(&mut self, now: Instant, actions: &mut Vec<Action>) {
+    fn advance(&mut self, now: Elapsed, actions: &mut Vec<Action>) {
         if self.phase == Phase::Servers
             && self.servers_all(|server| server.state == State::NotStarted)
         {

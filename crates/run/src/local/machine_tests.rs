@@ -19,7 +19,7 @@ const T1: ProcessId = ProcessId {
     node: 1,
 };
 
-fn at(ms: u64) -> Instant {
+fn at(ms: u64) -> Elapsed {
     Duration::from_millis(ms)
 }
 

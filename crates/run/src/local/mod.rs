@@ -18,23 +18,23 @@
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
 pub mod capacity;
-pub mod child;
+pub(crate) mod child;
 pub mod claim;
-pub mod guard;
+pub(crate) mod guard;
 pub mod layout;
 pub mod lease;
 pub mod listed;
 pub mod machine;
-pub mod observe;
+pub(crate) mod observe;
 pub mod plan;
 pub mod ports;
 mod removal;
-pub mod restart;
+pub(crate) mod restart;
 pub mod shutdown;
-pub mod supervisor;
+pub(crate) mod supervisor;
 pub mod token;
 pub mod watchdog;
-pub mod work;
+pub(crate) mod work;
 pub mod workdir;
 
 use std::collections::VecDeque;
@@ -80,6 +80,7 @@ impl RunOutcome {
 
 /// Why a run could not begin.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum RunError {
     /// A folder, link or port could not be created.
     #[error(transparent)]
@@ -87,16 +88,13 @@ pub enum RunError {
     /// The program that splits the data could not be run.
     #[error("run {program} to split the data")]
     Split {
-        /// The program.
         program: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The program that splits the data failed.
     #[error("splitting the data {exit}:\n{tail}")]
     SplitFailed {
-        /// How.
         exit: ProcessExit,
         /// The last lines of its output.
         tail: String,

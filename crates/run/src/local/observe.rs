@@ -15,7 +15,7 @@ use crate::event::JobEvent;
 
 /// What is known about one process. A restarted process continues with the same one.
 #[derive(Debug)]
-pub struct ObservedProcess {
+pub(crate) struct ObservedProcess {
     process: ProcessId,
     state: std::path::PathBuf,
     events: Follow,
@@ -26,7 +26,7 @@ pub struct ObservedProcess {
 
 impl ObservedProcess {
     /// Follows a process whose record is in `output`. What is in the files now was written by an earlier process.
-    pub fn new(output: &Path, process: ProcessId) -> Self {
+    pub(crate) fn new(output: &Path, process: ProcessId) -> Self {
         Self {
             process,
             state: files::state(output, process),
@@ -37,19 +37,19 @@ impl ObservedProcess {
     }
 
     /// The process was started or restarted.
-    pub fn started(&mut self, pid: u32) {
+    pub(crate) fn started(&mut self, pid: u32) {
         self.pid = pid;
         self.status = None;
     }
 
     /// All trainers have finished with this server.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         phase == Some(Phase::Finished)
     }
 
     /// The events since the last look.
-    pub fn look(&mut self) -> Vec<JobEvent> {
+    pub(crate) fn look(&mut self) -> Vec<JobEvent> {
         let mut events = Vec::new();
         let process = self.process;
         let mut lines = Vec::new();

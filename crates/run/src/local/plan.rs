@@ -13,13 +13,13 @@ use words::process::{ProcessId, Role};
 pub use words::process::TOKEN_VARIABLE;
 
 /// The environment variable that keeps a configuration that names its files itself from replacing a node's list of files.
-pub const DIVIDED_LISTS_VARIABLE: &str = "CANOE_DIVIDED_LISTS";
+pub(crate) const DIVIDED_LISTS_VARIABLE: &str = "CANOE_DIVIDED_LISTS";
 
 /// The environment variable that names the run for servers and trainers: a resumed run has the name of the first.
 pub const RUN_VARIABLE: &str = "CANOE_RUN_NAME";
 
 /// v1's tag, by which its processes can be found in a process list.
-pub const COMMENT: &str = "paddle_process_by_paddle";
+pub(crate) const COMMENT: &str = "paddle_process_by_paddle";
 
 /// The options of a local run.
 #[derive(Debug, Clone)]
@@ -167,12 +167,12 @@ impl RunPlan {
     }
 
     /// The folder of a node's logs and working directory.
-    pub fn node_dir(&self, node: u32) -> PathBuf {
+    pub(crate) fn node_dir(&self, node: u32) -> PathBuf {
         self.layout.output().join(format!("node_{node}"))
     }
 
     /// The working directory of a node.
-    pub fn work_dir(&self, node: u32) -> PathBuf {
+    pub(crate) fn work_dir(&self, node: u32) -> PathBuf {
         self.node_dir(node).join("work")
     }
 

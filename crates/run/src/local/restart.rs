@@ -36,7 +36,7 @@ impl Default for RestartPolicy {
 
 /// The earlier crashes of a process.
 #[derive(Debug, Clone, Copy)]
-pub struct CrashHistory<'a> {
+pub(crate) struct CrashHistory<'a> {
     /// When it crashed, this time not included.
     pub deaths: &'a [Duration],
     /// How often in a row it crashed before it was ready, this time included.
@@ -45,7 +45,7 @@ pub struct CrashHistory<'a> {
 
 impl RestartPolicy {
     /// The pause before a restart, or why there is none.
-    pub fn pause_after(
+    pub(crate) fn pause_after(
         &self,
         history: &CrashHistory<'_>,
         exit: ProcessExit,

@@ -3,6 +3,7 @@
 //! One thread owns everything here; it is also the thread whose end makes the kernel kill the
 //! children. Other threads only send messages: two per child.
 
+use rustix::process::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -88,7 +89,7 @@ struct Supervisor<'a> {
 }
 
 /// Runs the processes until all have ended. Events come with the time since the start.
-pub fn supervise(
+pub(crate) fn supervise(
     work: &mut dyn RunProcesses,
     options: &SupervisorOptions,
     shutdown: &Shutdown,
@@ -146,7 +147,7 @@ impl Supervisor<'_> {
             self.settle_ended();
             self.work.alive();
             if let Some(server) = self.work.ends_soon() {
-                self.signal(server, libc::SIGUSR1);
+                self.signal(server, Signal::USR1);
             }
             self.read_records();
             self.ask_for_peers();
@@ -230,7 +231,7 @@ impl Supervisor<'_> {
             let text = format!("{}{next}", finding.text);
             self.emit(JobEvent::Warning { text });
             if finding.replace && restarts {
-                self.signal(finding.process, libc::SIGKILL);
+                self.signal(finding.process, Signal::KILL);
             }
         }
     }
@@ -362,8 +363,8 @@ impl Supervisor<'_> {
                 }
                 Action::TellEnd(process) => self.trainer_finished(process),
                 Action::TellStop(reason) => self.emit(JobEvent::Stopping { reason }),
-                Action::Terminate(id) => self.signal(id, libc::SIGTERM),
-                Action::Kill(id) => self.signal(id, libc::SIGKILL),
+                Action::Terminate(id) => self.signal(id, Signal::TERM),
+                Action::Kill(id) => self.signal(id, Signal::KILL),
                 Action::Finish(verdict) => self.finish(verdict),
             }
         }
@@ -404,12 +405,12 @@ impl Supervisor<'_> {
         self.told_wait = reason;
     }
 
-    fn signal(&self, id: ProcessId, signal: i32) {
+    fn signal(&self, id: ProcessId, signal: Signal) {
         if let Some(running) = self.running.get(&id) {
             running.child.signal(signal);
-            if signal == libc::SIGTERM {
+            if signal == Signal::TERM {
                 // A stopped process handles the request only after SIGCONT.
-                running.child.signal(libc::SIGCONT);
+                running.child.signal(Signal::CONT);
             }
         }
     }

@@ -10,11 +10,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::machine::Elapsed;
 use words::process::{ProcessId, Role};
 use words::status::{Status, Task};
-
-/// Time since the start of the run.
-type Instant = Duration;
 
 /// How long a process may do nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +37,7 @@ impl Default for StallLimits {
 
 /// A process that does nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StalledProcess {
-    /// Which one.
+pub(crate) struct StalledProcess {
     pub process: ProcessId,
     /// A sentence that names it.
     pub text: String,
@@ -51,7 +48,7 @@ pub struct StalledProcess {
 #[derive(Debug, Default)]
 struct Seen {
     /// When its newest state was read.
-    state: Option<Instant>,
+    state: Option<Elapsed>,
     /// For how long it has written nothing while others did.
     silent: Duration,
     /// Of a server: what its present step lacks,
@@ -89,11 +86,11 @@ struct StepWait {
 
 /// What is known about the processes of a run.
 #[derive(Debug)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     patience: StallLimits,
     processes: BTreeMap<ProcessId, Seen>,
     /// When it was last asked.
-    looked: Instant,
+    looked: Elapsed,
 }
 
 /// Between two looks no more time than this is counted: after a longer gap, everything was stopped.
@@ -104,32 +101,33 @@ const WRITES: Duration = Duration::from_secs(3);
 
 impl Watchdog {
     /// No process runs yet.
-    pub fn new(patience: StallLimits) -> Self {
+    pub(crate) fn new(patience: StallLimits) -> Self {
         Self {
             patience,
             processes: BTreeMap::new(),
-            looked: Instant::ZERO,
+            looked: Elapsed::ZERO,
         }
     }
 
     /// A process was started.
-    pub fn started(&mut self, process: ProcessId) {
+    pub(crate) fn started(&mut self, process: ProcessId) {
         self.processes.insert(process, Seen::default());
     }
 
     /// A process has ended.
-    pub fn ended(&mut self, process: ProcessId) {
+    pub(crate) fn ended(&mut self, process: ProcessId) {
         self.processes.remove(&process);
     }
 
     /// A process wrote this state.
-    pub fn state(&mut self, process: ProcessId, status: &Status, now: Instant) {
+    pub(crate) fn state(&mut self, process: ProcessId, status: &Status, now: Elapsed) {
         let Some(seen) = self.processes.get_mut(&process) else {
             return;
         };
         (seen.state, seen.silent) = (Some(now), Duration::ZERO);
-        let wait = Some(StepWait {
-            step: status.step.unwrap_or(0),
+        // Who takes no steps, as a server that holds no table, is not waited for.
+        let wait = status.step.map(|step| StepWait {
+            step,
             on: status.waits_on.clone(),
             busy: status.busy,
         });
@@ -148,7 +146,7 @@ impl Watchdog {
     }
 
     /// Who does nothing; each is told once when it is named and once when it is to be replaced.
-    pub fn look(&mut self, now: Instant) -> Vec<StalledProcess> {
+    pub(crate) fn look(&mut self, now: Elapsed) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;
         let writes = |seen: &Seen| seen.state.is_some_and(|at| now.saturating_sub(at) < WRITES);
@@ -214,11 +212,12 @@ impl Watchdog {
     }
 
     fn waited_for(&mut self) -> Vec<StalledProcess> {
-        // The servers must agree, and none of them may have gone on.
+        // The servers that take steps must agree, and none of them may have gone on.
+        let steps = |seen: &Seen| seen.state.is_none() || seen.wait.is_some();
         let servers = self
             .processes
             .iter()
-            .filter(|(id, _)| id.role == Role::Pserver);
+            .filter(|(id, seen)| id.role == Role::Pserver && steps(seen));
         let waits: Option<Vec<_>> = servers
             .map(|(_, seen)| Some((seen.wait.clone()?, seen.waited)))
             .collect();
@@ -279,7 +278,7 @@ mod tests {
     const S0: ProcessId = ProcessId::pserver(0);
     const S1: ProcessId = ProcessId::pserver(1);
 
-    fn at(seconds: u64) -> Instant {
+    fn at(seconds: u64) -> Elapsed {
         Duration::from_secs(seconds)
     }
 
@@ -324,6 +323,28 @@ mod tests {
             );
         }
         found
+    }
+
+    #[test]
+    fn a_server_that_takes_no_steps_does_not_hide_whom_the_others_wait_for() {
+        let mut dog = dog();
+        let mut found = Vec::new();
+        for second in 0..2 * StallLimits::default().named.as_secs() {
+            for (process, status) in [
+                (S0, server(7, &[1])),
+                (S1, Status::default()),
+                (T0, Status::default()),
+                (T1, Status::default()),
+            ] {
+                dog.state(process, &status, at(second));
+            }
+            found.extend(dog.look(at(second)));
+        }
+        assert!(
+            found.iter().all(|finding| finding.process == T1),
+            "{found:?}"
+        );
+        assert!(!found.is_empty());
     }
 
     #[test]

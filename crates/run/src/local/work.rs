@@ -13,8 +13,7 @@ use super::workdir::{self, WorkdirError};
 use words::process::{ProcessId, Role};
 
 /// The processes of a run. The supervisor requests a command only when it starts one.
-pub trait RunProcesses {
-    /// All of them.
+pub(crate) trait RunProcesses {
     fn processes(&self) -> Vec<ProcessId>;
 
     /// The command line of a process. Ports that were reserved for it are released.
@@ -64,9 +63,7 @@ pub enum PrepareError {
     /// The folder for a node's logs cannot be created.
     #[error("create the output folder {path}")]
     Output {
-        /// The folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -83,7 +80,7 @@ pub enum PrepareError {
 
 /// The nodes of a local run: a plan and the ports that are reserved for it.
 #[derive(Debug)]
-pub struct LocalWork {
+pub(crate) struct LocalWork {
     plan: RunPlan,
     ports: Vec<NodePorts>,
     held: Vec<Held>,
@@ -97,7 +94,7 @@ struct Held {
 
 impl LocalWork {
     /// Creates folders and links, and reserves ports.
-    pub fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
+    pub(crate) fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
         let nodes = plan.wishes.nodes;
         for node in 0..nodes {
             let path = plan.node_dir(node);

@@ -56,7 +56,11 @@ pub fn prepare(work: &Path, config_dir: &Path, shard: &Path) -> Result<(), Workd
 
 /// Creates `work` for data that a list names: links to the entries of the configuration folder, and of the folder to which
 /// the list is relative.
-pub fn prepare_listed(work: &Path, config_dir: &Path, base: &Path) -> Result<(), WorkdirError> {
+pub(crate) fn prepare_listed(
+    work: &Path,
+    config_dir: &Path,
+    base: &Path,
+) -> Result<(), WorkdirError> {
     clear(work).map_err(|source| at(work, source))?;
     let mut links = BTreeMap::new();
     for folder in [base, config_dir] {

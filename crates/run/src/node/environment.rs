@@ -29,11 +29,11 @@ pub mod name {
     /// Compute threads of the trainer.
     pub const TRAINER_COUNT: &str = "TRAINER_COUNT";
     /// Set by Kubernetes in pods of an Indexed Job.
-    pub const COMPLETION_INDEX: &str = "JOB_COMPLETION_INDEX";
+    pub(crate) const COMPLETION_INDEX: &str = "JOB_COMPLETION_INDEX";
     /// Set by Kubernetes in every pod.
-    pub const API_HOST: &str = "KUBERNETES_SERVICE_HOST";
+    pub(crate) const API_HOST: &str = "KUBERNETES_SERVICE_HOST";
     /// Set by Kubernetes in every pod.
-    pub const API_PORT: &str = "KUBERNETES_SERVICE_PORT_HTTPS";
+    pub(crate) const API_PORT: &str = "KUBERNETES_SERVICE_PORT_HTTPS";
     /// The pod's own address; for `podlist`.
     pub const POD_IP: &str = "POD_IP";
     /// Folder with the job's token and keys.

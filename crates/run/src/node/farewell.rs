@@ -1,7 +1,7 @@
 //! When a node that was asked to end goes: after a snapshot that all servers have, or when none is to be had. Pure.
 //!
 //! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
-//! trainers order it, and the server's page tells when every server has it. The successor then goes on where this
+//! trainers order it, and the server's page tells when every server has it. The successor then continues where this
 //! node stopped, and nothing is computed again.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use words::status::{Phase, Status};
 
 /// What a node has seen and been asked. Times count from its start.
 #[derive(Debug, Clone, Default)]
-pub struct Farewell {
+pub(crate) struct Farewell {
     server: Option<Server>,
     asked: Option<Duration>,
     is_ordered: bool,
@@ -26,7 +26,7 @@ struct Server {
 
 impl Farewell {
     /// The server has told where it is.
-    pub fn server(&mut self, status: &Status) {
+    pub(crate) fn server(&mut self, status: &Status) {
         self.server = Some(Server {
             is_running: status.phase == Some(Phase::Running),
             wanted: status.snapshot_wanted,
@@ -35,18 +35,18 @@ impl Farewell {
     }
 
     /// The server has died, and with it what it wanted.
-    pub fn server_died(&mut self) {
+    pub(crate) fn server_died(&mut self) {
         self.server = None;
     }
 
     /// Whether to tell the server now that it is to end. True once, when the node was asked.
-    pub fn orders(&mut self, requests: u32) -> bool {
+    pub(crate) fn orders(&mut self, requests: u32) -> bool {
         let is_running = self.server.is_some_and(|server| server.is_running);
         requests > 0 && is_running && !std::mem::replace(&mut self.is_ordered, true)
     }
 
     /// Whether to go now. `requests`: how often the node was asked; `limit`: how long it may stay after the first time.
-    pub fn may_go(&mut self, requests: u32, now: Duration, limit: Duration) -> bool {
+    pub(crate) fn may_go(&mut self, requests: u32, now: Duration, limit: Duration) -> bool {
         if requests == 0 {
             return false;
         }

@@ -21,7 +21,7 @@ use crate::local::RunEnd;
 const MARKER: &str = "finished";
 /// How long a node whose trainer has finished waits for the markers of the others. A shared file system may
 /// show them late.
-pub const COURTESY: Duration = Duration::from_secs(75);
+pub(crate) const COURTESY: Duration = Duration::from_secs(75);
 
 /// The markers of one run.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Markers {
     }
 
     /// Takes back what an earlier pod of this node said: its successor has not finished.
-    pub fn withdraw(&self, node: u32) -> io::Result<()> {
+    pub(crate) fn withdraw(&self, node: u32) -> io::Result<()> {
         match fs::remove_file(self.path(node)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -90,11 +90,11 @@ pub mod code {
     /// Wrong flags or variables: a new pod would do the same.
     pub const USAGE: u8 = 64;
     /// May go better next time.
-    pub const TEMPORARY: u8 = 75;
+    pub(crate) const TEMPORARY: u8 = 75;
     /// Wrong configuration: a new pod would do the same.
     pub const CONFIG: u8 = 78;
     /// Asked to end.
-    pub const TERMINATED: u8 = 143;
+    pub(crate) const TERMINATED: u8 = 143;
 }
 
 /// The code of a node whose processes ended like this.

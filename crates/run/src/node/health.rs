@@ -1,9 +1,10 @@
 //! Probes of a pod: `/healthz` (the node works), `/readyz` (its server can be used), `/status` (what it does, as JSON).
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::lock::Mutex;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +36,7 @@ pub struct NodeStatus {
 
 /// What the probes see. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Health(Arc<Mutex<State>>);
+pub(crate) struct Health(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -47,7 +48,7 @@ struct State {
 
 impl Health {
     /// A node that has just begun.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             moved: Instant::now(),
             shown: NodeStatus {
@@ -60,34 +61,31 @@ impl Health {
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         // A panic elsewhere does not make the few plain values wrong.
-        act(&mut self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 
     /// The node does something.
-    pub fn moves(&self) {
+    pub(crate) fn moves(&self) {
         self.with(|state| state.moved = Instant::now());
     }
 
     /// What it does, for people.
-    pub fn does(&self, what: &str) {
+    pub(crate) fn does(&self, what: &str) {
         self.with(|state| (state.moved, state.shown.does) = (Instant::now(), what.to_owned()));
     }
 
     /// Whether its server can be used.
-    pub fn ready(&self, ready: bool) {
+    pub(crate) fn ready(&self, ready: bool) {
         self.with(|state| state.shown.ready = ready);
     }
 
     /// The node knows its id.
-    pub fn is_node(&self, id: u32) {
+    pub(crate) fn is_node(&self, id: u32) {
         self.with(|state| state.shown.node = Some(id));
     }
 
     /// Where one of its processes is.
-    pub fn progress(&self, role: Role, status: Status) {
+    pub(crate) fn progress(&self, role: Role, status: Status) {
         self.with(|state| {
             let shown = &mut state.shown;
             match role {
@@ -102,7 +100,7 @@ impl Health {
     }
 
     /// Its trainer has finished, or begins.
-    pub fn finished(&self, finished: bool) {
+    pub(crate) fn finished(&self, finished: bool) {
         self.with(|state| {
             state.finished = finished;
             if finished {
@@ -112,7 +110,7 @@ impl Health {
     }
 
     /// A node that has finished keeps its server for others.
-    pub fn stays_for(&self, others: &str) {
+    pub(crate) fn stays_for(&self, others: &str) {
         self.with(|state| {
             if state.finished {
                 state.shown.does = format!("finished; {}", text::wait(others));
@@ -121,7 +119,7 @@ impl Health {
     }
 
     /// One of its processes has ended: what it said last is not true any more.
-    pub fn lost(&self, role: Role) {
+    pub(crate) fn lost(&self, role: Role) {
         self.with(|state| match role {
             Role::Trainer => state.shown.trainer = None,
             Role::Pserver => {
@@ -132,12 +130,12 @@ impl Health {
     }
 
     /// Its server restored a snapshot.
-    pub fn rolled_back(&self) {
+    pub(crate) fn rolled_back(&self) {
         self.with(|state| state.shown.roll_backs += 1);
     }
 
-    /// Answers probes on all addresses in a thread of its own, until the process ends.
-    pub fn serve(&self, port: u16) -> io::Result<u16> {
+    /// Replies to probes on all addresses in a thread of its own, until the process ends.
+    pub(crate) fn serve(&self, port: u16) -> io::Result<u16> {
         let listener = listen(port)?;
         let port = listener.local_addr()?.port();
         let health = self.clone();
@@ -196,16 +194,7 @@ fn occupation(trainer: Option<&Status>, pserver: Option<&Status>) -> Option<Stri
 
 /// Asks the node on this machine for its status: what `canoe node --show_status` prints.
 pub fn ask(port: u16) -> io::Result<String> {
-    let limit = Duration::from_secs(5);
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, limit)?;
-    stream.set_read_timeout(Some(limit))?;
-    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(1 << 20).read_to_string(&mut answer)?;
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
-    body.map(str::to_owned)
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    http::get_local(port, "/status", Duration::from_secs(5))
 }
 
 /// Listens on all addresses: of both kinds, if the machine has both.

@@ -4,10 +4,10 @@
 //! (`--metrics_port`) reads both and hands them on, with one line of its own for each process. It only reads, has no other
 //! page, and no number tells a secret. Who may come is the NetworkPolicy's matter.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+use words::lock::Mutex;
 
 use super::health::listen;
 use crate::http::{self, HttpResponse};
@@ -16,21 +16,19 @@ use words::process::{ProcessId, Role};
 
 /// A process that does not tell its numbers in this time is left out.
 const ANSWER: Duration = Duration::from_secs(2);
-/// A page larger than this is not one of ours.
-const LARGEST: u64 = 16 << 20;
 
 /// What is scraped. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
+pub(crate) struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
 
 impl Scrape {
     /// From now on the node consists of these processes, with their loopback ports.
-    pub fn of(&self, processes: Vec<(ProcessId, u16)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+    pub(crate) fn of(&self, processes: Vec<(ProcessId, u16)>) {
+        *self.0.lock() = processes;
     }
 
     /// Serves `/metrics` on all addresses in a thread of its own, until the process ends.
-    pub fn serve(&self, job: &str, port: u16) -> io::Result<u16> {
+    pub(crate) fn serve(&self, job: &str, port: u16) -> io::Result<u16> {
         let listener = listen(port)?;
         let port = listener.local_addr()?.port();
         let (scrape, job) = (self.clone(), job.to_owned());
@@ -44,39 +42,12 @@ impl Scrape {
     }
 
     fn page(&self, job: &str) -> String {
-        let processes = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let processes = self.0.lock().clone();
         let told: Vec<(ProcessId, Option<String>)> = processes
             .into_iter()
-            .map(|(process, port)| {
-                let page = fetch(port).ok();
-                let text = page.and_then(|page| String::from_utf8(page).ok());
-                (process, text)
-            })
+            .map(|(process, port)| (process, http::get_local(port, "/metrics", ANSWER).ok()))
             .collect();
         join(job, &told)
-    }
-}
-
-/// `GET /metrics` from a loopback port; the body of a 200 response.
-fn fetch(port: u16) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), ANSWER)?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
-    write!(
-        stream,
-        "GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: */*\r\n\r\n"
-    )?;
-    let mut response = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut response)?;
-    let is_ok = response.starts_with(b"HTTP/1.") && response.get(8..12) == Some(b" 200");
-    let head = response.windows(4).position(|window| window == b"\r\n\r\n");
-    match head {
-        Some(end) if is_ok => Ok(response.split_off(end + 4)),
-        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -112,6 +83,7 @@ fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     use super::*;

@@ -12,6 +12,7 @@
 //! - [`pod`]: what the node and its pod agree on.
 //! - [`environment`]: the variables of the pod; all mistakes are reported at once. Pure.
 //! - [`discover`]: ids and addresses, by completion index or by listing pods. Pure.
+//! - [`own_output`]: whose results are in the output folder.
 //! - [`addresses`]: where the pods are, told by themselves on the volume.
 //! - [`patience`]: waiting for a condition.
 //! - [`stage`]: shard and configuration to local disk.
@@ -28,16 +29,17 @@
 pub mod addresses;
 pub mod discover;
 pub mod environment;
-pub mod farewell;
+pub(crate) mod farewell;
 pub mod finish;
 pub mod health;
 pub mod metrics;
+pub mod own_output;
 pub mod patience;
 pub mod plan;
 pub mod pod;
 mod prepare;
 pub mod rollcall;
 pub mod run;
-pub mod stage;
+pub(crate) mod stage;
 pub mod start;
 mod work;

@@ -44,18 +44,17 @@ pub enum NotYet {
 
 /// How to wait.
 #[derive(Debug, Clone)]
-pub struct WaitLimits {
+pub(crate) struct WaitLimits {
     /// How long at most.
     pub limit: Duration,
     /// First pause between two tries; it doubles up to `longest_pause`.
     pub first_pause: Duration,
-    /// The longest pause.
     pub longest_pause: Duration,
 }
 
 impl WaitLimits {
     /// A wait of at most this long with tries that get rarer, up to half a second apart.
-    pub fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Self {
             limit,
             first_pause: Duration::from_millis(20),
@@ -64,7 +63,7 @@ impl WaitLimits {
     }
 
     /// Tries until the condition holds. `tell` hears each new reason once.
-    pub fn wait<T>(
+    pub(crate) fn wait<T>(
         &self,
         what: &str,
         shutdown: &Shutdown,

@@ -12,7 +12,7 @@ use words::process::{ProcessId, Role};
 
 /// What a node starts.
 #[derive(Debug, Clone)]
-pub struct NodePlan {
+pub(crate) struct NodePlan {
     /// The canoe binary.
     pub program: PathBuf,
     /// The pod's variables.
@@ -37,17 +37,17 @@ pub struct NodePlan {
 
 impl NodePlan {
     /// Where models and logs go.
-    pub fn output(&self) -> PathBuf {
+    pub(crate) fn output(&self) -> PathBuf {
         self.environment.job_dir().join("output")
     }
 
     /// Where this node's logs go.
-    pub fn node_dir(&self) -> PathBuf {
+    pub(crate) fn node_dir(&self) -> PathBuf {
         self.output().join(format!("node_{}", self.peers.own))
     }
 
     /// The processes with the ports of their pages.
-    pub fn status_pages(&self) -> Vec<(ProcessId, u16)> {
+    pub(crate) fn status_pages(&self) -> Vec<(ProcessId, u16)> {
         let (server, trainer) = self.status_ports;
         vec![
             (ProcessId::pserver(self.peers.own), server),
@@ -56,7 +56,7 @@ impl NodePlan {
     }
 
     /// The command of a process.
-    pub fn command(&self, role: Role) -> ProcessCommand {
+    pub(crate) fn command(&self, role: Role) -> ProcessCommand {
         let args = match role {
             Role::Pserver => self.pserver_args(),
             Role::Trainer => self.trainer_args(),

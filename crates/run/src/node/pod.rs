@@ -15,7 +15,7 @@ pub const SECRET_PATH: &str = "/etc/canoe/secret";
 pub const WORK_PATH: &str = "/work";
 /// Where a pod keeps the canoe binary that its job brought along; an image of ours has it on its PATH.
 pub const PROGRAM_PATH: &str = "/program";
-/// Where the node answers probes.
+/// Where the node replies to probes.
 pub const HEALTH_PORT: u16 = 8471;
 /// Where the node tells the numbers of its processes, unless the job file says otherwise.
 pub const METRICS_PORT: u16 = 8472;

@@ -12,6 +12,7 @@ use super::environment::{self, Environment};
 use super::finish::Markers;
 use super::health::Health;
 use super::metrics::Scrape;
+use super::own_output;
 use super::patience::{GaveUp, NotYet, WaitLimits};
 use super::plan::{Arguments, NodePlan};
 use super::rollcall::{Agreement, RollCall};
@@ -137,6 +138,19 @@ impl PreparedNode<'_> {
         match &environment.peers {
             environment::Peers::Indexed { index } => {
                 let peers = discover::indexed(&environment.job_name, nodes, *index);
+                if *index == 0 {
+                    let moved = self.begin_output().map_err(|source| NodeError::Volume {
+                        path: environment.job_dir().join("output"),
+                        source,
+                    })?;
+                    if let Some(text) = moved {
+                        self.say(emit, text);
+                    }
+                } else {
+                    self.wait("node 0, which makes the output folder ready", emit, || {
+                        self.output_has_begun()
+                    })?;
+                }
                 let folder = self.addresses();
                 if let Some(own) = environment.own_address {
                     let host = &peers.hosts[*index as usize];
@@ -156,11 +170,40 @@ impl PreparedNode<'_> {
             environment::Peers::Podlist { .. } => {
                 let list = self.lister();
                 let agreement = Agreement::new(environment.job_dir().join("output"), &self.token);
-                Ok(self.wait("the pods of the job", emit, || {
+                let mut moved = None;
+                let peers = self.wait("the pods of the job", emit, || {
                     let peers = list()?;
+                    if peers.own == 0 {
+                        let begun = self.begin_output();
+                        let begun = begun.map_err(|error| NotYet::Later(error.to_string()))?;
+                        moved = begun.or(moved.take());
+                    }
+                    self.output_has_begun()?;
                     agreement.reached(&peers).map(|()| peers)
-                })?)
+                })?;
+                if let Some(text) = moved {
+                    self.say(emit, text);
+                }
+                Ok(peers)
             }
+        }
+    }
+
+    /// Moves results of an earlier run out of the way: what node 0 does before anything is written.
+    fn begin_output(&self) -> io::Result<Option<String>> {
+        let output = self.environment.job_dir().join("output");
+        let flags = Arguments::sort(&self.start.arguments).trainer_flags;
+        let keep = own_output::starts_from(&flags, &output);
+        let moved = own_output::begin(&output, &self.token, keep)?;
+        Ok(moved.map(|moved| format!("results of an earlier run are now in {}", moved.display())))
+    }
+
+    /// What the others wait for.
+    fn output_has_begun(&self) -> Result<(), NotYet> {
+        let output = self.environment.job_dir().join("output");
+        match own_output::is_of(&output, &self.token) {
+            true => Ok(()),
+            false => Err(NotYet::Later("it has not begun".to_owned())),
         }
     }
 

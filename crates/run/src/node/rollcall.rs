@@ -26,14 +26,14 @@ const BREATH: Duration = Duration::from_millis(100);
 
 /// A thread that compares. It ends with this value.
 #[derive(Debug)]
-pub struct RollCall {
+pub(crate) struct RollCall {
     changed: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
 }
 
 impl RollCall {
-    /// Compares what `list` answers with `known`, until it differs. A list that is not complete says nothing.
-    pub fn start(
+    /// Compares what `list` returns with `known`, until it differs. A list that is not complete says nothing.
+    pub(crate) fn start(
         known: Peers,
         list: impl Fn() -> Result<Peers, NotYet> + Send + 'static,
     ) -> io::Result<Self> {
@@ -56,7 +56,7 @@ impl RollCall {
     }
 
     /// Whether the pods are others than before.
-    pub fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Relaxed)
     }
 }

@@ -56,6 +56,7 @@ pub struct NodeStart {
 
 /// Why a node ended before its processes ran.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants are documented")]
 pub enum NodeError {
     /// Variables.
     #[error(transparent)]
@@ -75,9 +76,7 @@ pub enum NodeError {
     /// The secret.
     #[error("read the job's token {path}")]
     Token {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -87,9 +86,7 @@ pub enum NodeError {
         crate::node::pod::USER
     )]
     Volume {
-        /// The folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -15,18 +15,14 @@ pub enum StageError {
     /// The source cannot be read.
     #[error("read {path} on the volume")]
     Read {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The copy cannot be written.
     #[error("write {path}{}", hint(.source))]
     Write {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -56,7 +52,7 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// How far a copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyProgress {
+pub(crate) struct CopyProgress {
     /// Bytes that are there, those of earlier attempts included.
     pub done: u64,
     /// Bytes in all.
@@ -64,7 +60,7 @@ pub struct CopyProgress {
 }
 
 /// Copies the files below `from` to `to`. Links are followed.
-pub fn copy_folder(
+pub(crate) fn copy_folder(
     from: &Path,
     to: &Path,
     tell: &mut dyn FnMut(CopyProgress),

@@ -13,35 +13,6 @@ use super::run::NodeStart;
 use crate::node::pod::Discovery;
 use crate::node::pod::HEALTH_PORT;
 
-/// The node's own flags and what they mean, for help texts.
-pub const FLAGS: [(&str, &str); 7] = [
-    (
-        "--discovery=indexed|podlist",
-        "how nodes find each other (indexed)",
-    ),
-    ("--health_port=PORT", "port for health probes (8471)"),
-    (
-        "--metrics_port=PORT",
-        "port that serves /metrics of both processes (0: off)",
-    ),
-    (
-        "--patience=SECONDS",
-        "seconds to wait for peers, for the data shard and for all trainers to join (3600)",
-    ),
-    (
-        "--grace=SECONDS",
-        "seconds between SIGTERM and SIGKILL of server and trainer (50)",
-    ),
-    (
-        "--account_dir=DIR",
-        "directory with token and ca.crt of the service account, for podlist (default: where Kubernetes mounts it)",
-    ),
-    (
-        "--show_status",
-        "print the status of the node on this machine as JSON and exit",
-    ),
-];
-
 /// Where Kubernetes puts a pod's token and the cluster's authority.
 const ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 

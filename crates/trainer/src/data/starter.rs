@@ -6,7 +6,7 @@
 use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use words::lock::Mutex;
 
 type Order = (Command, Sender<io::Result<Child>>);
 
@@ -25,7 +25,7 @@ fn gone<E>(_: E) -> io::Error {
 }
 
 fn starter() -> io::Result<Sender<Order>> {
-    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut starter = STARTER.lock();
     if let Some(starter) = &*starter {
         return Ok(starter.clone());
     }
@@ -44,24 +44,18 @@ fn starter() -> io::Result<Sender<Order>> {
 
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
     use std::os::unix::process::CommandExt;
-    let parent = std::process::id();
+    let parent = Some(getpid());
     let before_exec = move || {
-        // SAFETY: prctl and getppid are async-signal-safe system calls that touch no memory of ours.
-        let (asked, still_child) = unsafe {
-            let asked = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            (asked, libc::getppid())
-        };
-        if asked != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have ended before the request was made.
-        if u32::try_from(still_child) != Ok(parent) {
+        if getppid() != parent {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
     };
-    // SAFETY: the closure runs between fork and exec; it allocates nothing and takes no lock.
+    // SAFETY: the closure runs between fork and exec; it makes two system calls, allocates nothing and takes no lock.
     unsafe { command.pre_exec(before_exec) };
 }
 

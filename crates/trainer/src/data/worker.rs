@@ -3,6 +3,7 @@
 //! A thread reads the frames of the process into a bounded channel; when that is full the pipe fills up and the
 //! process waits. Dropping a worker kills its process and joins the thread.
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io::{BufReader, Write};
 use std::path::PathBuf;
@@ -137,9 +138,10 @@ impl Drop for Worker {
 /// Ends a process and what it has started, which is in its group.
 fn kill_group(child: &mut Child) {
     // A child that has been reaped has no group any more, and its number may be another's.
-    if let (Ok(None), Ok(group)) = (child.try_wait(), libc::pid_t::try_from(child.id())) {
-        // SAFETY: kill takes plain numbers; the child is not reaped, so the group is its own.
-        unsafe { libc::kill(-group, libc::SIGKILL) };
+    if let (Ok(None), Ok(group)) = (child.try_wait(), child.id().try_into())
+        && let Some(group) = Pid::from_raw(group)
+    {
+        let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.kill();
 }

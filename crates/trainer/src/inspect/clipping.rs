@@ -11,7 +11,7 @@ use nn::number::general;
 
 /// A layer or parameter whose gradient is clipped.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Clipped {
+pub(crate) struct Clipped {
     /// Name of the layer or parameter.
     pub name: String,
     /// The greatest absolute value that clipping allows.
@@ -27,13 +27,13 @@ impl Clipped {
 }
 
 /// The layers of a model that have error clipping.
-pub fn of_layers(model: &ModelConfig) -> Vec<Clipped> {
+pub(crate) fn of_layers(model: &ModelConfig) -> Vec<Clipped> {
     let layers = model.layers.iter();
     Clipped::listed(layers.map(|l| (l.name.clone(), l.error_clipping_threshold())))
 }
 
 /// The parameters of a model that have gradient clipping.
-pub fn of_parameters(model: &ModelConfig) -> Vec<Clipped> {
+pub(crate) fn of_parameters(model: &ModelConfig) -> Vec<Clipped> {
     let parameters = model.parameters.iter();
     Clipped::listed(parameters.map(|p| (p.name.clone(), p.gradient_clipping_threshold())))
 }
@@ -67,7 +67,7 @@ impl Size {
 }
 
 /// Logs the layers whose output gradients were clipped in the last backward.
-pub fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Reporter) {
+pub(crate) fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Reporter) {
     for layer in clipped {
         let Some(view) = network.output(&layer.name) else {
             continue;
@@ -83,7 +83,7 @@ pub fn report_layers(clipped: &[Clipped], network: &Network, report: &mut dyn Re
 }
 
 /// Logs the parameters whose gradients are about to be clipped.
-pub fn report_parameters(
+pub(crate) fn report_parameters(
     clipped: &[Clipped],
     specs: &[ParameterSpec],
     gradients: &Gradients,

@@ -8,7 +8,7 @@ use nn::number::general;
 
 /// Logs the outputs of the last forward, in execution order. Layers that output ids, and layers that are computed
 /// together with the one above them, are left out.
-pub fn report(network: &Network, report: &mut dyn Reporter) {
+pub(crate) fn report(network: &Network, report: &mut dyn Reporter) {
     for (name, view) in network.outputs() {
         for line in lines(name, &view) {
             report.line(Level::Info, Topic::LayerStatistics, &line);

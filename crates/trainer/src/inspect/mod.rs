@@ -1,9 +1,9 @@
 //! Reports details of each batch on request: statistics of layers, gradients that are clipped, and the output of
 //! printer evaluators.
 
-pub mod clipping;
-pub mod layers;
-pub mod printing;
+pub(crate) mod clipping;
+pub(crate) mod layers;
+pub(crate) mod printing;
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ impl Inspector {
     }
 
     /// Loads the dictionaries whose words evaluators print.
-    pub fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
+    pub(crate) fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
         self.printing.load_dictionaries(evaluators)
     }
 

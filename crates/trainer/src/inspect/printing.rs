@@ -16,14 +16,14 @@ use crate::log::{Level, Topic};
 use crate::report::Reporter;
 
 /// Sends the messages of printers to the log or to their files.
-pub struct Printing {
+pub(crate) struct Printing {
     directory: PathBuf,
     files: BTreeMap<String, File>,
 }
 
 impl Printing {
     /// Files are relative to `directory`.
-    pub fn new(directory: &Path) -> Printing {
+    pub(crate) fn new(directory: &Path) -> Printing {
         Printing {
             directory: directory.to_owned(),
             files: BTreeMap::new(),
@@ -31,7 +31,7 @@ impl Printing {
     }
 
     /// Loads the dictionaries that evaluators name.
-    pub fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
+    pub(crate) fn load_dictionaries(&self, evaluators: &mut Evaluators) -> Result<(), TrainError> {
         for name in evaluators.dictionary_files() {
             let path = self.directory.join(&name);
             let text = fs::read_to_string(&path).map_err(|source| TrainError::Read {
@@ -45,7 +45,7 @@ impl Printing {
     }
 
     /// Logs each message, or writes it to its result file.
-    pub fn show(
+    pub(crate) fn show(
         &mut self,
         messages: Vec<Message>,
         report: &mut dyn Reporter,

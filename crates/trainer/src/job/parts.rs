@@ -10,7 +10,7 @@ use crate::data::{self, DataSource};
 use crate::error::TrainError;
 use crate::inspect::Inspector;
 use crate::settings::TrainerSettings;
-use crate::testing::Tester;
+use crate::tester::Tester;
 
 pub(crate) fn model(config: &TrainerConfig) -> Result<&ModelConfig, TrainError> {
     let model = config.model_config.as_ref();

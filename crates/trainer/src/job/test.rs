@@ -11,12 +11,12 @@ use crate::error::TrainError;
 use crate::gather::Gathering;
 use crate::inspect::Inspector;
 use crate::log::{Level, Topic};
-use crate::models;
+use crate::passes_to_test;
 use crate::predict;
 use crate::report::Reporter;
 use crate::settings::TrainerSettings;
-use crate::tested::TestedModel;
-use crate::testing::Tester;
+use crate::tested_model::TestedModel;
+use crate::tester::Tester;
 
 /// Tests every model that was asked for.
 pub(super) fn run(
@@ -30,7 +30,7 @@ pub(super) fn run(
     let mut inspector = inspector(config, settings)?;
     let mut tester = tester(config, settings, source, &inspector)?;
     let mut gathering = gathering(settings)?;
-    for directory in models::to_test(&save_dir(config, settings), &settings.passes)? {
+    for directory in passes_to_test::to_test(&save_dir(config, settings), &settings.passes)? {
         let mut model = load(&directory?, config, &network, settings, report)?;
         if let Some(out) = &settings.passes.predict_output_dir {
             write_outputs(

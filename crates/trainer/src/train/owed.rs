@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wire::owed::Save;
-use words::result::{Best, Stopped};
+use words::result::Stopped;
 
 use super::{Trainer, figures};
 use crate::error::TrainError;
@@ -12,7 +12,7 @@ use crate::parameter_statistics;
 use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saved_note;
-use crate::testing::TEST;
+use crate::tester::TEST;
 use crate::updater::{Position, UpdateError, Updater};
 
 impl Trainer<'_> {
@@ -49,13 +49,24 @@ impl Trainer<'_> {
         } else {
             None
         };
+        let value = self.measured(tested);
         if owed.save.is_some() {
+            if let Some(saver) = &mut self.saver {
+                saver.note_test(pass, value)?;
+            }
             self.save(pass, None, report)?;
         } else if self.saver.is_some() {
             let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
             report.event(&TrainerEvent::Parameters { pass, statistics });
         }
-        self.score(pass, owed.save.is_some(), tested, report)
+        self.score(pass, owed.save.is_some(), value, report)
+    }
+
+    /// The value by which passes are compared; only trainer 0 compares them.
+    fn measured(&self, tested: Option<PassProgress>) -> Option<f64> {
+        let measure = self.saver.as_ref()?.scores.measure.as_ref()?;
+        let tested = tested?;
+        measure.of(tested.cost, &tested.evaluators)
     }
 
     /// Compares a finished pass with those before it; only trainer 0 does.
@@ -63,22 +74,13 @@ impl Trainer<'_> {
         &mut self,
         pass: u32,
         saved: bool,
-        tested: Option<PassProgress>,
+        value: Option<f64>,
         report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
         let Some(saver) = &mut self.saver else {
             return Ok(());
         };
-        let measure = saver.scores.measure.clone();
-        let value = measure.as_ref().zip(tested);
-        let value = value.and_then(|(measure, test)| measure.of(test.cost, &test.evaluators));
-        let best = saver.finish_pass(pass, value, saved)?;
-        if let (Some((pass, value)), Some(measure)) = (best, measure) {
-            let best = Best {
-                pass: u64::from(pass),
-                measure: measure.name,
-                value,
-            };
+        if let Some(best) = saver.finish_pass(pass, value, saved)? {
             let text = words::result::sentence(&best, None);
             report.line(Level::Info, Topic::Best, &text);
             report.event(&TrainerEvent::Best(best));

@@ -21,7 +21,7 @@ use crate::state_file::SavedState;
 
 /// What trainers exchange when they meet, and from which values they continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub(crate) enum Meeting {
     /// All trainers continue from the center.
     Average,
     /// Every trainer moves towards the center.
@@ -30,7 +30,7 @@ pub enum Meeting {
 
 impl Meeting {
     /// Parses v1's `center_parameter_update_method`.
-    pub fn named(name: &str) -> Option<Meeting> {
+    pub(crate) fn named(name: &str) -> Option<Meeting> {
         match name {
             "average" => Some(Meeting::Average),
             "elastic_average" => Some(Meeting::Elastic),
@@ -41,7 +41,7 @@ impl Meeting {
 
 /// When and how trainers meet.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms {
+pub(crate) struct Terms {
     /// Batches between two meetings.
     pub every: u64,
     /// What the trainers exchange.
@@ -52,7 +52,7 @@ pub struct Terms {
 
 impl Terms {
     /// The rule by which the servers apply the differences.
-    pub fn rule(&self) -> Rule {
+    pub(crate) fn rule(&self) -> Rule {
         Rule {
             method: Method::Add { rate: self.rate },
             ..Rule::sgd(1.0)
@@ -61,7 +61,7 @@ impl Terms {
 }
 
 /// Updates locally and synchronizes with other trainers on the servers of a session.
-pub struct CenterUpdater {
+pub(crate) struct CenterUpdater {
     session: Session,
     local: LocalUpdater,
     terms: Terms,
@@ -76,7 +76,7 @@ pub struct CenterUpdater {
 
 impl CenterUpdater {
     /// Joins the job's servers; returns the position at which this trainer begins.
-    pub fn connect(
+    pub(crate) fn connect(
         config: wire::SessionConfig,
         spec: JobSpec,
         specs: &[ParameterSpec],

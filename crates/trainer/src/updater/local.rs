@@ -13,11 +13,11 @@ use super::{UpdateError, Updater};
 use crate::state_file::{ParameterState, SavedState};
 
 /// Values per block.
-pub const BLOCK: usize = 16 * 1024;
+pub(crate) const BLOCK: usize = 16 * 1024;
 
 /// Updates parameters that this process holds in full.
 #[derive(Debug)]
-pub struct LocalUpdater {
+pub(crate) struct LocalUpdater {
     tables: Vec<Table>,
     seed: u64,
 }
@@ -33,7 +33,7 @@ struct Table {
 
 impl LocalUpdater {
     /// An updater for parameters with these rules, in the model's order.
-    pub fn new(specs: &[ParameterSpec], rules: Vec<Rule>, seed: u64) -> LocalUpdater {
+    pub(crate) fn new(specs: &[ParameterSpec], rules: Vec<Rule>, seed: u64) -> LocalUpdater {
         let tables = specs.iter().zip(rules);
         LocalUpdater {
             tables: tables.map(|(spec, rule)| Table::new(spec, rule)).collect(),
@@ -43,7 +43,11 @@ impl LocalUpdater {
 
     /// Restores saved state. Returns the names of parameters whose state does not fit and starts from zero, for example
     /// because the learning method was changed.
-    pub fn restore(&mut self, saved: &SavedState<'_>, parameters: &mut Parameters) -> Vec<String> {
+    pub(crate) fn restore(
+        &mut self,
+        saved: &SavedState<'_>,
+        parameters: &mut Parameters,
+    ) -> Vec<String> {
         let mut misfits = Vec::new();
         for (table, values) in self.tables.iter_mut().zip(&mut parameters.0) {
             let found = saved.parameters.iter().find(|p| p.name == table.spec.name);

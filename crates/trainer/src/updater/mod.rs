@@ -3,10 +3,10 @@
 //! The pass loop sees only this trait. Both kinds call the same rules of [`optim`], and sums over trainers are taken
 //! in trainer order, so a cluster and one process that plays its trainers yield the same bytes.
 
-pub mod center;
-pub mod local;
-pub mod remote;
-pub mod sum;
+pub(crate) mod center;
+pub(crate) mod local;
+pub(crate) mod remote;
+pub(crate) mod sum;
 
 use std::path::Path;
 

@@ -26,7 +26,7 @@ const LARGE: usize = 1 << 18;
 const WIDE: usize = 16;
 
 /// Updates parameters on the servers of a session.
-pub struct RemoteUpdater {
+pub(crate) struct RemoteUpdater {
     session: Session,
     specs: Vec<ParameterSpec>,
     /// The table of each parameter; `None` for those that do not learn.
@@ -43,7 +43,7 @@ pub struct RemoteUpdater {
 }
 
 /// Everything that describes a job's tables.
-pub struct JobTables<'a> {
+pub(crate) struct JobTables<'a> {
     /// The parameters, in the model's order.
     pub specs: &'a [ParameterSpec],
     /// Update rule of each parameter.
@@ -60,7 +60,7 @@ pub struct JobTables<'a> {
 
 impl JobTables<'_> {
     /// The description that all trainers of the job send to the servers.
-    pub fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
+    pub(crate) fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
         let learning = (0..self.specs.len()).filter(|i| !self.specs[*i].is_static);
         JobSpec {
             job,
@@ -94,7 +94,7 @@ impl JobTables<'_> {
 impl RemoteUpdater {
     /// Joins the job's servers; returns the position at which this trainer begins, which is not the start after a
     /// restart.
-    pub fn connect(
+    pub(crate) fn connect(
         config: wire::SessionConfig,
         spec: JobSpec,
         specs: &[ParameterSpec],

@@ -6,7 +6,7 @@
 use nn::{Gradient, Gradients, ParameterIndex};
 
 /// Adds the gradients of the next trainer to the sum; those of the `first` replace the old sum.
-pub fn add(sum: &mut Gradients, parameters: usize, gradients: &Gradients, first: bool) {
+pub(crate) fn add(sum: &mut Gradients, parameters: usize, gradients: &Gradients, first: bool) {
     for index in (0..parameters).map(ParameterIndex) {
         add_one(sum.get_mut(index), gradients.get(index), first);
     }

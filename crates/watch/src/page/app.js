@@ -88,8 +88,16 @@ function take(job, news) {
   for (const table of news.tables) job.tables.set(table.name, table);
 }
 
+// A number for this page: a job that ends waits until its open pages have shown the end.
+const page = crypto.getRandomValues(new Uint32Array(1))[0];
+
+// Seconds between two polls.
+function pause() {
+  return document.hidden || failures > 3 || jobs.every(isOver) ? 5 : 1;
+}
+
 async function poll(job) {
-  const question = 'update?incarnation=' + (job.incarnation || 0) + '&since=' + (job.order || 0) + '&nodes=' + view.nodes;
+  const question = 'update?incarnation=' + (job.incarnation || 0) + '&since=' + (job.order || 0) + '&nodes=' + view.nodes + '&page=' + page + '&again=' + pause();
   const asked = view.nodes;
   const news = await ask(job, question);
   if (asked !== view.nodes) return true;
@@ -219,20 +227,20 @@ function showNodeChoice() {
   options(document.getElementById('curve-nodes'), [['', 'first'], ['all', 'all'], ...[...ids].sort((a, b) => a - b).map(id => [String(id), String(id)])]);
 }
 
-function showAll() {
+async function showAll() {
   showHeads(jobs);
   showComparison(jobs);
   showCharts();
   showNodes(jobs);
   showPasses(jobs);
   showEvents(jobs);
-  parameters.update(jobs);
+  const pending = [parameters.update(jobs), showNetwork(jobs)];
   showTables();
   showHot(jobs);
   showNodeChoice();
   logs.update(jobs);
-  showNetwork(jobs[0]);
   redraw();
+  await Promise.all(pending);
 }
 
 // ---- polling
@@ -241,23 +249,43 @@ let failures = 0;
 async function turn() {
   const answers = await Promise.all(jobs.map(poll));
   failures = answers.every(answer => answer) ? 0 : failures + 1;
-  const trouble = document.getElementById('trouble');
-  trouble.hidden = failures < 2;
-  if (failures >= 2) setText(trouble, 'The program that serves this page does not respond. If the job has ended, run canoe dashboard with the job’s folder to see it again.');
-  if (jobs.every(job => job.head)) showAll();
-  if (failures === 0 && jobs.some(job => !isOver(job))) await logs.further();
+  showSilence();
+  if (!jobs.every(job => job.head)) return;
+  const shown = showAll();
+  if (failures > 0) return;
+  if (!jobs.every(job => job.head.over)) { await logs.further(); return; }
+  if (told) return;
+  await Promise.all([shown, logs.further()]);
+  told = true;
+  await Promise.all(jobs.map(job => ask(job, 'seen?page=' + page)));
 }
 
+// Says why there are no news: the job has ended, and its page with it, or something is wrong.
+function showSilence() {
+  const over = jobs.every(isOver), silent = failures >= (over ? 1 : 2);
+  const trouble = document.getElementById('trouble'), ended = document.getElementById('ended');
+  trouble.hidden = !silent || over;
+  ended.hidden = !silent || !over;
+  if (!silent) return;
+  const again = 'canoe dashboard ' + jobs.map(job => job.head && job.head.folder || 'JOB_DIR').join(' ') + ' shows ' + (jobs.length > 1 ? 'them' : 'it') + ' again.';
+  if (over) setText(ended, (jobs.length > 1 ? 'The jobs have ended' : 'The job ' + (ENDS[jobs[0].head.state] || 'has ended')) + ', and this page has ended too. ' + again);
+  else setText(trouble, 'The program that serves this page does not respond. If the job has ended, ' + again);
+}
+
+const ENDS = { finished: 'has finished', failed: 'has failed', interrupted: 'was interrupted' };
+
+// Whether the program was told that this page shows the end.
+let told = false;
+
 function isOver(job) {
-  return job.head && ['finished', 'failed', 'interrupted', 'gone'].includes(job.head.state);
+  return job.head && (job.head.over || job.head.state === 'gone');
 }
 
 async function live() {
   for (;;) {
     const begun = performance.now();
     await turn();
-    const quiet = document.hidden || failures > 3 || jobs.every(isOver);
-    await new Promise(resolve => setTimeout(resolve, Math.max(200, (quiet ? 5000 : 1000) - (performance.now() - begun))));
+    await new Promise(resolve => setTimeout(resolve, Math.max(200, 1000 * pause() - (performance.now() - begun))));
   }
 }
 

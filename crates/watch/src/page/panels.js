@@ -20,13 +20,17 @@ function showHeads(jobs) {
     swatch.style.background = job.colour;
     const items = [make('span', { class: 'name' }, jobs.length > 1 ? swatch : null, job.name, make('span', { class: 'pill ' + head.state }, STATES[head.state] || head.state))];
     if (head.result) items.push(make('span', { class: 'result' }, head.result));
-    if (head.pass !== null && head.state === 'finished') items.push(fact(count(head.pass), head.pass === 1 ? 'pass' : 'passes'));
-    else if (head.pass !== null) items.push(fact(count(head.pass) + (head.passes ? ' of ' + count(head.passes) : ''), '', 'pass'));
-    if (head.batch !== null && head.state !== 'finished') items.push(fact(count(head.batch) + (head.batches ? ' of ' + count(head.batches) : ''), '', 'batch'));
+    // Passes are named from 0, as in the names of models; how many are done is said in words.
+    if (head.state === 'finished') items.push(fact(count(head.done), head.done === 1 ? 'pass' : 'passes'));
+    else if (head.pass !== null) {
+      items.push(fact(count(head.pass), '', 'pass'));
+      if (head.batch !== null) items.push(fact(count(head.batch) + (head.batches ? ' of ' + count(head.batches) : ''), '', 'batch'));
+      items.push(fact(count(head.done) + (head.passes ? ' of ' + count(head.passes) : ''), 'passes done'));
+    }
     if (head.speed !== null) items.push(fact(short(head.speed), 'samples/s'));
     if (head.test) items.push(lastTest(head));
     const soon = head.left_unimproved;
-    if (soon !== null && soon !== undefined) items.push(fact(span(soon), 'left unless it improves', head.left !== null ? 'at most ' + span(head.left) + ',' : ''));
+    if (soon) items.push(fact(span(soon), 'left unless it improves', head.left !== null ? 'at most ' + span(head.left) + ',' : ''));
     else if (head.left !== null) items.push(fact(span(head.left), 'left, until ' + timeOfDay(Date.now() / 1000 + head.left), head.patience ? 'at most' : ''));
     if (head.samples) items.push(fact(short(head.samples), 'samples'));
     const end = head.ended !== null ? head.ended : Date.now() / 1000;
@@ -79,7 +83,7 @@ function showComparison(jobs) {
     swatch.style.background = job.colour;
     const name = make('td', {}, swatch, ' ' + job.name);
     const state = make('td', {}, make('span', { class: 'pill ' + head.state }, STATES[head.state] || head.state));
-    const cells = [best ? plain(best.measure) + ' ' + measured(best.measure, best.value) : '–', best ? count(best.pass) : '–', figure(head.cost), head.pass === null ? '–' : count(head.pass), count(head.nodes), count(head.samples), span(time), time ? short(head.samples / time) : '–', head.config || '–'];
+    const cells = [best ? plain(best.measure) + ' ' + measured(best.measure, best.value) : '–', best ? count(best.pass) : '–', figure(head.cost), count(head.done), count(head.nodes), count(head.samples), span(time), time ? short(head.samples / time) : '–', head.config || '–'];
     return make('tr', {}, name, state, ...cells.map((text, i) => make('td', { class: i > 0 && i < 8 ? 'n' : '' }, text)));
   });
   document.querySelector('#comparison-table tbody').replaceChildren(...rows);
@@ -100,7 +104,7 @@ function progressOf(head) {
   if (head.stopped) return 1;
   if (!head.passes || head.pass === null) return 0;
   const inside = head.batches ? Math.min(1, (head.batch || 0) / head.batches) : 0;
-  return Math.min(1, (head.pass - 1 + inside) / head.passes);
+  return Math.min(1, (head.pass + inside) / head.passes);
 }
 
 function showNodes(jobs) {
@@ -137,8 +141,7 @@ function fillNode(tr, { id, job, index, node }, several) {
   }
   pill(cells[1], trainer);
   pill(cells[2], server);
-  setText(cells[3], trainer && trainer.batch !== null ? (trainer.pass + 1) + ' / ' + count(trainer.batch) : '–');
-  cells[3].title = 'pass / batch';
+  setText(cells[3], trainer && trainer.batch !== null ? count(trainer.pass) + ' / ' + count(trainer.batch) : '–');
   setText(cells[4], trainer && trainer.speed !== null ? count(trainer.speed) : '–');
   setText(cells[5], server && server.traffic ? bytes(server.traffic[0]) : '–');
   setText(cells[6], server && server.traffic ? bytes(server.traffic[1]) : '–');
@@ -197,6 +200,11 @@ function showEvents(jobs) {
   list.replaceChildren(...items);
 }
 
+// Parameters and network are those of the first job; with several, the heading says which that is.
+function ofFirst(jobs) {
+  return jobs.length > 1 ? ' of ' + jobs[0].name : '';
+}
+
 class Parameters {
   constructor() {
     this.slider = document.getElementById('parameter-pass');
@@ -209,13 +217,14 @@ class Parameters {
 
   update(jobs) {
     this.jobs = jobs;
+    setText(document.getElementById('parameters-title'), 'Parameters' + ofFirst(jobs));
     const passes = [...jobs[0].parameters.keys()].sort((a, b) => a - b);
     if (passes.length) {
       this.slider.min = passes[0];
       this.slider.max = passes[passes.length - 1];
       if (this.follow) this.slider.value = this.slider.max;
     }
-    this.show();
+    return this.show();
   }
 
   async show() {
@@ -232,7 +241,8 @@ class Parameters {
     this.shown = wanted;
     const answer = await ask(job, 'histograms?pass=' + pass);
     if (this.shown !== wanted) return;
-    const list = answer && answer.parameters || [];
+    if (!answer) { this.shown = null; return; }
+    const list = answer.parameters || [];
     const rows = list.slice(0, 400).map(parameter => {
       const spark = make('canvas', { class: 'spark' }), bins = make('canvas', { class: 'histogram', role: 'img' });
       bins.setAttribute('aria-label', 'histogram from ' + figure(parameter.min) + ' to ' + figure(parameter.max));
@@ -373,7 +383,9 @@ function options(select, wanted) {
   if (wanted.some(([value]) => value === before)) select.value = before;
 }
 
-async function showNetwork(job) {
+async function showNetwork(jobs) {
+  const job = jobs[0];
+  setText(document.getElementById('network-title'), 'Network' + ofFirst(jobs));
   const image = document.getElementById('network-image');
   if (image.dataset.shown === String(job.incarnation)) return;
   const address = '/api/jobs/' + job.index + '/network.svg';

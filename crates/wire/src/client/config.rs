@@ -7,8 +7,9 @@ use crate::ids::{Generation, Step, TrainerId};
 use crate::shard::Topology;
 use crate::tls::ClientTls;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use words::lock::Mutex;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,13 +118,13 @@ impl Saves {
 
     /// A server could not restore a state: it is not tried again.
     pub(super) fn refuse(&self, save: RefusedSave) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         refused.push(save);
     }
 
     /// What servers could not restore so far.
     pub(super) fn refused(&self) -> Vec<RefusedSave> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = self.refused.lock();
         refused.clone()
     }
 }

@@ -117,31 +117,26 @@ impl Session {
                 passes_saved: saved.count,
             };
             let holders = self.dialer.map.holders();
-            match judge(
+            let verdict = judge(
                 &reports,
                 (self.epoch, known),
                 (config.trainers, holders),
                 names,
-            ) {
+            );
+            match verdict.of_trainer(config.trainer, opened, &reports) {
                 AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
-                // Reports from before the opening are no reason to open it again.
-                AdmissionVerdict::Open(..)
-                    if reports.iter().any(|report| report.epoch < opened) => {}
-                AdmissionVerdict::Open(epoch, start) if coordinator => {
+                AdmissionVerdict::Open(epoch, start) => {
                     let directory = newest.map(|saved| saved.directory.as_str());
                     self.open(epoch, start, directory)
                         .map_err(|fault| self.without_refused_save(fault, start, directory))?;
                     opened = epoch;
                 }
-                AdmissionVerdict::Open(..) => {
-                    *last = "waiting for trainer 0 to open the job".to_owned()
-                }
-                AdmissionVerdict::Lost(text) if coordinator => {
+                AdmissionVerdict::Lost(text) => {
                     let text = with_refused(text, saves);
                     self.fail(&text);
                     return Err(Fault::Final(Error::JobFailed(text)));
                 }
-                AdmissionVerdict::Lost(text) | AdmissionVerdict::Wait(text) => *last = text,
+                AdmissionVerdict::Wait(text) => *last = text,
                 AdmissionVerdict::Over => return Err(Fault::Final(Error::Finished)),
             }
             if Instant::now() >= deadline {

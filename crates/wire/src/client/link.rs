@@ -1,7 +1,7 @@
 //! Opens the connections of one trainer: dial, handshake, commands.
 
+use super::Fault;
 use super::config::{Error, SessionConfig};
-use super::{Fault, error_chain};
 use crate::auth;
 use crate::channel::Channel;
 use crate::frame::FrameKind;
@@ -161,7 +161,7 @@ impl Dialer {
     pub(super) fn story(fault: &Fault) -> String {
         match fault {
             Fault::Lost(text) => text.clone(),
-            Fault::Final(error) => error_chain(error),
+            Fault::Final(error) => words::causes::chain(error),
         }
     }
 }

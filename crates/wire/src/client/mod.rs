@@ -61,6 +61,7 @@ pub use pulse::Watch;
 pub use sparse::RowRequest;
 use std::sync::Arc;
 use trays::RowBuffers;
+use words::causes::chain;
 use words::status::Phase;
 
 /// A trainer's connection to all servers of its job.
@@ -124,24 +125,11 @@ impl From<ChannelError> for Fault {
             }),
             ChannelError::Io { peer, source } => match tls::hopeless(&source) {
                 Some(text) => Self::Final(Error::Rejected { server: peer, text }),
-                None => Self::Lost(error_chain(&ChannelError::Io { peer, source })),
+                None => Self::Lost(chain(&ChannelError::Io { peer, source })),
             },
-            ChannelError::Frame { .. } | ChannelError::Closed { .. } => {
-                Self::Lost(error_chain(&cause))
-            }
+            ChannelError::Frame { .. } | ChannelError::Closed { .. } => Self::Lost(chain(&cause)),
         }
     }
-}
-
-fn error_chain(cause: &dyn std::error::Error) -> String {
-    let mut text = cause.to_string();
-    let mut next = cause.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 impl Session {

@@ -13,9 +13,10 @@ use crate::recovery::{ServerReport, dead, held, stable};
 use crate::status::PeerStatus;
 use crate::stream::{ByteMeter, Stopper};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use words::lock::{Condvar, Mutex, MutexGuard};
 use words::status::Phase;
 
 /// Between two heartbeats of a trainer that waits to be admitted, with up to [`CROWD`] trainers.
@@ -71,7 +72,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn ring(&self) {
@@ -93,14 +94,11 @@ pub struct Watch(Arc<Mutex<Option<Arc<Shared>>>>);
 impl Watch {
     /// From now on, these heartbeats are the session's.
     fn follow(&self, shared: &Arc<Shared>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.clone());
+        *self.0.lock() = Some(shared.clone());
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// Whom this trainer or the servers wait for; empty while nothing waits.
@@ -178,7 +176,7 @@ impl Pulses {
                 stopping: false,
                 orders: Orders::default(),
             }),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             dialer: dialer.clone(),
             begun: Instant::now(),
             bell,
@@ -243,8 +241,7 @@ impl Pulses {
         let (state, _) = self
             .shared
             .changed
-            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
+            .wait_timeout_while(state, limit, |s| s.versions == *seen && s.broken.is_none());
         *seen = state.versions;
     }
 
@@ -307,7 +304,7 @@ impl Pulse {
             return Err("it is silent".to_owned());
         }
         let sent = self.channel.send(FrameKind::Heartbeat, message);
-        sent.map_err(|cause| super::error_chain(&cause))?;
+        sent.map_err(|cause| words::causes::chain(&cause))?;
         (self.asked, self.at, self.since) = (true, Some(message.at), Instant::now());
         self.told = message.stable;
         Ok(())
@@ -317,7 +314,7 @@ impl Pulse {
     fn hear(&mut self) -> Result<ServerReport, String> {
         let report = self.channel.expect(FrameKind::Report);
         (self.asked, self.since) = (false, Instant::now());
-        report.map_err(|cause| super::error_chain(&cause))
+        report.map_err(|cause| words::causes::chain(&cause))
     }
 }
 
@@ -393,10 +390,7 @@ fn note(shared: &Shared, server: usize, report: ServerReport) {
     if report.phase == Phase::Failed {
         state.failed = Some(report.reason.clone());
         fault(&mut state, shared, report.reason.clone());
-    } else if state.at != Generation(0)
-        && !running(&report, state.at)
-        && report.phase != Phase::Finished
-    {
+    } else if state.at != Generation(0) && report.ends(state.at) {
         let reason = if report.reason.is_empty() {
             "the generation has ended".to_owned()
         } else {
@@ -440,10 +434,6 @@ fn swallowed(
         }
     }
     None
-}
-
-fn running(report: &ServerReport, epoch: Generation) -> bool {
-    report.phase == Phase::Running && report.epoch == epoch
 }
 
 fn fault(state: &mut State, shared: &Shared, reason: String) {

@@ -34,7 +34,6 @@ enum BenchCommand {
     Ps(ps::PsBench),
 }
 
-/// Runs the command.
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<Exit> {
     let result = match args.command {
         BenchCommand::Train(bench) => train::run(&bench)?,
@@ -79,28 +78,27 @@ fn text(value: &serde_json::Value) -> String {
 
 /// CPU time of this process, user and system, in seconds.
 fn cpu_seconds() -> f64 {
-    used(libc::RUSAGE_SELF)
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9
 }
 
 /// CPU time of all processes that this one has started and that have ended, and of their descendants.
 fn children_cpu_seconds() -> f64 {
-    used(libc::RUSAGE_CHILDREN)
-}
-
-fn used(whose: libc::c_int) -> f64 {
-    // SAFETY: `rusage` is plain data for which all zeros is a valid value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is valid for the call.
-    unsafe { libc::getrusage(whose, &mut usage) };
+    let usage = usage(libc::RUSAGE_CHILDREN);
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// Peak resident memory of this process, in MiB.
-fn peak_memory() -> f64 {
+/// rustix has no `getrusage`.
+fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: `rusage` is plain data for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is valid for the call.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    usage.ru_maxrss as f64 / 1024.0
+    unsafe { libc::getrusage(whose, &mut usage) };
+    usage
+}
+
+/// Peak resident memory of this process, in MiB.
+fn peak_memory() -> f64 {
+    usage(libc::RUSAGE_SELF).ru_maxrss as f64 / 1024.0
 }

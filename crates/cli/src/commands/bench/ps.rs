@@ -274,8 +274,8 @@ fn restore(rows: u64, cols: u32, dir: &Path) -> anyhow::Result<serde_json::Value
         "written_s": result.written,
         "restored_s": result.restored,
         "mb_on_disk": result.bytes as f64 / 1e6,
-        "mb_of_memory": result.memory as f64 / 1e6,
         "mb_of_table": result.table as f64 / 1e6,
+        "peak_rss_mb": super::peak_memory(),
     }))
 }
 

@@ -94,8 +94,10 @@ fn check(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
             "holders": step.holders,
             "predicted_ms": 1e3 * step.predicted,
             "real_ms": 1e3 * step.real,
-            "real_cpu_ms": 1e3 * step.cpu,
             "error": step.predicted / step.real - 1.0,
+            "predicted_cpu_ms": 1e3 * step.predicted_cpu,
+            "real_cpu_ms": 1e3 * step.cpu,
+            "cpu_error": step.predicted_cpu / step.cpu - 1.0,
         })
     });
     Ok(serde_json::json!({

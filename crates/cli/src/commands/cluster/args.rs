@@ -120,18 +120,23 @@ pub(super) enum ClusterCommand {
 }
 
 impl ClusterCommand {
-    /// Whether AWS may be in the middle of something when it is interrupted.
-    pub(super) fn changes_aws(&self) -> bool {
-        matches!(
-            self,
-            Self::Up { .. } | Self::Scale { .. } | Self::Upgrade { .. } | Self::Down { .. }
-        )
+    /// What to do after an interruption, if AWS may be in the middle of something then.
+    pub(super) fn after_interruption(&self) -> Option<&'static str> {
+        match self {
+            Self::Up { .. } => Some(
+                "run the same command again to follow it, or `canoe cluster down` to delete what was made",
+            ),
+            Self::Scale { .. } | Self::Upgrade { .. } | Self::Down { .. } => {
+                Some("run the same command again to follow it")
+            }
+            _ => None,
+        }
     }
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ScaleArgs {
-    /// The new number of workers; 0 leaves only the control plane.
+    /// The new number of workers; with 0 control plane, network, key and files are still paid for.
     #[arg(long)]
     pub(super) workers: Option<u32>,
     /// As many workers as the jobs of the cluster want, up to workers.max; none if there is no job.

@@ -6,12 +6,11 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
-use provision::lifecycle::leftovers::Remains;
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
 use provision::partition::Partition;
-use provision::spec::{self, ClusterSpec, ControlPlaneMode};
-use provision::template::{Render, render};
+use provision::spec::{ClusterSpec, ControlPlaneMode};
+use provision::template::{CLUSTER_TAG, Render, render};
 use provision::user_data::UserData;
 use provision::{cost, credentials, kubeconfig, policy};
 use serde_json::Value;
@@ -38,7 +37,7 @@ pub(super) async fn print_policy(
     let documents = policy::operator_documents(&spec, &account);
     let partition = Partition::of(&spec.region);
     if write {
-        write_boundary(folder, &spec)?;
+        write_boundary(folder, &spec, &account)?;
         if spec.service_role {
             write_service_role(folder, &spec, &account)?;
         }
@@ -47,15 +46,15 @@ pub(super) async fn print_policy(
             let path = folder.write_json(&file, document, 0o644)?;
             eprintln!("wrote {}", path.display());
             println!(
-                "aws iam create-policy --policy-name {}-operator-{number} --policy-document file://{}",
-                spec.name,
+                "aws iam create-policy --policy-name {}-{number} --policy-document file://{}",
+                policy::operator_name(&spec),
                 path.display()
             );
             println!(
                 "aws iam attach-user-policy --user-name YOU --policy-arn {}",
                 partition.arn(&format!(
-                    "iam::{account}:policy/{}-operator-{number}",
-                    spec.name
+                    "iam::{account}:policy/{}-{number}",
+                    policy::operator_name(&spec)
                 ))
             );
         }
@@ -73,15 +72,29 @@ pub(super) async fn print_policy(
     Ok(Exit::Success)
 }
 
+/// Tags by which the cluster knows its own, for the aws command line.
+fn own_tags(spec: &ClusterSpec) -> String {
+    let id = spec.id.as_deref().unwrap_or_default();
+    format!(
+        "Key={ID_TAG},Value={id} Key={CLUSTER_TAG},Value={}",
+        spec.name
+    )
+}
+
 /// The boundary of the roles, which comes first: without it the operator cannot make any.
-fn write_boundary(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
+fn write_boundary(folder: &AssetFolder, spec: &ClusterSpec, account: &str) -> anyhow::Result<()> {
     let path = folder.write_json("policy/boundary.json", &policy::boundary(spec), 0o644)?;
     eprintln!("wrote {}", path.display());
     println!(
-        "aws iam create-policy --policy-name {} --policy-document file://{} --tags Key={ID_TAG},Value={}",
+        "aws iam create-policy --policy-name {} --policy-document file://{} --tags {}",
         policy::boundary_name(spec),
         path.display(),
-        spec.id.as_deref().unwrap_or_default()
+        own_tags(spec)
+    );
+    println!(
+        "# if it is there already: aws iam create-policy-version --set-as-default --policy-arn {} --policy-document file://{}",
+        policy::boundary_arn(spec, account),
+        path.display()
     );
     Ok(())
 }
@@ -97,9 +110,9 @@ fn write_service_role(
     let path = folder.write_json("policy/stacks-trust.json", &trust, 0o644)?;
     eprintln!("wrote {}", path.display());
     println!(
-        "aws iam create-role --role-name {name} --assume-role-policy-document file://{} --tags Key={ID_TAG},Value={}",
+        "aws iam create-role --role-name {name} --assume-role-policy-document file://{} --tags {}",
         path.display(),
-        spec.id.as_deref().unwrap_or_default()
+        own_tags(spec)
     );
     let partition = Partition::of(&spec.region);
     let documents = policy::service_role_documents(spec, account);
@@ -119,7 +132,7 @@ fn write_service_role(
 }
 
 pub(super) fn print_cost(folder: &AssetFolder, form: Form) -> anyhow::Result<Exit> {
-    let estimate = cost::estimate(&load(folder)?);
+    let estimate = cost::estimate_at(&load(folder)?, SystemTime::now().into());
     if form.json() {
         return print_json(&serde_json::to_value(&estimate)?);
     }
@@ -229,7 +242,7 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
     let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
     let target = common_kubeconfig()?;
     let existing = read_kubeconfig(&target)?;
-    match kubeconfig::merge(existing, &ours, id) {
+    match kubeconfig::merge(existing, &ours, (id, &spec.name)) {
         Ok(merged) => write_kubeconfig(&target, &merged)?,
         Err(strangers) => bail!(
             "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
@@ -258,66 +271,9 @@ pub(super) fn forget_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> any
     };
     let existing = read_kubeconfig(&target)?;
     let id = spec.id.as_deref().unwrap_or_default();
-    if let Some(left) = kubeconfig::remove(&existing, id) {
+    if let Some((left, contexts)) = kubeconfig::remove(&existing, (id, &spec.name)) {
         write_kubeconfig(&target, &left)?;
-        eprintln!("took {} out of {}", spec.name, target.display());
+        eprintln!("took {} out of {}", contexts.join(", "), target.display());
     }
-    Ok(())
-}
-
-/// Takes out of cluster.yaml what has gone, so that the next `up` makes its own.
-pub(super) fn forget_data(
-    folder: &AssetFolder,
-    spec: &ClusterSpec,
-    gone: &[String],
-) -> anyhow::Result<()> {
-    let named = [
-        ("storage.fileSystemId", &spec.storage.file_system_id),
-        ("kmsKeyArn", &spec.kms_key_arn),
-        (
-            "controlPlane.etcdVolumeId",
-            &spec.control_plane.etcd_volume_id,
-        ),
-    ];
-    let mut text = folder.read_spec()?;
-    for (path, value) in named {
-        if value.as_ref().is_some_and(|value| gone.contains(value)) {
-            text = spec::write::without(&text, path);
-            eprintln!("cluster.yaml: {path} is commented out");
-        }
-    }
-    folder.update_spec(&text)?;
-    Ok(())
-}
-
-/// Writes what `down` kept into cluster.yaml, so that the next `up` uses it.
-pub(super) fn remember_data(
-    folder: &AssetFolder,
-    kept: &[Remains],
-    etcd_volume: Option<&str>,
-) -> anyhow::Result<()> {
-    let mut text = folder.read_spec()?;
-    for remains in kept {
-        let (path, value) = match remains.what {
-            "file system" => {
-                let id = remains.arn.rsplit('/').next().unwrap_or_default();
-                ("storage.fileSystemId", id)
-            }
-            "key" => ("kmsKeyArn", remains.arn.as_str()),
-            "disk" => match etcd_volume {
-                Some(id) if remains.arn.ends_with(id) => ("controlPlane.etcdVolumeId", id),
-                _ => continue,
-            },
-            _ => continue,
-        };
-        match spec::write::with_text(&text, path, value) {
-            Some(edited) => {
-                text = edited;
-                eprintln!("cluster.yaml: {path}: {value}");
-            }
-            None => eprintln!("to use it again, add to cluster.yaml: {path}: {value}"),
-        }
-    }
-    folder.update_spec(&text)?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
 use provision::cloud::Cloud as _;
 use provision::ownership::fresh_id;
+use provision::spec::lasting::{Lasting, read_lasting};
 use provision::spec::{self, Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
 
 use super::args::{EgressArg, InitArgs, ThroughputArg};
@@ -24,7 +25,15 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
         folder.write_spec("", false)?; // says that it exists, before anything is asked
     }
     let mut spec = described(init).await?;
-    spec.id = Some(kept_id(folder, &spec).unwrap_or_else(fresh_id));
+    let old = folder.read_spec().unwrap_or_default();
+    let lasting = match lasting(&old, &spec) {
+        Ok(lasting) => lasting,
+        Err(reason) => bail!(
+            "{}: {reason}; correct that, or move the file away; nothing was written",
+            folder.path("cluster.yaml").display()
+        ),
+    };
+    take_over(&mut spec, lasting);
     let text = spec::write::write(&spec);
     if let Err(problems) = spec::read(&text) {
         for problem in problems {
@@ -50,11 +59,54 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     Ok(Exit::Success)
 }
 
-/// The id of the file that is replaced: the same cluster, described anew, keeps what it has made.
-fn kept_id(folder: &AssetFolder, spec: &ClusterSpec) -> Option<String> {
-    let (old, _) = spec::read(&folder.read_spec().ok()?).ok()?;
-    let same = old.name == spec.name && old.region == spec.region;
-    old.id.filter(|_| same)
+/// What a cluster keeps when its file is written anew: its id, and the names of its data.
+fn lasting(old: &str, spec: &ClusterSpec) -> Result<Lasting, String> {
+    let lasting = read_lasting(old)?;
+    let same = lasting.name.as_deref().is_none_or(|name| name == spec.name)
+        && lasting
+            .region
+            .as_deref()
+            .is_none_or(|region| region == spec.region);
+    if same {
+        return Ok(lasting);
+    }
+    if let (Some(id), Some(name)) = (&lasting.id, &lasting.name) {
+        tell(&format!(
+            "note: the file that is replaced is of cluster {name} with the id {id}; without that id nobody can take it down"
+        ));
+    }
+    Ok(Lasting::default())
+}
+
+/// Puts what lasts into the new description, unless a flag says otherwise.
+fn take_over(spec: &mut ClusterSpec, lasting: Lasting) {
+    let kept = lasting.id.is_some();
+    spec.id = Some(lasting.id.unwrap_or_else(fresh_id));
+    let places = [
+        (&mut spec.storage.file_system_id, lasting.file_system_id),
+        (&mut spec.kms_key_arn, lasting.kms_key_arn),
+        (
+            &mut spec.control_plane.etcd_volume_id,
+            lasting.etcd_volume_id,
+        ),
+    ];
+    let mut words = Vec::new();
+    for (place, old) in places {
+        if let (None, Some(value)) = (&place, old) {
+            words.push(value.clone());
+            *place = Some(value);
+        }
+    }
+    if kept {
+        let data = if words.is_empty() {
+            String::new()
+        } else {
+            format!(", and {}", words.join(", "))
+        };
+        tell(&format!(
+            "note: the id of the file that is replaced is kept{data}"
+        ));
+    }
 }
 
 /// Questions are asked on a terminal when nothing but the name was given.
@@ -220,5 +272,50 @@ async fn own_address() -> Option<String> {
             tell(&format!("warning: your own address is not known: {error}"));
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11";
+
+    fn replaced(old: &str) -> Result<ClusterSpec, String> {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        let lasting = lasting(old, &spec)?;
+        take_over(&mut spec, lasting);
+        Ok(spec)
+    }
+
+    /// A file with one mistake got a new id, and its running cluster could no longer be taken down.
+    #[test]
+    fn a_file_that_does_not_pass_its_checks_keeps_what_lasts() {
+        let mut before = ClusterSpec::new("demo", "us-west-2");
+        before.id = Some(ID.to_owned());
+        before.storage.file_system_id = Some("fs-0123456789abcdef0".to_owned());
+        before.kms_key_arn = Some("arn:aws:kms:us-west-2:123456789012:key/1".to_owned());
+        let good = spec::write::write(&before);
+        for old in [
+            good.clone(),
+            good.replace("zones:", "zoness:"),
+            format!("{good}\nworkers: [unclosed\n"),
+        ] {
+            let spec = replaced(&old).unwrap();
+            assert_eq!(spec.id, before.id);
+            assert_eq!(spec.storage.file_system_id, before.storage.file_system_id);
+            assert_eq!(spec.kms_key_arn, before.kms_key_arn);
+        }
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_read_is_never_replaced() {
+        for old in ["id: 6f1c\nname: demo\n", "\u{0}\u{1}", "name: [demo\n"] {
+            assert!(replaced(old).is_err(), "{old:?}");
+        }
+        let fresh = replaced("").unwrap().id.unwrap();
+        assert_ne!(fresh, ID);
+        let other = replaced(&format!("id: \"{ID}\"\nname: other\nregion: us-west-2\n")).unwrap();
+        assert_ne!(other.id.as_deref(), Some(ID));
     }
 }

@@ -33,21 +33,17 @@ use crate::exit::Exit;
 use args::ClusterCommand;
 
 use crate::form::Form;
-use files::{
-    forget_data, forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, remember_data,
-    render_files,
-};
+use files::{forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, render_files};
 use init::init_file;
 use terminal::{Terminal, show, tell};
 use up::{finish, make};
 
-/// Runs the command.
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let changes = args.command.changes_aws();
+    let advice = args.command.after_interruption();
     let result = runtime.block_on(async {
         // In a task of its own: a question that waits for an answer must not hold up Ctrl-C.
         let work = tokio::spawn(dispatch(args));
@@ -55,9 +51,8 @@ pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
             result = work => result.context("the command was interrupted")?,
             _ = tokio::signal::ctrl_c() => {
                 eprintln!("\ninterrupted");
-                if changes {
-                    eprintln!("AWS continues with what has started; run the same command again to follow it,");
-                    eprintln!("or `canoe cluster down` to delete everything");
+                if let Some(advice) = advice {
+                    eprintln!("AWS continues with what has started; {advice}");
                 }
                 Ok(Exit::Interrupted)
             }
@@ -138,6 +133,7 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
                 data: fate(yes, keep_data, delete_data),
                 ask: true,
                 force,
+                folder: Some(folder.clone()),
                 kubectl: kubeconfig.is_file().then_some(Kubectl {
                     program: kubectl,
                     kubeconfig,
@@ -231,7 +227,7 @@ async fn validate(folder: &AssetFolder, only_offline: bool, form: Form) -> anyho
         let aws = connect(&spec.region).await?;
         online(&aws, &spec).await
     };
-    let estimate = cost::estimate(&spec);
+    let estimate = cost::estimate_at(&spec, SystemTime::now().into());
     let good = faults.is_empty()
         && checks
             .iter()
@@ -360,12 +356,6 @@ async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> any
             "still listed, but free of charge: {} {}",
             remains.what, remains.arn
         );
-    }
-    if !report.kept.is_empty() {
-        remember_data(folder, &report.kept, report.etcd_volume.as_deref())?;
-    }
-    if !report.forgotten.is_empty() {
-        forget_data(folder, &spec, &report.forgotten)?;
     }
     if report.found || force {
         forget_kubeconfig(folder, &spec)?;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
 use provision::command::nodes::Kubectl;
-use provision::command::{CommandError, counted};
+use provision::command::{CommandError, counted, is_made, refuse_strangers};
 use provision::lifecycle::demand::{self, ScalingAction};
 use provision::spec;
 
 use super::args::ScaleArgs;
 use super::terminal::tell;
 use super::up::make;
-use super::{load, pace, shown, understood};
+use super::{connect, explain, load, pace, shown, understood};
 use crate::exit::Exit;
 
 /// Between two looks at the jobs.
@@ -48,6 +48,15 @@ async fn to(
             .context("cluster.yaml has no place for workers.onDemand; add it by hand")?;
     }
     let (spec, _) = understood(folder, &after)?;
+    let aws = connect(&spec.region).await?;
+    explain(refuse_strangers(&aws, &spec).await)?;
+    if !explain(is_made(&aws, &spec).await)? {
+        bail!(
+            "there is no cluster {} yet; {} makes it",
+            spec.name,
+            shown(folder, "up")
+        );
+    }
     folder.update_spec(&after)?;
     match make(folder, &spec, yes, pace(poll)).await {
         Ok(()) => {
@@ -66,12 +75,12 @@ async fn to(
 }
 
 /// Whether a command ended before it changed anything.
-fn changed_nothing(error: &anyhow::Error) -> bool {
-    let reason = error.downcast_ref();
-    matches!(
-        reason,
-        Some(CommandError::Declined | CommandError::NotOurs(_))
-    )
+pub(super) fn changed_nothing(error: &anyhow::Error) -> bool {
+    match error.downcast_ref() {
+        Some(CommandError::Declined(made)) => made.is_empty(),
+        Some(CommandError::NotOurs(_)) => true,
+        _ => false,
+    }
 }
 
 fn nodes(count: u32) -> String {

@@ -1,6 +1,6 @@
 //! `canoe cluster up`: stacks, then nodes, then the volume.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use provision::assets::AssetFolder;
 use provision::command::nodes::{Kubectl, KubectlError};
@@ -24,7 +24,7 @@ pub(super) async fn make(
     yes: bool,
     pace: Pace,
 ) -> anyhow::Result<()> {
-    let estimate = cost::estimate(spec);
+    let estimate = cost::estimate_at(spec, SystemTime::now().into());
     eprintln!(
         "cluster {} in {}: about {:.2} USD per hour (estimate, prices of {})",
         spec.name,

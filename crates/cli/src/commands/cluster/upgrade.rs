@@ -9,11 +9,12 @@ use provision::aws::Aws;
 use provision::catalog;
 use provision::cloud::Cloud as _;
 use provision::command::nodes::Kubectl;
-use provision::command::{Pace, Sink as _, counted, roll};
+use provision::command::{Pace, Sink as _, counted, refuse_strangers, roll};
 use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, steps};
 use provision::spec::{ClusterSpec, ControlPlaneMode};
 
 use super::args::UpgradeArgs;
+use super::scale::changed_nothing;
 use super::terminal::{Terminal, show, tell};
 use super::up::make;
 use super::{connect, explain, load, pace, shown, understood};
@@ -38,6 +39,7 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
         );
         return Ok(Exit::Success);
     }
+    known(&spec, wanted).await?;
     for (number, step) in (1..).zip(&all) {
         show(&format!("{number}. {}", step.words(&spec)));
     }
@@ -45,6 +47,7 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
         return Ok(Exit::Success);
     }
     let aws = connect(&spec.region).await?;
+    explain(refuse_strangers(&aws, &spec).await)?;
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         if aws.eks_cluster(&spec.name).await?.is_none() {
             bail!(
@@ -67,17 +70,39 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
     };
     for step in &all {
         tell(&format!("step: {}", step.words(&spec)));
-        execute(folder, &aws, step, &args, pace)
-            .await
-            .with_context(|| {
-                format!(
-                    "the upgrade stopped; run `{}` again to continue it",
-                    shown(folder, &format!("upgrade --to {wanted}"))
-                )
-            })?;
+        let before = folder.read_spec()?;
+        if let Err(error) = execute(folder, &aws, step, &args, pace).await {
+            if changed_nothing(&error) {
+                folder.update_spec(&before)?; // or a later `up` would upgrade without being asked to
+                return Err(error);
+            }
+            let again = shown(folder, &format!("upgrade --to {wanted}"));
+            let words = format!("the upgrade stopped; run `{again}` again to continue it");
+            return Err(error.context(words));
+        }
     }
     eprintln!("Kubernetes is {wanted} now");
     Ok(Exit::Success)
+}
+
+/// Refuses a version that neither this program nor EKS knows.
+async fn known(spec: &ClusterSpec, wanted: &str) -> anyhow::Result<()> {
+    let newest = catalog::VERSIONS.1;
+    if catalog::minor(wanted).is_none_or(|minor| minor <= newest) {
+        return Ok(());
+    }
+    let asked = async { connect(&spec.region).await?.eks_versions().await };
+    let offers = match spec.control_plane.mode {
+        ControlPlaneMode::Eks => asked.await.unwrap_or_default(),
+        ControlPlaneMode::SelfManaged => Vec::new(),
+    };
+    if offers.iter().any(|offer| offer.version == wanted) {
+        return Ok(());
+    }
+    bail!(
+        "{wanted} is not known: canoe's list of {} ends with 1.{newest}, and EKS does not list it",
+        catalog::VERSIONS_AS_OF
+    )
 }
 
 fn support_until(ends: Option<impl std::fmt::Display>) -> String {
@@ -135,11 +160,30 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
     if let Some(notice) = catalog::support_notice(running, None, SystemTime::now().into()) {
         tell(&format!("warning: {notice}"));
     }
-    if let Some(minor) = catalog::minor(running) {
-        let next = format!("upgrade --to 1.{}", minor + 1);
-        eprintln!("next: {}", shown(folder, &next));
+    let versions: Vec<&str> = lines.iter().map(|(version, _)| version.as_str()).collect();
+    match next_version(spec, &versions) {
+        Some((version, true)) => eprintln!(
+            "the upgrade to {version} is not finished; next: {}",
+            shown(folder, &format!("upgrade --to {version}"))
+        ),
+        Some((version, false)) => {
+            eprintln!(
+                "next: {}",
+                shown(folder, &format!("upgrade --to {version}"))
+            );
+        }
+        None => eprintln!("there is no newer version on the list"),
     }
     Ok(Exit::Success)
+}
+
+/// The version to go to next, and whether that upgrade has begun.
+fn next_version(spec: &ClusterSpec, listed: &[&str]) -> Option<(String, bool)> {
+    if spec.workers.kubernetes_version.is_some() {
+        return Some((spec.kubernetes_version.clone(), true));
+    }
+    let next = format!("1.{}", catalog::minor(&spec.kubernetes_version)? + 1);
+    listed.contains(&next.as_str()).then_some((next, false))
 }
 
 /// One stage: the cluster file first, then the cluster. What the file says is what the next run continues with.
@@ -195,4 +239,28 @@ async fn addon_versions(aws: &Aws, spec: &ClusterSpec) -> anyhow::Result<BTreeMa
         }
     }
     Ok(versions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It proposed a version that no list has, and the one after a version that it had not finished.
+    #[test]
+    fn the_next_version_is_on_the_list_and_an_unfinished_one_comes_first() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        spec.kubernetes_version = "1.35".to_owned();
+        let listed = ["1.36", "1.35"];
+        assert_eq!(
+            next_version(&spec, &listed),
+            Some(("1.36".to_owned(), false))
+        );
+        spec.kubernetes_version = "1.36".to_owned();
+        assert_eq!(next_version(&spec, &listed), None);
+        spec.workers.kubernetes_version = Some("1.35".to_owned());
+        assert_eq!(
+            next_version(&spec, &listed),
+            Some(("1.36".to_owned(), true))
+        );
+    }
 }

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::python::SourceLines;
-use config::{ConfigError, Evaluated, Prints, TrainerConfig, command};
+use config::{Evaluated, TrainerConfig, command};
 use trainer::check::{Findings, JobProblem};
 
 use super::{File, options};
 use crate::commands::train;
 use crate::exit::Exit;
 use crate::form::Form;
+use crate::wherever::{self, WhereverError};
 
-/// Runs the command.
 pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     let path = std::path::absolute(&file.file).context("find the configuration")?;
-    let (evaluated, folder) = match evaluate(file, &path)? {
+    let (evaluated, folder) = match wherever::evaluate(&options(file)) {
         Ok(evaluated) => evaluated,
-        Err(error) => {
+        Err(WhereverError::Configuration(error)) => {
             tell(
                 form,
                 file,
@@ -28,6 +28,7 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
             )?;
             return Ok(Exit::Configuration);
         }
+        Err(error) => return Err(error.into()),
     };
     let findings = if fast {
         built(&evaluated.config)
@@ -47,42 +48,6 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     } else {
         Exit::Configuration
     })
-}
-
-/// The folders to which file names of a configuration may be relative: this one, that of the configuration, and its parent
-/// (a job folder).
-fn choices(path: &Path) -> anyhow::Result<[PathBuf; 3]> {
-    let here = std::env::current_dir().context("find the working directory")?;
-    let beside = path.parent().unwrap_or(Path::new("/"));
-    let around = beside.parent().unwrap_or(beside);
-    Ok([here, around.to_owned(), beside.to_owned()])
-}
-
-/// Evaluates the file in the first folder in which that works; returns the error of this folder if there is none.
-fn evaluate(file: &File, path: &Path) -> anyhow::Result<Result<(Evaluated, PathBuf), ConfigError>> {
-    let mut first = None;
-    for folder in choices(path)? {
-        let options = config::EvaluateOptions {
-            // Names in messages are those that the user typed.
-            file: if first.is_none() {
-                file.file.clone()
-            } else {
-                path.to_owned()
-            },
-            directory: first.as_ref().map(|_| folder.clone()),
-            prints: if first.is_none() {
-                Prints::Stderr
-            } else {
-                Prints::Nowhere
-            },
-            ..options(file)
-        };
-        match config::evaluate_with_python(&options) {
-            Ok(evaluated) => return Ok(Ok((evaluated, folder))),
-            Err(error) => first = first.or(Some(error)),
-        }
-    }
-    Ok(Err(first.expect("there is at least one folder to try")))
 }
 
 /// `--fast`: only whether the network can be built.
@@ -121,7 +86,7 @@ fn tried(
 
 /// The folder that has the list of training files. A job folder with shards gets the working directory of its first node.
 fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::Result<PathBuf> {
-    let choices = choices(path)?;
+    let choices = wherever::choices(path)?;
     let has_list = |folder: &&PathBuf| !list.is_empty() && folder.join(list).is_file();
     if let Some(found) = choices.iter().find(has_list) {
         return Ok(found.clone());
@@ -129,13 +94,22 @@ fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::
     let shard = choices
         .iter()
         .flat_map(|folder| [folder.join("data/0"), folder.join("0/data")])
-        .find(|shard| shard.is_dir());
+        .find(|shard| shard.is_dir() && !was_split(shard));
     if let Some(shard) = shard {
         let beside = path.parent().unwrap_or(Path::new("/"));
         run::local::workdir::prepare(work, beside, &shard)?;
         return Ok(work.to_owned());
     }
     Ok(evaluated_in.to_owned())
+}
+
+/// Whether a shard has the whole data beside it, from which it was split: a job then reads these, by their list.
+fn was_split(shard: &Path) -> bool {
+    let beside = shard.parent().map(std::fs::read_dir);
+    let entries = beside.into_iter().flatten().flatten().flatten();
+    let mut files = entries.filter(|entry| entry.path().is_file());
+    shard.ends_with("data/0")
+        && files.any(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
 }
 
 /// `FILE:LINE` of what a problem is about.
@@ -196,4 +170,28 @@ fn tell(
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn shards_do_not_stand_for_a_list_that_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (job, work) = (dir.path().join("job"), dir.path().join("work"));
+        let config = job.join("river/trainer_config.py");
+        for folder in [job.join("data/0"), job.join("river"), work.clone()] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(&config, "").unwrap();
+        fs::write(job.join("data/0/train.list"), "").unwrap();
+        let found = || folder(&config, "data/train.list", &job, &work).unwrap();
+        assert_eq!(found(), work, "a job whose data are only shards");
+        fs::write(job.join("data/train.txt"), "").unwrap();
+        assert_eq!(found(), job, "the shards were split from this file");
+        fs::write(job.join("data/train.list"), "").unwrap();
+        assert_eq!(found(), job);
+    }
 }

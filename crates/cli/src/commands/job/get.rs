@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use k8s::cluster::{Cluster, ClusterError, FilesPod, TargetJob};
+use k8s::cluster::{Cluster, FilesPod, TargetJob};
 use k8s::objects::helper_pod::Purpose;
 use k8s::objects::program;
 use run::node::pod::JOB_PATH;
 use tokio_util::io::SyncIoBridge;
 
-use super::helper::{self, LOOK};
+use super::helper;
+use super::interrupt::Begun;
 use crate::commands::data;
-use crate::commands::progress::{bytes_bar, human_bytes, set_total};
+use crate::commands::progress::{bytes_bar, human_bytes, number_of, set_total};
+use dataset::bucket;
 use dataset::carry::{self, CarryError, Existing, Received};
 use dataset::pick::Pick;
 use s3::{Client, Location};
-
-/// A connection that breaks is made anew this often; what has arrived stays.
-const ATTEMPTS: u32 = 5;
+use trainer::{pass_directory, scores_file};
 
 /// What is wanted, and where it goes.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub(super) struct WantedModels {
     pub to: Option<String>,
     /// Replace models of the same names.
     pub force: bool,
+    /// Of an earlier run, which the volume keeps under this number.
+    pub earlier: Option<u32>,
 }
 
 /// Where the files of a job are; an error names what could say so.
@@ -48,52 +50,105 @@ pub(super) async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::R
     }
 }
 
+/// Where what is wanted goes to.
+#[derive(Debug)]
+enum Destination {
+    Folder(PathBuf),
+    Store(Location),
+}
+
+/// What begins like an address of an object store is no folder.
+fn destination(to: Option<&str>, job: &str) -> anyhow::Result<Destination> {
+    let Some(text) = to else {
+        return Ok(Destination::Folder(PathBuf::from(format!("{job}-output"))));
+    };
+    match Location::parse(text) {
+        Some(store) => Ok(Destination::Store(store)),
+        None if text.starts_with("s3:") => bail!("--to={text}: is not s3://BUCKET/PREFIX"),
+        None => Ok(Destination::Folder(PathBuf::from(text))),
+    }
+}
+
 /// Brings it here, or through here to an object store, and says where it is.
 pub(super) async fn get(
     cluster: &Cluster,
+    begun: &Begun,
     target: &TargetJob,
     wanted: &WantedModels,
 ) -> anyhow::Result<()> {
-    let store = wanted.to.as_deref().and_then(Location::parse);
-    let Some(store) = store else {
-        let folder = wanted.to.as_ref().map(PathBuf::from);
-        let folder = folder.unwrap_or_else(|| PathBuf::from(format!("{}-output", target.job)));
-        return bring(cluster, target, wanted, &folder).await;
-    };
+    match destination(wanted.to.as_deref(), &target.job)? {
+        Destination::Folder(folder) => {
+            let received = bring(cluster, begun, target, wanted, &folder).await?;
+            for name in tops(&received.names) {
+                println!("{}", folder.join(name).display());
+            }
+            Ok(())
+        }
+        Destination::Store(store) => to_store(cluster, begun, target, wanted, store).await,
+    }
+}
+
+/// Through a folder that is gone afterwards.
+async fn to_store(
+    cluster: &Cluster,
+    begun: &Begun,
+    target: &TargetJob,
+    wanted: &WantedModels,
+    store: Location,
+) -> anyhow::Result<()> {
     // Whoever has no right to write there is told before anything is copied.
     let asked = store.clone();
     tokio::task::spawn_blocking(move || Client::new()?.list(&asked))
         .await
         .context("ask the store")??;
     let folder = tempfile::tempdir().context("make a folder on the way to the store")?;
-    bring(cluster, target, wanted, folder.path()).await?;
-    let pushed = tokio::task::spawn_blocking(move || data::push(folder.path(), &store));
-    let then = "what is in the store stays, and the same command sends the rest";
-    helper::unless_interrupted(then, async { pushed.await.context("copy to the store")? }).await
+    let received = bring(cluster, begun, target, wanted, folder.path()).await?;
+    begun.then("what is in the store stays, and the same command sends the rest".to_owned());
+    let (to, force) = (store.clone(), wanted.force);
+    let pushed = tokio::task::spawn_blocking(move || {
+        if !force {
+            bucket::check_models(&Client::new()?, folder.path(), &to)?;
+        }
+        data::push(folder.path(), &to)
+    });
+    pushed.await.context("copy to the store")??;
+    for name in tops(&received.names) {
+        println!("{}", store.join(name));
+    }
+    Ok(())
 }
 
 async fn bring(
     cluster: &Cluster,
+    begun: &Begun,
     target: &TargetJob,
     wanted: &WantedModels,
     folder: &Path,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Received> {
     let files = files_of(cluster, target).await?;
     make_folder(folder)?;
-    let received = helper::with_pod(cluster, &files, &reader(), async |pod| {
-        receive(cluster, &files, pod, wanted, folder).await
+    let received = helper::with_pod(cluster, begun, &files, &reader(), async |pod| {
+        helper::persist(async || receive_once(cluster, &files, pod, wanted, folder).await).await
     })
     .await?;
     let carried = received.carried;
     eprintln!(
-        "{} files, {}, {} were already there, all verified",
-        carried.files,
+        "{}, {}, {} were already there, all verified",
+        number_of(carried.files, "file"),
         human_bytes(carried.bytes),
         human_bytes(carried.kept)
     );
-    for name in tops(&received.names) {
-        println!("{}", folder.join(name).display());
+    if wanted.pick == Pick::Output {
+        link_best(folder)?;
     }
+    Ok(received)
+}
+
+/// Links are not copied; which pass is the best is in a file that was.
+fn link_best(folder: &Path) -> anyhow::Result<()> {
+    let best = scores_file::read(folder)?.best();
+    let name = best.map(|(pass, _)| pass_directory::name(pass, None));
+    scores_file::link(folder, name.as_deref())?;
     Ok(())
 }
 
@@ -112,14 +167,22 @@ fn make_folder(folder: &Path) -> anyhow::Result<()> {
 /// Removes the job's folder on the volume, then what says where it is.
 pub(super) async fn remove(
     cluster: &Cluster,
+    begun: &Begun,
     target: &TargetJob,
     what: &str,
 ) -> anyhow::Result<()> {
     let files = files_of(cluster, target).await?;
-    let place = format!("{JOB_PATH}/{}/{what}", files.job.name);
+    let folder = format!("{JOB_PATH}/{}", files.job.name);
+    let place = format!("{folder}/{what}");
     let place = place.trim_end_matches('/').to_owned();
-    helper::with_pod(cluster, &files, &reader(), async |pod| {
-        let command = ["rm", "-rf", "--", &place].map(str::to_owned);
+    // Results of earlier runs are in output-1, output-2, …
+    let script = match what {
+        "output" => r#"rm -rf -- "$0"/output "$0"/output-[0-9]*"#,
+        "data" => r#"rm -rf -- "$0"/data"#,
+        _ => r#"rm -rf -- "$0""#,
+    };
+    helper::with_pod(cluster, begun, &files, &reader(), async |pod| {
+        let command = ["sh", "-c", script, &folder].map(str::to_owned);
         let remote = cluster.exec(&files.job.namespace, pod, &command).await?;
         match remote.ended().await? {
             Some(failure) => bail!("remove {place} on the volume: {failure}"),
@@ -145,36 +208,6 @@ fn reader() -> Purpose {
     ))
 }
 
-async fn receive(
-    cluster: &Cluster,
-    files: &FilesPod,
-    pod: &str,
-    wanted: &WantedModels,
-    folder: &Path,
-) -> anyhow::Result<Received> {
-    let mut attempt = 1;
-    loop {
-        match receive_once(cluster, files, pod, wanted, folder).await {
-            Err(error) if attempt < ATTEMPTS && is_broken(&error) => {
-                eprintln!("{error:#}; resuming ({attempt} of {ATTEMPTS})");
-                attempt += 1;
-                tokio::time::sleep(LOOK).await;
-            }
-            ended => return ended,
-        }
-    }
-}
-
-/// What another attempt may mend. A machine may not know yet of a container that the API server calls running.
-fn is_broken(error: &anyhow::Error) -> bool {
-    let of_cluster = error.downcast_ref::<ClusterError>();
-    of_cluster.is_some_and(|error| !error.is_forbidden())
-        || matches!(
-            error.downcast_ref(),
-            Some(CarryError::Broken(_) | CarryError::Differs { .. })
-        )
-}
-
 async fn receive_once(
     cluster: &Cluster,
     files: &FilesPod,
@@ -182,7 +215,12 @@ async fn receive_once(
     wanted: &WantedModels,
     folder: &Path,
 ) -> anyhow::Result<Received> {
-    let output = format!("{JOB_PATH}/{}/output", files.job.name);
+    let earlier = wanted.earlier.map(|number| format!("-{number}"));
+    let output = format!(
+        "{JOB_PATH}/{}/output{}",
+        files.job.name,
+        earlier.unwrap_or_default()
+    );
     let pick = format!("--pick={}", wanted.pick);
     let canoe = program::command(files.program.as_ref());
     let command = [&canoe, "data", "send", &output, &pick].map(str::to_owned);
@@ -246,6 +284,46 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn what_begins_like_an_address_is_no_folder() {
+        for wrong in ["s3://", "s3:bucket/x", "s3:///x"] {
+            let error = destination(Some(wrong), "ctr").unwrap_err().to_string();
+            assert_eq!(error, format!("--to={wrong}: is not s3://BUCKET/PREFIX"));
+        }
+        let there = destination(Some("s3://bucket/x"), "ctr").unwrap();
+        assert!(matches!(there, Destination::Store(_)));
+        for (to, folder) in [(None, "ctr-output"), (Some("s3"), "s3")] {
+            let here = destination(to, "ctr").unwrap();
+            assert!(
+                matches!(&here, Destination::Folder(path) if path == Path::new(folder)),
+                "{here:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_whole_output_has_the_link_to_the_best_model() {
+        let here = tempfile::tempdir().unwrap();
+        let mut scores = trainer::best::Scores {
+            measure: Some(trainer::best::Measure {
+                name: "cost".to_owned(),
+                better: trainer::best::Better::Lower,
+            }),
+            ..trainer::best::Scores::default()
+        };
+        scores.add(0, Some(0.5), true);
+        scores.add(1, Some(0.7), true);
+        for pass in ["pass-00000", "pass-00001"] {
+            std::fs::create_dir(here.path().join(pass)).unwrap();
+        }
+        link_best(here.path()).unwrap();
+        assert!(!here.path().join("best").exists(), "nothing says which");
+        scores_file::write(here.path(), &scores).unwrap();
+        link_best(here.path()).unwrap();
+        let best = std::fs::read_link(here.path().join("best")).unwrap();
+        assert_eq!(best, Path::new("pass-00000"));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use k8s::cluster::{ApplyMode, Cluster, FilesPod};
+use anyhow::bail;
+use dataset::carry::CarryError;
+use k8s::cluster::{ApplyMode, Cluster, ClusterError, FilesPod};
 use k8s::explain::{Observed, diagnose_pods};
-use k8s::job::JobFile;
+use k8s::job::{JobFile, Volume};
 use k8s::objects::helper_pod::{self, Purpose};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ServiceAccount};
 use serde_json::Value;
+
+use super::interrupt::{self, Begun};
 
 /// The pod must run after this long: an image may have to be pulled.
 const START: Duration = Duration::from_secs(600);
@@ -17,37 +20,13 @@ const ACCOUNT: Duration = Duration::from_secs(60);
 /// Between two looks at it.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// Ctrl-C, or a request to end, and what becomes of what was begun.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted; {0}")]
-pub(super) struct Interrupted(pub String);
-
-/// Runs `work` unless the program is asked to end. Needed by everything that comes after [`with_pod`]: once a program has listened for Ctrl-C,
-/// the system does not end it any more.
-pub(super) async fn unless_interrupted<T>(
-    then: &str,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    tokio::select! {
-        ended = work => ended,
-        stopped = interrupted() => stopped.and(Err(Interrupted(then.to_owned()).into())),
-    }
-}
-
-/// Returns when the program is asked to end.
-pub(super) async fn interrupted() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut ended = signal(SignalKind::terminate()).context("listen for signals")?;
-    tokio::select! {
-        _ = ended.recv() => {}
-        told = tokio::signal::ctrl_c() => told.context("listen for signals")?,
-    }
-    Ok(())
-}
+/// A connection that breaks is made anew this often; what has arrived stays.
+const ATTEMPTS: u32 = 5;
 
 /// Makes the pod, runs `work` in it, and removes it however that ends. `work` gets the name of the pod once it runs.
 pub(super) async fn with_pod<T>(
     cluster: &Cluster,
+    begun: &Begun,
     files: &FilesPod,
     purpose: &Purpose,
     work: impl AsyncFnOnce(&str) -> anyhow::Result<T>,
@@ -57,16 +36,52 @@ pub(super) async fn with_pod<T>(
     let whole = async {
         prepare(cluster, job, &pod).await?;
         let object = helper_pod::object(job, files.program.as_ref(), purpose);
+        begun.with_pod(cluster, &job.namespace, &pod);
         apply(cluster, &[object]).await?;
         wait_until_it_runs(cluster, job, &pod, purpose).await?;
         work(&pod).await
     };
-    let then = "the pod on the volume is removed, what has been copied stays, and the same command resumes";
-    let ended = unless_interrupted(then, whole).await;
-    let removed = cluster.delete_pod(&job.namespace, &pod).await;
-    let ended = ended?;
-    removed?;
-    Ok(ended)
+    let ended = whole.await;
+    if let Err(error) = cluster.delete_pod(&job.namespace, &pod).await {
+        eprintln!("{}", interrupt::stays(&job.namespace, &pod, &error));
+    }
+    begun.without_pod();
+    ended
+}
+
+/// Copies through a command in a pod, again and again if the connection breaks.
+pub(super) async fn persist<T>(once: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let mut attempt = 1;
+    loop {
+        match once().await {
+            Err(error) if is_forbidden(&error) => {
+                return Err(error.context(NO_EXEC));
+            }
+            Err(error) if attempt < ATTEMPTS && is_broken(&error) => {
+                eprintln!("{error:#}; resuming ({attempt} of {ATTEMPTS})");
+                attempt += 1;
+                tokio::time::sleep(LOOK).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+const NO_EXEC: &str = "files are copied by a command in a pod, for which you need the right to create `pods/exec` (docs/kubernetes.md has a Role with all \
+     rights that are needed); without it, train with `image` and `data.url` in job.yaml, and have models copied by `copies`";
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let of_cluster = error.downcast_ref::<ClusterError>();
+    of_cluster.is_some_and(ClusterError::is_forbidden)
+}
+
+/// What another attempt may mend. A machine may not know yet of a container that the API server calls running.
+fn is_broken(error: &anyhow::Error) -> bool {
+    error.is::<ClusterError>()
+        || matches!(
+            error.downcast_ref(),
+            Some(CarryError::Broken(_) | CarryError::Differs { .. })
+        )
 }
 
 /// What an upload that was interrupted left may be over, or made for other options: a pod cannot be changed.
@@ -75,7 +90,30 @@ async fn prepare(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow::Result<
         cluster.delete_pod(&job.namespace, pod).await?;
         wait_until_gone(cluster, job, pod).await?;
     }
+    if let Volume::Claim { name } = &job.volume
+        && let Ok(None) = cluster
+            .get::<PersistentVolumeClaim>(&job.namespace, name)
+            .await
+    {
+        has_namespace(cluster, job).await?;
+        bail!(
+            "there is no claim {name:?} in namespace {}: make it, name another with --claim, or a file server with --nfs (`volume` in job.yaml)",
+            job.namespace
+        );
+    }
     wait_for_account(cluster, job).await
+}
+
+/// Without the right to see namespaces, it may be there.
+async fn has_namespace(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
+    if cluster.has_namespace(&job.namespace).await? == Some(false) {
+        bail!(
+            "there is no namespace {}: make it (`kubectl create namespace {}`, or `createNamespace: true` in job.yaml), or name another with -n",
+            job.namespace,
+            job.namespace
+        );
+    }
+    Ok(())
 }
 
 /// Applies objects and repeats the server's warnings.
@@ -95,9 +133,10 @@ async fn wait_for_account(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()
         .get::<ServiceAccount>(&job.namespace, "default")
         .await
     {
+        has_namespace(cluster, job).await?;
         if begun.elapsed() > ACCOUNT {
             bail!(
-                "namespace {} has got no service account within {} s, so it takes no pods",
+                "namespace {} has got no service account within {} s, so it takes no pods; is there such a namespace?",
                 job.namespace,
                 ACCOUNT.as_secs()
             );
@@ -175,4 +214,62 @@ fn why(observed: &Observed) -> String {
         .map(|it| it.reason.to_string())
         .collect();
     findings.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A machine that cannot give a pod a network says so in an event only.
+    #[test]
+    fn a_pod_that_gets_no_network_is_not_waited_for_in_silence() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "ctr-upload", "uid": "u1", "creationTimestamp": "2026-08-04T12:00:00Z"},
+            "spec": {"nodeName": "n2", "containers": [{"name": "upload"}]},
+            "status": {"phase": "Pending", "containerStatuses": [{
+                "name": "upload", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": "ContainerCreating"}},
+            }]},
+        }))
+        .unwrap();
+        let event = serde_json::from_value(json!({
+            "metadata": {"name": "e"},
+            "involvedObject": {"kind": "Pod", "name": "ctr-upload", "uid": "u1"},
+            "reason": "FailedCreatePodSandBox",
+            "message": "Failed to create pod sandbox: plugin type=\"flannel\" failed (add): open /run/flannel/subnet.env: no such file or directory",
+            "type": "Warning", "count": 9,
+            "firstTimestamp": "2026-08-04T12:00:02Z", "lastTimestamp": "2026-08-04T12:01:58Z",
+        }))
+        .unwrap();
+        let observed = Observed {
+            job: None,
+            pods: vec![pod],
+            events: vec![event],
+            claims: Vec::new(),
+            machines: None,
+            data_job: None,
+            data_pods: Vec::new(),
+            now: "2026-08-04T12:02:00Z".parse().unwrap(),
+        };
+        let text = why(&observed);
+        assert!(text.contains("cannot be started on machine n2"), "{text:?}");
+        assert_eq!(phase(&observed), "Pending");
+    }
+
+    #[test]
+    fn only_what_another_attempt_may_mend_is_tried_again() {
+        let broken = CarryError::Broken(std::io::ErrorKind::BrokenPipe.into());
+        let with_reason = anyhow::Error::new(broken).context("the command in the pod failed: 137");
+        assert!(is_broken(&with_reason));
+        let full = CarryError::Refused("write x; the volume is full".to_owned());
+        assert!(!is_broken(&full.into()));
+        let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        let refused = anyhow::Error::new(ClusterError::Refused {
+            action: "run a command".to_owned(),
+            status: status.boxed(),
+        });
+        assert!(is_forbidden(&refused));
+    }
 }

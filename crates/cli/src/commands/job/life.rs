@@ -6,6 +6,7 @@ use anyhow::bail;
 use k8s::cluster::{Cluster, ClusterAccess, TargetJob};
 use k8s::explain::{JobState, diagnose};
 
+use crate::commands::progress::number_of;
 use crate::exit::Exit;
 
 /// Between two looks at what is left.
@@ -34,7 +35,11 @@ pub(super) async fn pause(access: &ClusterAccess, target: &TargetJob) -> anyhow:
             break;
         }
         if left != told {
-            eprintln!("waiting for {left} pods, which take a snapshot before they end");
+            eprintln!(
+                "waiting for {}, which {} a snapshot before the end",
+                number_of(left, "pod"),
+                if left == 1 { "takes" } else { "take" }
+            );
             told = left;
         }
         tokio::time::sleep(LOOK).await;
@@ -72,6 +77,7 @@ pub(super) async fn resume(access: &ClusterAccess, target: &TargetJob) -> anyhow
 }
 
 async fn check(cluster: &Cluster, target: &TargetJob, verb: &str) -> anyhow::Result<()> {
+    cluster.own_job(target).await?;
     let diagnosis = diagnose(&cluster.observe(target).await?);
     match diagnosis.state {
         JobState::Starting | JobState::Running => Ok(()),

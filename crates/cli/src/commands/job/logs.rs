@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s::cluster::{Cluster, LogOptions, TargetJob};
 use k8s::explain::{NodeRow, ShownPod, diagnose, every_pod};
@@ -12,6 +12,9 @@ use crate::exit::Exit;
 
 /// Between two looks for new pods.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A connection that breaks is made anew this often without a new line.
+const ATTEMPTS: u32 = 5;
 
 /// How long the last lines may take after the job has ended.
 const LAST_LINES: Duration = Duration::from_secs(10);
@@ -107,10 +110,27 @@ async fn print_log(
     pod: &str,
     prefix: &str,
 ) {
-    let mut output = std::io::stdout();
-    // Whoever reads us may have gone.
-    let take = |line: &str| writeln!(output, "{prefix}{line}").is_ok();
-    if let Err(error) = cluster.logs(&target.namespace, pod, wish, take).await {
-        eprintln!("{prefix}{error}");
+    let mut wish = wish;
+    let (mut attempt, mut heard) = (1, Instant::now());
+    loop {
+        let mut output = std::io::stdout();
+        let take = |line: &str| {
+            (attempt, heard) = (1, Instant::now());
+            // Whoever reads us may have gone.
+            writeln!(output, "{prefix}{line}").is_ok()
+        };
+        match cluster.logs(&target.namespace, pod, wish, take).await {
+            Err(error) if wish.follow && error.may_pass() && attempt < ATTEMPTS => {
+                eprintln!(
+                    "{prefix}{error}; following again, some lines may come twice ({attempt} of {ATTEMPTS})"
+                );
+                attempt += 1;
+                tokio::time::sleep(LOOK).await;
+                // What was read before stays read.
+                (wish.tail, wish.within) = (None, Some(heard.elapsed()));
+            }
+            Err(error) => return eprintln!("{prefix}{error}"),
+            Ok(()) => return,
+        }
     }
 }

@@ -17,6 +17,7 @@ use run::display::text;
 use run::display::view::TerminalView;
 use run::event::JobEvent;
 use run::node::health::NodeStatus;
+use serde_json::json;
 use tokio::task::JoinSet;
 use words::process::ProcessId;
 
@@ -30,6 +31,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const UNREACHABLE: Duration = Duration::from_secs(120);
 /// More nodes than this are not asked one by one.
 const ASKED: usize = 64;
+/// Terminals are at least this wide.
+const WIDTH: usize = 80;
 /// All nodes together have this long to tell how far they are.
 const TELL: Duration = Duration::from_secs(4);
 
@@ -211,12 +214,33 @@ impl ObservedJob {
         format!("{}{lines}", self.diagnosis.summary())
     }
 
+    /// The same for programs.
+    pub(super) fn json(&self) -> serde_json::Value {
+        let state = match self.diagnosis.state {
+            JobState::Absent => "absent",
+            JobState::Deleting => "deleting",
+            JobState::Starting => "starting",
+            JobState::Running => "running",
+            JobState::Complete => "finished",
+            JobState::Failed => "failed",
+        };
+        let findings = self.diagnosis.findings.iter().map(ToString::to_string);
+        json!({
+            "namespace": self.target.namespace,
+            "name": self.target.job,
+            "state": state,
+            "summary": self.diagnosis.summary(),
+            "findings": findings.collect::<Vec<_>>(),
+            "nodes": self.nodes.iter().map(Node::json).collect::<Vec<_>>(),
+        })
+    }
+
     /// A row for each node.
     pub(super) fn table(&self) -> String {
         if self.nodes.is_empty() {
             return String::new();
         }
-        let mut table = TextTable::new(&[
+        let columns = [
             ("node", Align::Right),
             ("pod", Align::Left),
             ("state", Align::Left),
@@ -225,17 +249,59 @@ impl ObservedJob {
             ("cost", Align::Right),
             ("samples/s", Align::Right),
             ("does", Align::Left),
-        ]);
-        for node in &self.nodes {
-            table.row(node.cells());
+        ];
+        let shown = |columns: &[(&str, Align)]| {
+            let mut table = TextTable::new(columns);
+            for node in &self.nodes {
+                table.row(node.cells().into_iter().take(columns.len()));
+            }
+            table.to_string()
+        };
+        let whole = shown(&columns);
+        if whole.lines().all(|line| line.chars().count() <= WIDTH) {
+            return whole;
         }
-        table.to_string()
+        format!("{}{}", shown(&columns[..7]), self.doings())
+    }
+
+    /// What nodes do, below the table: a line for everything that is done, by whomever.
+    fn doings(&self) -> String {
+        let mut doings: Vec<(String, Vec<String>)> = Vec::new();
+        for cells in self.nodes.iter().map(Node::cells) {
+            let [node, .., does] = cells;
+            match doings.iter_mut().find(|(known, _)| *known == does) {
+                _ if does.is_empty() => {}
+                Some((_, nodes)) => nodes.push(node),
+                None => doings.push((does, vec![node])),
+            }
+        }
+        let lines = doings.iter().map(|(does, nodes)| {
+            let plural = if nodes.len() == 1 { "" } else { "s" };
+            format!("  node{plural} {}: {does}\n", nodes.join(", "))
+        });
+        lines.collect()
     }
 }
 
 impl Node {
-    fn cells(&self) -> [String; 8] {
-        let status = match &self.told {
+    fn json(&self) -> serde_json::Value {
+        let status = self.status();
+        let trainer = status.trainer.clone().unwrap_or_default();
+        json!({
+            "node": status.node.or(self.row.node),
+            "pod": self.row.pod,
+            "state": self.row.shown.to_string(),
+            "pass": trainer.pass,
+            "batch": trainer.batch,
+            "cost": trainer.cost,
+            "samples_per_second": trainer.samples_per_second,
+            "does": self.does(&status),
+        })
+    }
+
+    /// What the node says of itself, or why it says nothing.
+    fn status(&self) -> NodeStatus {
+        match &self.told {
             Reported::Status(status) => NodeStatus::clone(status),
             Reported::Nothing => NodeStatus::default(),
             Reported::NotAllowed => says("you may not ask it (no right to pods/exec)"),
@@ -244,7 +310,11 @@ impl Node {
                 "cannot be asked: {}",
                 text::fit(last_line(reason), 80)
             )),
-        };
+        }
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let status = self.status();
         let trainer = status.trainer.clone().unwrap_or_default();
         let shown = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
         let id = status.node.or(self.row.node).map(|id| id.to_string());
@@ -271,7 +341,15 @@ impl Node {
             let plural = if names.len() > 1 { "s" } else { "" };
             return format!("waits for node{plural} {}", names.join(", "));
         }
-        status.does.clone()
+        // Pass and batch have columns of their own.
+        let does = match status.does.split_once(": pass ") {
+            Some(("training", _)) if trains => "training",
+            _ => &status.does,
+        };
+        match text::roll_backs(status.roll_backs as usize) {
+            Some(times) => format!("{does}; {times}"),
+            None => does.to_owned(),
+        }
     }
 }
 
@@ -413,6 +491,7 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s::explain::NodeCounts;
     use words::status::Status;
 
     #[test]
@@ -443,7 +522,15 @@ mod tests {
             matches!(&events[1], JobEvent::Progress { status, .. } if status.batch == Some(20)),
             "{events:?}"
         );
-        assert_eq!(node.cells()[7], "training: pass 0, batch 20");
+        let value = node.json();
+        assert_eq!((&value["batch"], &value["node"]), (&json!(20), &json!(1)));
+        assert_eq!(value["does"], "training");
+        assert_eq!(node.cells()[7], "training");
+        if let Reported::Status(status) = &mut node.told {
+            status.roll_backs = 2;
+        }
+        let does = "training; rolled back to a snapshot 2 times";
+        assert_eq!(node.cells()[7], does);
         node.away = vec![0];
         assert_eq!(node.cells()[7], "waits for node 0");
         let silent = running(Reported::Nothing);
@@ -451,5 +538,56 @@ mod tests {
         let forbidden = running(Reported::NotAllowed).cells();
         assert_eq!(forbidden[7], "you may not ask it (no right to pods/exec)");
         assert_eq!(forbidden[0], "1");
+    }
+
+    #[test]
+    fn a_table_fits_into_eighty_columns() {
+        let seen = |told: &dyn Fn() -> Reported| {
+            let nodes = (0..3).map(|node| Node {
+                row: NodeRow {
+                    node: Some(node),
+                    pod: Some(format!("quick-start-{node}-abcde")),
+                    shown: ShownPod::Running,
+                },
+                told: told(),
+                away: Vec::new(),
+            });
+            ObservedJob {
+                target: TargetJob {
+                    namespace: "default".to_owned(),
+                    job: "quick-start".to_owned(),
+                },
+                nodes: nodes.collect(),
+                diagnosis: Diagnosis {
+                    state: JobState::Running,
+                    counts: NodeCounts::default(),
+                    findings: Vec::new(),
+                    rows: Vec::new(),
+                },
+            }
+            .table()
+        };
+        let trains = seen(&|| {
+            let trainer = Status {
+                pass: Some(160),
+                batch: Some(10),
+                cost: Some(0.660314),
+                samples_per_second: Some(6840.0),
+                ..Status::default()
+            };
+            Reported::Status(Box::new(NodeStatus {
+                trainer: Some(trainer),
+                does: "training: pass 160, batch 10".to_owned(),
+                ..NodeStatus::default()
+            }))
+        });
+        assert!(trains.contains("  training\n"), "{trains}");
+        let forbidden = seen(&|| Reported::NotAllowed);
+        let note = "\n  nodes 0, 1, 2: you may not ask it (no right to pods/exec)\n";
+        assert!(forbidden.ends_with(note), "{forbidden}");
+        for table in [trains, forbidden] {
+            let is_narrow = |line: &str| line.chars().count() <= WIDTH;
+            assert!(table.lines().all(is_narrow), "{table}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod get;
 mod helper;
+mod interrupt;
 mod life;
 mod list;
 mod logs;
@@ -21,7 +22,7 @@ use k8s::explain::diagnose;
 use k8s::job;
 
 use self::get::WantedModels;
-use self::helper::Interrupted;
+use self::interrupt::{Interrupted, interruptible};
 use self::wishes::JobOptions;
 use crate::exit::Exit;
 use crate::form::Form;
@@ -91,7 +92,12 @@ enum JobCommand {
     /// Continue a paused job from its snapshot.
     Resume(Name),
     /// Say what runs and how far it is, and if the job stands still, why and what to do.
-    Status(Name),
+    Status {
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        form: Form,
+    },
     /// Show the job as `canoe run` shows one, until it has ended; or its page.
     Watch {
         #[command(flatten)]
@@ -150,6 +156,9 @@ struct GetArgs {
     /// Replace models of other runs that are in the folder.
     #[arg(long)]
     force: bool,
+    /// From the results of an earlier run, which the volume keeps in output-1, output-2, …
+    #[arg(long, value_name = "NUMBER")]
+    earlier: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -235,7 +244,6 @@ fn namespace_of(access: &ClusterAccess) -> String {
     access.namespace().unwrap_or_else(|| "default".to_owned())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
     let access = ClusterAccess {
         kubeconfigs: kubeconfigs(args.kubeconfig),
@@ -272,16 +280,24 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
             v1,
             offline,
         } => submit::print_manifests(&wishes, access, v1, offline).await,
-        JobCommand::Submit(args) => submit::submit_job(access, &args).await,
-        JobCommand::Upload(args) => submit::upload_only(access, &args).await,
+        JobCommand::Submit(args) => {
+            interruptible(async |begun| submit::submit_job(access, begun, &args).await).await
+        }
+        JobCommand::Upload(args) => {
+            interruptible(async |begun| submit::upload_only(access, begun, &args).await).await
+        }
         JobCommand::Get(args) => {
             let wanted = WantedModels {
                 pick: args.pick,
                 to: args.to,
                 force: args.force,
+                earlier: args.earlier,
             };
             let target = args.name.target(access);
-            get::get(&access.connect().await?, &target, &wanted).await?;
+            interruptible(async |begun| {
+                get::get(&access.connect().await?, begun, &target, &wanted).await
+            })
+            .await?;
             Ok(Exit::Success)
         }
         JobCommand::Ls {
@@ -300,11 +316,15 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
         }
         JobCommand::Pause(name) => life::pause(access, &name.target(access)).await,
         JobCommand::Resume(name) => life::resume(access, &name.target(access)).await,
-        JobCommand::Status(name) => {
+        JobCommand::Status { name, form } => {
             let target = name.target(access);
             let seen = look::look(&access.connect().await?, &target).await?;
-            println!("{}", seen.words());
-            print!("{}", seen.table());
+            if form.json() {
+                println!("{}", serde_json::to_string_pretty(&seen.json())?);
+            } else {
+                println!("{}", seen.words());
+                print!("{}", seen.table());
+            }
             Ok(seen.exit())
         }
         JobCommand::Watch { name, web, port } => {
@@ -322,7 +342,12 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
             tail,
         } => {
             let (cluster, target) = (access.connect().await?, name.target(access));
-            logs::logs(&cluster, &target, LogOptions { follow, tail }, node).await
+            let options = LogOptions {
+                follow,
+                tail,
+                within: None,
+            };
+            logs::logs(&cluster, &target, options, node).await
         }
         JobCommand::Delete { name, volume, yes } => {
             delete(access, &name.target(access), volume, yes).await
@@ -402,6 +427,6 @@ async fn remove_data(
             }
         );
     }
-    get::remove(&cluster, target, part).await?;
+    interruptible(async |begun| get::remove(&cluster, begun, target, part).await).await?;
     Ok(Exit::Success)
 }

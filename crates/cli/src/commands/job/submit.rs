@@ -3,23 +3,25 @@
 //! Interrupted anywhere, the same command continues: files that have arrived stay, objects are applied again, and keys of a Job that
 //! never came to be are replaced.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use k8s::cluster::{
     Again, ApplyMode, Cluster, ClusterAccess, FilesPod, ListedJob, Submitted, TargetJob, submit,
 };
 use k8s::credentials::Credentials;
 use k8s::job::{ConfigFrom, Data, JobFile};
-use k8s::objects::ObjectInputs;
+use k8s::objects::{DataNote, ObjectInputs};
 use k8s::{folder, render, tutorial};
 
 use super::get::{self, WantedModels};
-use super::helper;
+use super::interrupt::Begun;
 use super::upload::{self, Load};
 use super::wishes::{self, JobOptions};
 use super::{DryRun, SubmitArgs, UploadArgs, look};
 use crate::commands::cluster::grow;
 use crate::exit::Exit;
+use dataset::carry;
 use dataset::pick::Pick;
 
 /// A submit, made ready.
@@ -34,6 +36,7 @@ impl Ready {
         FilesPod {
             job: self.inputs.job.clone(),
             program: self.inputs.program.clone(),
+            data_note: None,
         }
     }
 }
@@ -68,8 +71,9 @@ pub(super) async fn print_manifests(
     }
     if brings {
         eprintln!(
-            "the pods run this program from the volume: `canoe job upload {}` brings it there; with `image` in job.yaml they need none",
-            wishes.directory.display()
+            "the pods run this program from the volume: `canoe job upload {}{}` brings it there; with `image` in job.yaml they need none",
+            wishes.directory.display(),
+            wishes.words()
         );
     }
     Ok(Exit::Success)
@@ -157,7 +161,11 @@ fn is_too_large(error: &anyhow::Error) -> bool {
 }
 
 /// `canoe job upload`.
-pub(super) async fn upload_only(access: &ClusterAccess, args: &UploadArgs) -> anyhow::Result<Exit> {
+pub(super) async fn upload_only(
+    access: &ClusterAccess,
+    begun: &Begun,
+    args: &UploadArgs,
+) -> anyhow::Result<Exit> {
     let job = args.wishes.job(access)?;
     let ready = prepare(&args.wishes, args.data.as_ref(), job, None)?;
     if ready.binary.is_none() && ready.loads.is_empty() {
@@ -167,12 +175,16 @@ pub(super) async fn upload_only(access: &ClusterAccess, args: &UploadArgs) -> an
     }
     let cluster = access.connect().await?;
     let binary = ready.binary.as_deref();
-    upload::upload(&cluster, &ready.files(), binary, &ready.loads).await?;
+    upload::upload(&cluster, begun, &ready.files(), binary, &ready.loads).await?;
     Ok(Exit::Success)
 }
 
 /// `canoe job submit`.
-pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> anyhow::Result<Exit> {
+pub(super) async fn submit_job(
+    access: &ClusterAccess,
+    begun: &Begun,
+    args: &SubmitArgs,
+) -> anyhow::Result<Exit> {
     let mut access = access.clone();
     if let Some(folder) = &args.cluster {
         access.kubeconfigs = vec![folder.join("kubeconfig")];
@@ -193,14 +205,22 @@ pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> any
         None => ApplyMode::Real,
     };
     let cluster = access.connect().await?;
-    let is_there = cluster.job(&target).await?.is_some();
+    let is_there = cluster.own_job(&target).await?.is_some();
     let keeps = mode == ApplyMode::DryRun || (is_there && !args.replace);
     let keys = if keeps {
         keys(&cluster, &job).await?
     } else {
         None
     };
-    let ready = prepare(&args.wishes, args.data.as_ref(), job, keys)?;
+    let mut ready = prepare(&args.wishes, args.data.as_ref(), job, keys)?;
+    ready.inputs.data_note = match &args.data {
+        Some(folder) => Some(note_of(folder).await?),
+        // What is on the volume stays there.
+        None => cluster
+            .files(&target)
+            .await?
+            .and_then(|files| files.data_note),
+    };
     let objects = render::objects(&ready.inputs)?;
     let again = if args.replace {
         Again::Replace
@@ -222,13 +242,10 @@ pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> any
     }
     if mode == ApplyMode::Real && brings && is_first {
         let binary = ready.binary.as_deref();
-        upload::upload(&cluster, &ready.files(), binary, &ready.loads).await?;
+        upload::upload(&cluster, begun, &ready.files(), binary, &ready.loads).await?;
     }
     let mut tell = |line: String| eprintln!("{line}");
-    let submitted = helper::unless_interrupted("the same command resumes", async {
-        Ok(submit(&cluster, &target, &objects, mode, again, &mut tell).await)
-    })
-    .await?;
+    let submitted = submit(&cluster, &target, &objects, mode, again, &mut tell).await;
     if mode == ApplyMode::DryRun
         && ready.inputs.job.create_namespace
         && submitted
@@ -245,7 +262,7 @@ pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> any
         return Ok(Exit::Success);
     }
     if args.wait {
-        return wait(&cluster, &target, args).await;
+        return wait(&cluster, begun, &target, args).await;
     }
     eprintln!(
         "next steps:\n  1. {}\n  2. {} --follow\n  3. the model of the last pass: {}",
@@ -254,6 +271,18 @@ pub(super) async fn submit_job(access: &ClusterAccess, args: &SubmitArgs) -> any
         target.command("get")
     );
     Ok(Exit::Success)
+}
+
+/// What would be brought to the volume as the job's data.
+async fn note_of(folder: &Path) -> anyhow::Result<DataNote> {
+    let folder = folder.to_owned();
+    let summed = tokio::task::spawn_blocking(move || carry::summary(&folder));
+    let (carried, sha256) = summed.await.context("read the data")??;
+    Ok(DataNote {
+        files: carried.files,
+        bytes: carried.bytes,
+        sha256,
+    })
 }
 
 /// Nodes that the jobs of the cluster want when this one has come.
@@ -285,21 +314,27 @@ async fn tell_room(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
 }
 
 /// Stays until the end, and brings the model if it is a good one.
-async fn wait(cluster: &Cluster, target: &TargetJob, args: &SubmitArgs) -> anyhow::Result<Exit> {
-    let then = format!(
+async fn wait(
+    cluster: &Cluster,
+    begun: &Begun,
+    target: &TargetJob,
+    args: &SubmitArgs,
+) -> anyhow::Result<Exit> {
+    begun.then(format!(
         "the job continues: `{}` shows it, `{}` brings its model",
         target.command("watch"),
         target.command("get")
-    );
-    let watched = async { look::watch(cluster, target, false).await };
-    let exit = helper::unless_interrupted(&then, watched).await?;
+    ));
+    let exit = look::watch(cluster, target, false).await?;
     if args.get && exit == Exit::Success {
         let wanted = WantedModels {
             pick: Pick::Last,
             to: args.to.clone(),
             force: false,
+            earlier: None,
         };
-        get::get(cluster, target, &wanted).await?;
+        begun.then(format!("`{}` brings the model", target.command("get")));
+        get::get(cluster, begun, target, &wanted).await?;
     }
     Ok(exit)
 }

@@ -10,12 +10,10 @@ use k8s::objects::{self, program};
 use run::node::pod::JOB_PATH;
 use tokio_util::io::SyncIoBridge;
 
-use super::helper::{self, LOOK};
-use crate::commands::progress::{bytes_bar, human_bytes};
+use super::helper;
+use super::interrupt::Begun;
+use crate::commands::progress::{bytes_bar, human_bytes, number_of};
 use dataset::carry::{self, Carried};
-
-/// A connection that breaks is made anew this often; what has arrived stays.
-const ATTEMPTS: u32 = 5;
 
 /// A folder here and where it goes in the job's folder.
 pub(super) struct Load {
@@ -28,6 +26,7 @@ pub(super) struct Load {
 /// Makes what the pod needs, carries the program and the folders over, and removes the pod again.
 pub(super) async fn upload(
     cluster: &Cluster,
+    begun: &Begun,
     files: &FilesPod,
     binary: Option<&Path>,
     loads: &[Load],
@@ -36,7 +35,7 @@ pub(super) async fn upload(
     if !ground.is_empty() {
         helper::apply(cluster, &ground).await?;
     }
-    helper::with_pod(cluster, files, &Purpose::Upload, async |pod| {
+    helper::with_pod(cluster, begun, files, &Purpose::Upload, async |pod| {
         if let Some(binary) = binary {
             carry_program(cluster, files, pod, binary).await?;
         }
@@ -99,11 +98,11 @@ async fn carry_load(
         .await
         .with_context(|| format!("bring {} to the volume", load.from.display()))?;
     eprintln!(
-        "{} is on the volume, in {}/{}: {} files, {}, {} were already there, all verified",
+        "{} is on the volume, in {}/{}: {}, {}, {} were already there, all verified",
         load.from.display(),
         job.name,
         load.to,
-        carried.files,
+        number_of(carried.files, "file"),
         human_bytes(carried.bytes),
         human_bytes(carried.kept)
     );
@@ -118,17 +117,7 @@ async fn carry(
     from: &Path,
     command: &[String],
 ) -> anyhow::Result<Carried> {
-    let mut attempt = 1;
-    loop {
-        match carry_once(cluster, namespace, pod, from, command).await {
-            Err(error) if attempt < ATTEMPTS => {
-                eprintln!("{error:#}; resuming ({attempt} of {ATTEMPTS})");
-                attempt += 1;
-                tokio::time::sleep(LOOK).await;
-            }
-            ended => return ended,
-        }
-    }
+    helper::persist(async || carry_once(cluster, namespace, pod, from, command).await).await
 }
 
 async fn carry_once(

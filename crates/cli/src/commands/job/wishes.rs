@@ -72,6 +72,24 @@ impl JobOptions {
         Ok(job)
     }
 
+    /// The flags that decide which job is meant, as they were given: for a hint that can be pasted.
+    pub(super) fn words(&self) -> String {
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let flags = [
+            ("--name", self.name.clone()),
+            ("-n", self.namespace.clone()),
+            ("--python-image", self.python_image.clone()),
+            ("--binary", file(&self.binary)),
+            ("--config", self.config.clone()),
+            ("--claim", self.claim.clone()),
+            ("--nfs", self.nfs.clone()),
+        ];
+        let given = flags
+            .iter()
+            .filter_map(|(flag, value)| Some(format!(" {flag} {}", value.as_ref()?)));
+        given.collect()
+    }
+
     fn default_job(&self) -> anyhow::Result<JobFile> {
         if !self.directory.is_dir() {
             let what = if self.directory.exists() {

@@ -10,6 +10,7 @@ use trainer::pass_directory::{Extras, Writer};
 
 use crate::commands::opening::OpenArgs;
 use crate::exit::Exit;
+use crate::wherever;
 
 /// Arguments of `canoe model export`.
 #[derive(Debug, Args)]
@@ -104,11 +105,12 @@ pub(super) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     if args.directory.exists() {
         anyhow::bail!("{} exists; name a new directory", args.directory.display());
     }
-    let evaluated = config::evaluate(&config::EvaluateOptions {
+    let (evaluated, _) = wherever::evaluate(&config::EvaluateOptions {
         args: args.config_args.clone(),
         ..config::EvaluateOptions::new(&args.config)
     })?;
     let model = evaluated
+        .config
         .model_config
         .context("the configuration describes no network")?;
     let wanted: Vec<import::WantedParameter> = model

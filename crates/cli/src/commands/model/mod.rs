@@ -2,15 +2,18 @@
 
 mod exchange;
 mod rows;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use predict::locate;
 use trainer::model::{self, Difference};
 use trainer::saved_rows::SavedRows;
 use trainer::scores_file;
-use words::result::Best;
+
+pub(crate) use verify::problems_json;
 
 use crate::exit::Exit;
 use crate::form::Form;
@@ -32,9 +35,9 @@ enum ModelCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Show the parameters of a pass directory with statistics.
+    /// Show the parameters of a model with their shapes and statistics.
     Show {
-        /// A pass directory or merged model (output/pass-00000, model.paddle).
+        /// A pass directory, a merged model, or a job folder (its best pass).
         directory: PathBuf,
         #[command(flatten)]
         form: Form,
@@ -50,8 +53,10 @@ enum ModelCommand {
     /// Read all files of a pass directory and name what is missing, cut off or changed since it was saved; ends with 1 if
     /// anything is. Checksums are in canoe.sums, which directories of v1 and of earlier versions do not have.
     Verify {
-        /// A pass directory or merged model.
+        /// A pass directory, a merged model, or a job folder (its best pass).
         directory: PathBuf,
+        #[command(flatten)]
+        form: Form,
     },
     /// Compare two pass directories; ends with 1 if they differ.
     Diff {
@@ -64,7 +69,6 @@ enum ModelCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
     match args.command {
         ModelCommand::List { folder, form } => list(&folder, form),
@@ -73,7 +77,7 @@ pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
         ModelCommand::Import(args) => exchange::import(&args),
         ModelCommand::Neighbours(args) => rows::neighbours(&args),
         ModelCommand::Embed(args) => rows::embed(&args),
-        ModelCommand::Verify { directory } => verify(&directory),
+        ModelCommand::Verify { directory, form } => verify::verify(&directory, form),
         ModelCommand::Diff { left, right, form } => diff(&left, &right, form),
     }
 }
@@ -82,6 +86,11 @@ pub(crate) fn run(args: ModelArgs) -> anyhow::Result<Exit> {
 fn list(folder: &Path, form: Form) -> anyhow::Result<Exit> {
     let inside = folder.join("output");
     let folder = if inside.is_dir() { &inside } else { folder };
+    anyhow::ensure!(
+        folder.is_dir(),
+        "{} does not exist; give a job folder or its output folder",
+        folder.display()
+    );
     let scores = scores_file::read(folder)?;
     let best = scores.best().map(|(pass, _)| pass);
     let measure = scores.measure.as_ref().map(|measure| measure.name.clone());
@@ -151,17 +160,13 @@ fn tell_score(directory: &Path) {
         .strip_prefix("pass-")
         .and_then(|n| n.parse::<u32>().ok());
     let scores = scores_file::read(folder).unwrap_or_default();
-    let (Some(pass), Some(measure), Some((best, value))) = (pass, &scores.measure, scores.best())
+    let (Some(pass), Some(measure), Some(told)) = (pass, &scores.measure, scores.told_best())
     else {
         return;
     };
-    if pass == best {
-        let best = Best {
-            pass: u64::from(pass),
-            measure: measure.name.clone(),
-            value,
-        };
-        eprintln!("{}", words::result::sentence(&best, None));
+    let (best, value) = (told.pass, told.value);
+    if u64::from(pass) == best {
+        eprintln!("{}", words::result::sentence(&told, None));
     } else if let Some(own) = scores.passes.get(&pass).and_then(|score| score.value) {
         let text = |value| words::result::value_text(&measure.name, value);
         let name = words::result::plain_name(&measure.name);
@@ -173,14 +178,49 @@ fn tell_score(directory: &Path) {
     }
 }
 
-fn show(directory: &Path, form: Form) -> anyhow::Result<Exit> {
+/// The pass directory or merged model that a path means; a folder that has none is explained.
+fn model_at(path: &Path) -> anyhow::Result<PathBuf> {
+    if path.is_file() {
+        return Ok(path.to_owned());
+    }
+    match locate::pass_directory(path) {
+        Ok(found) => Ok(found),
+        // Copies of v1's models have no file `done`, and can be looked at all the same.
+        Err(_) if path.is_dir() && model::read(path).is_ok_and(|model| !model.is_empty()) => {
+            Ok(path.to_owned())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The shapes of all parameters, from the configuration of the model; what v1's files say of them if it cannot be
+/// evaluated here.
+fn shapes(directory: &Path, model: &[model::ModelParameter]) -> Vec<Vec<usize>> {
+    let described = predict::export::description(directory).ok();
+    let shape = |parameter: &model::ModelParameter| {
+        let shape = described
+            .as_ref()
+            .map(|network| predict::export::shape(network, &parameter.name));
+        let fits = |shape: &Vec<usize>| shape.iter().product::<usize>() == parameter.values.len();
+        let (rows, columns) = parameter.dims;
+        shape
+            .filter(|shape| !shape.is_empty() && fits(shape))
+            .unwrap_or_else(|| vec![rows as usize, columns as usize])
+    };
+    model.iter().map(shape).collect()
+}
+
+fn show(given: &Path, form: Form) -> anyhow::Result<Exit> {
+    let directory = &model_at(given)?;
     let model = model::read(directory)?;
     tell_score(directory);
-    let rows = model.iter().map(|p| (p, model::statistics(&p.values)));
+    let shapes = shapes(directory, &model);
+    let rows = model.iter().zip(&shapes);
+    let rows = rows.map(|(p, shape)| (p, shape, model::statistics(&p.values)));
     match form.json() {
         true => {
             let list: Vec<_> = rows
-                .map(|(p, s)| serde_json::json!({"name": p.name, "dims": [p.dims.0, p.dims.1], "statistics": s}))
+                .map(|(p, shape, s)| serde_json::json!({"name": p.name, "shape": shape, "dims": [p.dims.0, p.dims.1], "statistics": s}))
                 .collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         }
@@ -188,19 +228,18 @@ fn show(directory: &Path, form: Form) -> anyhow::Result<Exit> {
             let mut table = TextTable::new(&[
                 ("parameter", Align::Left),
                 ("shape", Align::Right),
-                ("values", Align::Right),
                 ("mean", Align::Right),
                 ("deviation", Align::Right),
                 ("min", Align::Right),
                 ("max", Align::Right),
                 ("zeros", Align::Right),
             ]);
-            for (p, s) in rows {
+            for (p, shape, s) in rows {
                 let number = nn::number::general;
+                let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 table.row([
                     p.name.clone(),
-                    format!("{}x{}", p.dims.0, p.dims.1),
-                    s.values.to_string(),
+                    shape.join("x"),
                     number(s.mean),
                     number(s.deviation),
                     number(f64::from(s.min)),
@@ -228,50 +267,8 @@ fn tell_tables(directory: &Path, consequence: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn verify(directory: &Path) -> anyhow::Result<Exit> {
-    if directory.is_file() {
-        let parameters = model::read(directory)?.len();
-        println!(
-            "{}: {parameters} parameters: all whole",
-            directory.display()
-        );
-        return Ok(Exit::Success);
-    }
-    let checked = trainer::verify::verify(directory)
-        .with_context(|| format!("list {}", directory.display()))?;
-    let mut problems = checked.problems;
-    let servers = directory.join(trainer::pass_directory::SERVERS);
-    let mut state = 0;
-    if servers.is_dir() {
-        let findings = pserver::snapshot::verify::verify(&servers)?;
-        problems.extend(findings.problems);
-        for found in findings.snapshots.iter().filter(|found| !found.complete()) {
-            let (whole, all) = (found.whole.len(), found.servers);
-            let text = format!("the files of {whole} of {all} servers are whole; all are needed");
-            problems.push((found.path.clone(), text));
-        }
-        state = findings.snapshots.len();
-    }
-    for (path, text) in &problems {
-        println!("{}: {text}", path.display());
-    }
-    if !problems.is_empty() {
-        return Ok(Exit::Failure);
-    }
-    let proof = match checked.sums {
-        Some(files) => format!("{files} files have the checksums they were saved with"),
-        None => "saved without checksums, so only lengths were compared".to_owned(),
-    };
-    println!(
-        "{}: {} parameters, {} tables of servers, {state} saved states of servers: all whole; {proof}",
-        directory.display(),
-        checked.parameters,
-        checked.tables
-    );
-    Ok(Exit::Success)
-}
-
 fn diff(left: &Path, right: &Path, form: Form) -> anyhow::Result<Exit> {
+    let (left, right) = (&model_at(left)?, &model_at(right)?);
     let told = model::diff(&model::read(left)?, &model::read(right)?);
     for directory in [left, right] {
         tell_tables(directory, ": not compared")?;

@@ -9,6 +9,8 @@ use run::local::capacity::{self, Machine};
 use run::local::layout::{self, JobData};
 use run::local::listed::Lists;
 use run::local::{FolderLayout, FolderOptions, LayoutError};
+use trainer::best::Measure;
+use trainer::pass_directory;
 
 /// Reads a job folder: asks for the configuration if there are several and a person is there, and looks for data where the
 /// configuration says, if they are not where a job folder has them.
@@ -96,6 +98,54 @@ fn lists(job: &Path, wish: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     }))
 }
 
+/// Refuses a measure that the tests of the configuration do not have, before a run moves or starts anything. A
+/// configuration that cannot be evaluated here is reported by the trainers.
+pub(super) fn check_measure(
+    layout: &FolderLayout,
+    flags: &[String],
+    wanted: &str,
+) -> anyhow::Result<()> {
+    let args = flags
+        .iter()
+        .find_map(|flag| flag.strip_prefix("--config_args="));
+    let evaluated = config::evaluate(&EvaluateOptions {
+        directory: Some(layout.job.clone()),
+        args: args.unwrap_or_default().to_owned(),
+        prints: Prints::Nowhere,
+        ..EvaluateOptions::new(layout.config_dir.join(&layout.config))
+    });
+    match evaluated.map(|config| config.model_config) {
+        Ok(Some(model)) => Ok(Measure::check(wanted, &model)?),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to start after a pass whose model is not there, before a run moves or starts anything.
+pub(super) fn check_start(output: &Path, start: u32, flags: &[String]) -> anyhow::Result<()> {
+    let elsewhere = |flag: &String| flag.starts_with("--init_model_path=");
+    let Some(before) = start
+        .checked_sub(1)
+        .filter(|_| !flags.iter().any(elsewhere))
+    else {
+        return Ok(());
+    };
+    if pass_directory::complete_now(output, before).is_some() {
+        return Ok(());
+    }
+    let missing = output.join(pass_directory::name(before, None));
+    let missing = missing.display();
+    match pass_directory::newest(output) {
+        Some(newest) => anyhow::bail!(
+            "--start-pass {start} continues from {missing}, which is not there; the newest model is {}, so --start-pass {} would continue from it",
+            pass_directory::name(newest, None),
+            newest + 1
+        ),
+        None => anyhow::bail!(
+            "--start-pass {start} continues from {missing}, which is not there, and neither is any other model; leave the flag out"
+        ),
+    }
+}
+
 /// Says which configuration runs, and which others there are.
 fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
     let chosen = layout.config_dir.join(&layout.config);
@@ -161,6 +211,21 @@ pub(super) fn check_capacity(nodes: u32, servers: u32) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_does_not_start_after_a_pass_that_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |start, flags: &[String]| check_start(dir.path(), start, flags);
+        let text = refused(40, &[]).unwrap_err().to_string();
+        assert!(text.contains("pass-00039") && text.contains("leave the flag out"));
+        std::fs::create_dir(dir.path().join("pass-00006")).unwrap();
+        std::fs::write(dir.path().join("pass-00006/done"), "").unwrap();
+        let text = refused(40, &[]).unwrap_err().to_string();
+        assert!(text.contains("--start-pass 7 would continue"), "{text}");
+        refused(7, &[]).unwrap();
+        refused(0, &[]).unwrap();
+        refused(40, &["--init_model_path=/m".to_owned()]).unwrap();
+    }
 
     #[test]
     fn a_configuration_is_chosen_by_number_or_name() {

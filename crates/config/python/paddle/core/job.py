@@ -145,6 +145,8 @@ class Job(object):
         check(name not in self.parameters, "parameter '%s' is defined twice", name)
         given = lambda field: getattr(attributes, field, None)
         chosen = lambda field: _first(given(field), getattr(self.defaults, field))
+        check(size >= 0 and all(each >= 0 for each in dims or ()),
+              "the size of a layer must be positive: parameter '%s' would have %s values", name, size)
         record = self.model.add('parameters', name=name, size=size, dims=dims)
         _fill(record, device=device, learning_rate=given('learning_rate'), momentum=chosen('momentum'),
               decay_rate=chosen('decay_rate'), decay_rate_l1=given('decay_rate_l1'),

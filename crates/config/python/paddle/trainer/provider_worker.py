@@ -117,9 +117,9 @@ def dense(slot, rows):
 class Wrong(Exception):
     """A value that does not fit its slot."""
 
-    def __init__(self, expected, got, **more):
+    def __init__(self, expected, got, said=None, **more):
         Exception.__init__(self, expected)
-        self.what = dict(more, expected=expected, got=shown(got))
+        self.what = dict(more, expected=expected, got=said or shown(got))
 
 
 def shown(value):
@@ -178,7 +178,7 @@ def verify_dense(slot, value):
     if not is_list(value):
         raise Wrong('a list of %d numbers' % slot.dim, value)
     if len(value) != slot.dim:
-        raise Wrong('a list of %d numbers' % slot.dim, '%d of them' % len(value))
+        raise Wrong('a list of %d numbers' % slot.dim, value, said='%d numbers' % len(value))
     for each in value:
         if not is_number(each):
             raise Wrong('a list of %d numbers' % slot.dim, each)

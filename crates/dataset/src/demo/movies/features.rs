@@ -11,7 +11,7 @@ use super::pickle::Value;
 use super::records::{Movie, User};
 
 /// The bytes of `meta.bin`.
-pub fn meta_file(movies: &[Movie], users: &[User]) -> Vec<u8> {
+pub(crate) fn meta_file(movies: &[Movie], users: &[User]) -> Vec<u8> {
     Value::named([("movie", movie_meta(movies)), ("user", user_meta(users))]).pickle()
 }
 

@@ -7,7 +7,7 @@ use super::tastes::{AGES, GENRES, Groups, MovieNature, OCCUPATIONS, Taste, likin
 use crate::random::{SeededRandom, Weighted};
 
 /// Every user has rated at least this many movies, as in MovieLens.
-pub const FEWEST_RATINGS: usize = 20;
+pub(crate) const FEWEST_RATINGS: usize = 20;
 /// Nobody has rated more than this share of the movies.
 const MOST_RATED: f64 = 0.5;
 /// Deviation of the value of a word in the title, and what a sequel loses, in stars.

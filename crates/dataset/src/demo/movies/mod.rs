@@ -6,10 +6,10 @@
 //! - [`features`], `pickle`: the features of a movie and of a user that the network gets, as v1's `meta.bin`.
 //! - [`ratings`]: ratings for training and for testing.
 
-pub mod features;
+pub(crate) mod features;
 pub mod generator;
-pub mod movielens;
+pub(crate) mod movielens;
 mod pickle;
-pub mod ratings;
-pub mod records;
+pub(crate) mod ratings;
+pub(crate) mod records;
 mod tastes;

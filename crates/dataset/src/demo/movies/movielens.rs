@@ -11,7 +11,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 
 /// The bytes of the three files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawFiles {
+pub(crate) struct RawFiles {
     /// `users.dat`.
     pub users: Vec<u8>,
     /// `movies.dat`.
@@ -21,7 +21,7 @@ pub struct RawFiles {
 }
 
 /// Reads the files from a folder or a zip; in the zip they may be in any folder.
-pub fn read(path: &Path) -> Result<RawFiles, DemoError> {
+pub(crate) fn read(path: &Path) -> Result<RawFiles, DemoError> {
     let mut source = Source::open(path).map_err(|source| DemoError::read(path, source))?;
     let mut file = |name: &'static str| match source.get(name) {
         Ok(Some(content)) => Ok(content),

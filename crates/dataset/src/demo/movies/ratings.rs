@@ -12,7 +12,7 @@ const TEST_SHARE: usize = 10;
 
 /// Lines of both files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// In random order.
     pub train: Vec<&'a [u8]>,
     /// User by user.
@@ -20,7 +20,7 @@ pub struct Parts<'a> {
 }
 
 /// Divides the lines, given with their users.
-pub fn divide<'a>(lines: impl Iterator<Item = (u32, &'a [u8])>, seed: u64) -> Parts<'a> {
+pub(crate) fn divide<'a>(lines: impl Iterator<Item = (u32, &'a [u8])>, seed: u64) -> Parts<'a> {
     let mut by_user: BTreeMap<u32, Vec<&[u8]>> = BTreeMap::new();
     for (user, line) in lines {
         by_user.entry(user).or_default().push(line);

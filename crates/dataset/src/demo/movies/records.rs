@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// A line of `users.dat`: `id::gender::age::occupation::zip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     /// From 1.
     pub id: u32,
     /// `F` or `M`.
@@ -21,7 +21,7 @@ pub struct User {
 
 /// A line of `movies.dat`: `id::title (year)::genre|genre`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Movie {
+pub(crate) struct Movie {
     /// From 1; not all numbers are used.
     pub id: u32,
     /// The text before the year in parentheses, with the blank between them, as v1 kept it.
@@ -32,7 +32,7 @@ pub struct Movie {
 
 /// A line of `ratings.dat`: `user::movie::stars::time`. Only the user matters here; the line stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rating {
+pub(crate) struct Rating {
     /// [`User::id`].
     pub user: u32,
     /// [`Movie::id`].
@@ -45,7 +45,6 @@ pub struct Rating {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of {file}: {reason}")]
 pub struct BadLine {
-    /// The file.
     pub file: PathBuf,
     /// From 1.
     pub line: usize,
@@ -97,13 +96,13 @@ impl fmt::Display for LineFault {
 const LARGEST_ID: u32 = 9_999_999;
 
 /// Latin-1 bytes as text: every byte is one character.
-pub fn decode(bytes: &[u8]) -> String {
+pub(crate) fn decode(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
 impl User {
     /// Parses a line without its line feed.
-    pub fn parse(line: &str) -> Result<Self, LineFault> {
+    pub(crate) fn parse(line: &str) -> Result<Self, LineFault> {
         let [id, gender, age, occupation, _zip] = fields(line)?;
         for (field, text) in [("gender", gender), ("age", age), ("occupation", occupation)] {
             if text.is_empty() {
@@ -121,7 +120,7 @@ impl User {
 
 impl Movie {
     /// Parses a line without its line feed.
-    pub fn parse(line: &str) -> Result<Self, LineFault> {
+    pub(crate) fn parse(line: &str) -> Result<Self, LineFault> {
         let [id, title, genres] = fields(line)?;
         let (title, genres) = (
             without_year(title)?,
@@ -137,7 +136,7 @@ impl Movie {
 
 impl Rating {
     /// Parses a line without its line feed.
-    pub fn parse(line: &str) -> Result<Self, LineFault> {
+    pub(crate) fn parse(line: &str) -> Result<Self, LineFault> {
         let [user, movie, stars, _time] = fields(line)?;
         let stars = match stars.parse() {
             Ok(number @ 1..=5) => number,

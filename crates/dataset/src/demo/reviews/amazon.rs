@@ -23,7 +23,11 @@ struct Line {
 }
 
 /// Adds every review of the file to the corpus. `progress` is called with the number of compressed bytes read.
-pub fn read(path: &Path, corpus: &mut Corpus, progress: &dyn Fn(u64)) -> Result<(), DemoError> {
+pub(crate) fn read(
+    path: &Path,
+    corpus: &mut Corpus,
+    progress: &dyn Fn(u64),
+) -> Result<(), DemoError> {
     let file = File::open(path).map_err(|source| DemoError::read(path, source))?;
     let mut start = BufReader::with_capacity(1 << 18, Metered { file, progress });
     let compressed = start

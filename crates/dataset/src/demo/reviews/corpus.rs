@@ -17,7 +17,7 @@ use super::tokenizer::tokenize;
 use crate::demo::DemoError;
 
 /// Lines of `dict.txt`, the unknown word included.
-pub const DICTIONARY_LINES: usize = 30_001;
+pub(crate) const DICTIONARY_LINES: usize = 30_001;
 /// The word of the dictionary's first line, which represents all words that are not in it.
 const UNKNOWN: &str = "unk";
 /// At most this many reviews of each class are kept for testing.
@@ -26,7 +26,7 @@ const TEST_LIMIT: usize = 12_500;
 const PREDICTION_LINES: usize = 100;
 
 /// Reviews that have been collected for the data files.
-pub struct Corpus {
+pub(crate) struct Corpus {
     seed: u64,
     classes: [Class; 2],
     counts: HashMap<String, u64>,
@@ -43,7 +43,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// v1's rule for `available` distinct reviews in the smaller class: a tenth for testing, at most 12,500.
-    pub fn of_real_set(available: usize) -> Self {
+    pub(crate) fn of_real_set(available: usize) -> Self {
         let test = (available / 10).min(TEST_LIMIT);
         Self {
             train: available - test,
@@ -65,7 +65,7 @@ pub struct Summary {
 
 impl Corpus {
     /// An empty corpus that keeps its text in a temporary file in `directory`.
-    pub fn new(seed: u64, directory: &Path) -> Result<Self, DemoError> {
+    pub(crate) fn new(seed: u64, directory: &Path) -> Result<Self, DemoError> {
         let class = || Class::new(directory).map_err(|source| DemoError::write(directory, source));
         Ok(Self {
             seed,
@@ -75,7 +75,7 @@ impl Corpus {
     }
 
     /// Adds a review, if it has a label and any words.
-    pub fn add(&mut self, review: &Review) -> io::Result<()> {
+    pub(crate) fn add(&mut self, review: &Review) -> io::Result<()> {
         let Some(label) = review.label() else {
             return Ok(());
         };
@@ -95,12 +95,12 @@ impl Corpus {
     }
 
     /// Reviews added for `label`, duplicates included.
-    pub fn taken(&self, label: Sentiment) -> usize {
+    pub(crate) fn taken(&self, label: Sentiment) -> usize {
         self.classes[label as usize].places.len()
     }
 
     /// Writes all data files into `data`. `sizes` chooses from the number of distinct reviews in the smaller class.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         data: &Path,
         sizes: impl FnOnce(usize) -> Sizes,

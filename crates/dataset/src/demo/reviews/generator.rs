@@ -50,7 +50,7 @@ const FORMS: [Form; 7] = [
 ];
 
 /// An endless, seeded source of reviews.
-pub struct ReviewGenerator {
+pub(crate) struct ReviewGenerator {
     lexicon: Lexicon,
     random: SeededRandom,
     forms: Weighted,
@@ -58,7 +58,7 @@ pub struct ReviewGenerator {
 
 impl ReviewGenerator {
     /// The reviews of `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             lexicon: Lexicon::new(seed),
             random: SeededRandom::for_part(seed, "reviews"),
@@ -66,8 +66,7 @@ impl ReviewGenerator {
         }
     }
 
-    /// The next review.
-    pub fn next_review(&mut self) -> Review {
+    pub(crate) fn next_review(&mut self) -> Review {
         let positive = self.random.chance(0.5);
         let text = self.text(positive);
         let shown = positive ^ self.random.chance(MISRATED);

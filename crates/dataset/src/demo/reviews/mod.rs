@@ -6,9 +6,9 @@
 //! - [`amazon`]: the real reviews.
 //! - [`generator`], `lexicon`: reviews generated from a seed.
 
-pub mod amazon;
-pub mod corpus;
-pub mod generator;
+pub(crate) mod amazon;
+pub(crate) mod corpus;
+pub(crate) mod generator;
 mod lexicon;
-pub mod review;
-pub mod tokenizer;
+pub(crate) mod review;
+pub(crate) mod tokenizer;

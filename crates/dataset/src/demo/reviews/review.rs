@@ -2,7 +2,7 @@
 
 /// Stars and text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Review {
+pub(crate) struct Review {
     /// 1 to 5.
     pub stars: f64,
     /// As written: any case, any characters.
@@ -11,7 +11,7 @@ pub struct Review {
 
 /// What a review says about the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sentiment {
+pub(crate) enum Sentiment {
     /// Fewer than three stars.
     Negative = 0,
     /// Five stars.
@@ -20,7 +20,7 @@ pub enum Sentiment {
 
 impl Review {
     /// Five stars are positive, one or two are negative; reviews in between are left out of the data set.
-    pub fn label(&self) -> Option<Sentiment> {
+    pub(crate) fn label(&self) -> Option<Sentiment> {
         if self.stars == 5.0 {
             Some(Sentiment::Positive)
         } else if self.stars < 3.0 {

@@ -13,7 +13,7 @@ const ABBREVIATIONS: &[&str] = &[
 ];
 
 /// The words of `text`, in lower case, separated by single blanks.
-pub fn tokenize(text: &str) -> String {
+pub(crate) fn tokenize(text: &str) -> String {
     let text: Vec<char> = text
         .chars()
         .flat_map(char::to_lowercase)

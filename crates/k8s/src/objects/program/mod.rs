@@ -10,7 +10,7 @@ use crate::program::{FILE, Program};
 use run::node::pod::{JOB_PATH, PROGRAM_PATH};
 
 /// Name of the init container; the failure policy refers to it.
-pub const CONTAINER: &str = "program";
+pub(crate) const CONTAINER: &str = "program";
 
 const INSTALL: &str = include_str!("install.py");
 const RECEIVE: &str = include_str!("receive.py");

@@ -4,6 +4,10 @@ import hashlib, json, os, sys
 folder, files, replies = sys.argv[1], sys.stdin.buffer, sys.stdout
 
 
+class Differs(Exception):
+    """What arrived of a file is not what was sent."""
+
+
 def reply(value):
     print(json.dumps(value), file=replies, flush=True)
 
@@ -39,7 +43,7 @@ def receive(path, item, there):
         os.fsync(file.fileno())
     if not is_right(part, item):
         os.remove(part)
-        raise OSError(f"{path} differs from what was sent; run the command again")
+        raise Differs(path)
     os.replace(part, path)
 
 
@@ -55,6 +59,9 @@ try:
         if count < item["size"] or not os.path.exists(path):
             receive(path, item, count)
     reply("done")
+except Differs as error:
+    reply({"differs": str(error)})
+    sys.exit(1)
 except (OSError, ValueError, KeyError, TypeError) as error:
     reply({"failed": str(error)})
     sys.exit(1)

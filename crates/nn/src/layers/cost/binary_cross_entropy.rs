@@ -8,12 +8,12 @@ use crate::layer::{Build, Layer};
 use crate::output::{Output, OutputValues};
 
 /// Builds a `multi_binary_label_cross_entropy` or `soft_binary_class_cross_entropy` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Cost::build(build, BinaryCrossEntropy)
 }
 
 /// The cross entropy of each column on its own.
-pub struct BinaryCrossEntropy;
+pub(crate) struct BinaryCrossEntropy;
 
 /// Calls `visit(column, target)` for every column.
 fn targets(label: CostTarget<'_>, cols: usize, mut visit: impl FnMut(usize, f32)) {

@@ -7,12 +7,12 @@ use crate::layer::{Build, Layer};
 use crate::output::Output;
 
 /// Builds a `multi-class-cross-entropy` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Cost::build(build, CrossEntropy)
 }
 
 /// The negative logarithm of the label's probability.
-pub struct CrossEntropy;
+pub(crate) struct CrossEntropy;
 
 /// The probability, but at least a small positive value, so that it can be a divisor.
 pub(super) fn positive(p: f32) -> f32 {

@@ -6,7 +6,7 @@ use crate::layer::{Build, Layer};
 use crate::output::Output;
 
 /// Builds a `huber` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect(build.input_sizes.first() == Some(&1), || {
         "the prediction must have width 1".to_owned()
     })?;
@@ -14,7 +14,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// Huber's cost of a classification margin.
-pub struct Huber;
+pub(crate) struct Huber;
 
 fn sign(label: CostTarget<'_>) -> f32 {
     match label {

@@ -10,7 +10,7 @@ use crate::functions::sigmoid;
 use crate::layer::{Backward, Build, Forward, Layer};
 
 /// Ranks lists.
-pub struct LambdaCost {
+pub(crate) struct LambdaCost {
     truncation: usize,
     /// Pairs are formed with at least one of this many first rows by true relevance; `None`: all.
     sorted: Option<usize>,
@@ -18,7 +18,7 @@ pub struct LambdaCost {
 }
 
 /// Builds a `lambda_cost` layer: scores and true relevances, both sequences of width 1.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let truncation = usize::try_from(build.config.NDCG_num()).unwrap_or(0).max(1);
     let sorted = usize::try_from(build.config.max_sort_size())

@@ -2,15 +2,15 @@
 //!
 //! A third input weighs the rows; `coeff` scales the gradient (not the cost that is reported), as in v1.
 
-pub mod binary_cross_entropy;
-pub mod cross_entropy;
-pub mod huber;
-pub mod lambda;
-pub mod rank;
-pub mod self_norm;
-pub mod smooth_l1;
-pub mod square_error;
-pub mod sum;
+pub(crate) mod binary_cross_entropy;
+pub(crate) mod cross_entropy;
+pub(crate) mod huber;
+pub(crate) mod lambda;
+pub(crate) mod rank;
+pub(crate) mod self_norm;
+pub(crate) mod smooth_l1;
+pub(crate) mod square_error;
+pub(crate) mod sum;
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
@@ -21,7 +21,7 @@ use crate::simd;
 
 /// The target of a row.
 #[derive(Debug, Clone, Copy)]
-pub enum CostTarget<'a> {
+pub(crate) enum CostTarget<'a> {
     /// A class.
     Id(u32),
     /// A dense row.
@@ -42,7 +42,7 @@ impl<'a> CostTarget<'a> {
 }
 
 /// The cost of one row.
-pub trait RowLoss: Send + Sync {
+pub(crate) trait RowLoss: Send + Sync {
     /// Checks the kind of the labels and the width of a row; called once per batch.
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError>;
     /// The cost of a row.
@@ -52,14 +52,14 @@ pub trait RowLoss: Send + Sync {
 }
 
 /// A cost layer: inputs are the prediction, the label and, maybe, a weight per row.
-pub struct Cost<L> {
+pub(crate) struct Cost<L> {
     loss: L,
     coeff: f32,
 }
 
 impl<L: RowLoss + 'static> Cost<L> {
     /// Builds the layer around a loss.
-    pub fn build(build: &Build<'_>, loss: L) -> Result<Box<dyn Layer>, BuildError> {
+    pub(crate) fn build(build: &Build<'_>, loss: L) -> Result<Box<dyn Layer>, BuildError> {
         build.expect_inputs(2..=3)?;
         Ok(Box::new(Self {
             loss,

@@ -6,12 +6,12 @@ use crate::layer::{Backward, Build, Forward, Inputs, Layer};
 use crate::output::OutputValues;
 
 /// Compares two scores.
-pub struct RankCost {
+pub(crate) struct RankCost {
     coeff: f32,
 }
 
 /// Builds a `rank-cost` layer: left, right, label and, maybe, a weight.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(3..=4)?;
     build.expect(
         build.input_sizes[0] == 1 && build.input_sizes[1] == 1,

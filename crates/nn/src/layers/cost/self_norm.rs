@@ -10,13 +10,13 @@ use crate::output::Output;
 use crate::simd;
 
 /// Builds a `multi_class_cross_entropy_with_selfnorm` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let alpha = build.config.softmax_selfnorm_alpha() as f32;
     Cost::build(build, SelfNorm { alpha })
 }
 
 /// Cross entropy with a penalty for sums other than 1.
-pub struct SelfNorm {
+pub(crate) struct SelfNorm {
     alpha: f32,
 }
 

@@ -7,12 +7,12 @@ use crate::layer::{Build, Layer};
 use crate::output::Output;
 
 /// Builds a `smooth_l1` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Cost::build(build, SmoothL1)
 }
 
 /// Square near the target, straight far from it.
-pub struct SmoothL1;
+pub(crate) struct SmoothL1;
 
 impl RowLoss for SmoothL1 {
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {

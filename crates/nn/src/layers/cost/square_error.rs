@@ -7,12 +7,12 @@ use crate::output::{Output, OutputValues};
 use crate::simd;
 
 /// Builds a `square_error` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Cost::build(build, SquareError)
 }
 
 /// The squared distance.
-pub struct SquareError;
+pub(crate) struct SquareError;
 
 impl RowLoss for SquareError {
     fn check(&self, cols: usize, label: &Output) -> Result<(), LayerError> {

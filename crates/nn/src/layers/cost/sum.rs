@@ -5,12 +5,12 @@ use crate::layer::{Backward, Build, Forward, Layer};
 use crate::simd;
 
 /// Sums rows.
-pub struct SumCost {
+pub(crate) struct SumCost {
     coeff: f32,
 }
 
 /// Builds a `sum_cost` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     Ok(Box::new(SumCost {
         coeff: build.config.coeff() as f32,

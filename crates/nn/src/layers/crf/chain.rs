@@ -7,7 +7,7 @@
 
 /// A chain with its parameter.
 #[derive(Debug, Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     classes: usize,
     /// The parameter, and `e` to the power of it.
     scores: Vec<f64>,
@@ -25,7 +25,7 @@ struct Sums {
 
 impl Chain {
     /// A chain of `classes` classes with this parameter.
-    pub fn new(classes: usize, parameter: &[f32]) -> Self {
+    pub(crate) fn new(classes: usize, parameter: &[f32]) -> Self {
         let scores: Vec<f64> = parameter.iter().map(|&x| f64::from(x)).collect();
         let factors = scores.iter().map(|&x| libm::exp(x)).collect();
         Self {
@@ -36,7 +36,7 @@ impl Chain {
     }
 
     /// Values of the parameter: `classes · (classes + 2)`.
-    pub fn parameter_size(classes: usize) -> usize {
+    pub(crate) fn parameter_size(classes: usize) -> usize {
         classes * (classes + 2)
     }
 
@@ -53,7 +53,7 @@ impl Chain {
     }
 
     /// `-ln` of the probability of the labels, given the scores `x` of all classes at all steps.
-    pub fn cost(&self, x: &[f32], labels: &[u32]) -> f64 {
+    pub(crate) fn cost(&self, x: &[f32], labels: &[u32]) -> f64 {
         if labels.is_empty() {
             return 0.0;
         }
@@ -61,7 +61,7 @@ impl Chain {
     }
 
     /// The score of the labels.
-    pub fn score(&self, x: &[f32], labels: &[u32]) -> f64 {
+    pub(crate) fn score(&self, x: &[f32], labels: &[u32]) -> f64 {
         let n = self.classes;
         let (Some(&first), Some(&last)) = (labels.first(), labels.last()) else {
             return 0.0;
@@ -146,7 +146,7 @@ impl Chain {
     }
 
     /// Adds `scale · ` the derivative of the cost to the gradient of `x` and to that of the parameter.
-    pub fn add_gradient(
+    pub(crate) fn add_gradient(
         &self,
         x: &[f32],
         labels: &[u32],
@@ -220,7 +220,7 @@ impl Chain {
     }
 
     /// The labels with the greatest score, the smaller label where scores are equal.
-    pub fn decode(&self, x: &[f32], labels: &mut [u32]) {
+    pub(crate) fn decode(&self, x: &[f32], labels: &mut [u32]) {
         let n = self.classes;
         let Some(last) = labels.len().checked_sub(1) else {
             return;

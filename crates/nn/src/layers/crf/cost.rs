@@ -14,7 +14,7 @@ use crate::parameters::ParameterIndex;
 const PARTS: usize = 8;
 
 /// The cost of a conditional random field.
-pub struct CrfCost {
+pub(crate) struct CrfCost {
     classes: usize,
     parameter: ParameterIndex,
     coeff: f32,
@@ -22,7 +22,7 @@ pub struct CrfCost {
 }
 
 /// Builds `crf`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=3)?;
     let classes = build.input_sizes[0];
     build.expect(classes >= 2, || {

@@ -12,13 +12,13 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::parameters::ParameterIndex;
 
 /// The best labels.
-pub struct CrfDecoding {
+pub(crate) struct CrfDecoding {
     classes: usize,
     parameter: ParameterIndex,
 }
 
 /// Builds `crf_decoding`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=2)?;
     let classes = build.input_sizes[0];
     build.expect(classes >= 2, || {

@@ -3,6 +3,6 @@
 //! - [`chain`]: the mathematics on one sequence.
 //! - [`cost`], [`decoding`]: the layers.
 
-pub mod chain;
-pub mod cost;
-pub mod decoding;
+pub(crate) mod chain;
+pub(crate) mod cost;
+pub(crate) mod decoding;

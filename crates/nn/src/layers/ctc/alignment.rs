@@ -6,7 +6,7 @@
 
 /// The sums over all paths of one sequence.
 #[derive(Debug)]
-pub struct Alignment<'a> {
+pub(crate) struct Alignment<'a> {
     /// Logarithms of the probabilities of all classes at all steps.
     logs: &'a [f64],
     classes: usize,
@@ -19,7 +19,7 @@ pub struct Alignment<'a> {
 
 impl<'a> Alignment<'a> {
     /// The alignment of labels; `None` if there are fewer steps than they need.
-    pub fn new(logs: &'a [f64], classes: usize, labels: &[u32], blank: u32) -> Option<Self> {
+    pub(crate) fn new(logs: &'a [f64], classes: usize, labels: &[u32], blank: u32) -> Option<Self> {
         let steps = logs.len() / classes;
         let repeated = labels.windows(2).filter(|pair| pair[0] == pair[1]).count();
         if steps == 0 || steps < labels.len() + repeated {
@@ -50,7 +50,7 @@ impl<'a> Alignment<'a> {
     }
 
     /// `-ln` of the probability of the labels.
-    pub fn cost(&self) -> f64 {
+    pub(crate) fn cost(&self) -> f64 {
         -self.log_probability
     }
 
@@ -114,7 +114,7 @@ impl<'a> Alignment<'a> {
     }
 
     /// The probability that a path is in each class at each step, given the labels.
-    pub fn chances(&self) -> Vec<f64> {
+    pub(crate) fn chances(&self) -> Vec<f64> {
         let count = self.segments.len();
         let after = self.remain();
         let mut chances = vec![0.0; self.logs.len()];

@@ -7,7 +7,7 @@
 //! As in v1, a sequence that is too short for its labels costs nothing, and `norm_by_times` divides the gradient (not
 //! the cost) by the number of steps. Unlike v1, the cost of long sequences does not stop at 87.
 
-pub mod alignment;
+pub(crate) mod alignment;
 
 use rayon::prelude::*;
 
@@ -16,7 +16,7 @@ use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 
 /// The cost of unaligned labels.
-pub struct Ctc {
+pub(crate) struct Ctc {
     classes: usize,
     blank: u32,
     norm_by_times: bool,
@@ -25,7 +25,7 @@ pub struct Ctc {
 }
 
 /// Builds `ctc`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let last = build
         .input_sizes
         .first()
@@ -34,7 +34,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// Builds `warp_ctc`.
-pub fn build_warp(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_warp(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ctc::boxed(build, build.config.blank() as usize, false)
 }
 

@@ -34,7 +34,7 @@ use recipe::Recipe;
 use run::GroupRun;
 
 /// The type of a layer that is a recurrent group.
-pub const KIND: &str = "recurrent_layer_group";
+pub(crate) const KIND: &str = "recurrent_layer_group";
 
 /// Whether a layer can be one through which values leave a group.
 pub(crate) fn is_output(config: &LayerConfig) -> bool {
@@ -89,7 +89,7 @@ fn source_names(group: &SubModelConfig) -> Vec<&str> {
 }
 
 /// A recurrent group.
-pub struct Group {
+pub(crate) struct Group {
     recipe: Arc<Recipe>,
     /// Everything that needs no steps.
     wide: Graph,
@@ -100,7 +100,7 @@ pub struct Group {
 }
 
 /// Builds a `recurrent_layer_group` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let name = build.config.name.as_str();
     let group = build.model.sub_models.iter().find(|part| part.name == name);
     let group = group.ok_or_else(|| build.error("the model has no part of this name"))?;

@@ -42,7 +42,6 @@ pub(super) struct Given {
 pub(super) enum ValueOrigin {
     /// This node of the wide graph.
     Wide(usize),
-    /// This memory.
     Memory(usize),
 }
 

@@ -25,7 +25,7 @@ const EPSILON: f64 = 1e-5;
 const CHANNEL_BLOCK: usize = 16;
 
 /// Normalises each channel over the batch.
-pub struct BatchNorm {
+pub(crate) struct BatchNorm {
     planes: Planes,
     scale: ParameterIndex,
     shift: Option<ParameterIndex>,
@@ -44,7 +44,7 @@ pub struct BatchNorm {
 }
 
 /// Builds `batch_norm`: the inputs are the images and, twice more, the edges of the moving mean and variance.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(3..=3)?;
     let Some(image) = &build.config.inputs[0].image_conf else {
         return Err(build.error("its input has no image_conf"));

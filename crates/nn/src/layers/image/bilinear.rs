@@ -9,7 +9,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Resizes images.
-pub struct Bilinear {
+pub(crate) struct Bilinear {
     from: Shape,
     lines: Vec<Tap>,
     columns: Vec<Tap>,
@@ -45,7 +45,7 @@ fn taps(from: usize, to: usize) -> Vec<Tap> {
 }
 
 /// Builds `bilinear_interp`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].bilinear_interp_conf else {
         return Err(build.error("its input has no bilinear_interp_conf"));

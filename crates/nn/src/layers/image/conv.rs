@@ -18,7 +18,7 @@ use crate::product::Accumulate;
 const LARGEST: usize = 1 << 16;
 
 /// A convolution of one or more images, or its transpose.
-pub struct Conv {
+pub(crate) struct Conv {
     size: usize,
     transposed: bool,
     inputs: Vec<(ParameterIndex, Convolution)>,
@@ -26,12 +26,12 @@ pub struct Conv {
 }
 
 /// Builds `exconv` and `cudnn_conv`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(Conv::new(build, false)?))
 }
 
 /// Builds `exconvt` and `cudnn_convt`.
-pub fn build_transposed(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_transposed(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(Conv::new(build, true)?))
 }
 
@@ -70,7 +70,7 @@ impl Conv {
 }
 
 /// The convolution of a description, from an image or (transposed) to one.
-pub fn convolution(
+pub(crate) fn convolution(
     build: &Build<'_>,
     conf: &ConvConfig,
     filters: usize,
@@ -120,7 +120,7 @@ pub fn convolution(
 }
 
 /// Whether the sizes of the windows are in the accepted range.
-pub fn is_usable(windows: &Sliding) -> bool {
+pub(crate) fn is_usable(windows: &Sliding) -> bool {
     let small = |axis: &Axis| {
         axis.is_valid()
             && [
@@ -137,7 +137,7 @@ pub fn is_usable(windows: &Sliding) -> bool {
 }
 
 /// Sizes of input and output.
-pub fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
+pub(crate) fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
     let (images, maps) = (convolution.image_size(), convolution.maps_size());
     if transposed {
         (maps, images)
@@ -147,7 +147,7 @@ pub fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
 }
 
 /// Returns an error unless a size is the one that follows from the geometry.
-pub fn check_size(
+pub(crate) fn check_size(
     build: &Build<'_>,
     what: &str,
     got: usize,

@@ -8,7 +8,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// The maximum over groups of channels.
-pub struct MaxOut {
+pub(crate) struct MaxOut {
     groups: usize,
     pixels: usize,
     /// Width of the input and of the output.
@@ -17,7 +17,7 @@ pub struct MaxOut {
 }
 
 /// Builds `maxout`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].maxout_conf else {
         return Err(build.error("its input has no maxout_conf"));

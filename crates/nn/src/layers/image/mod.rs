@@ -1,10 +1,10 @@
 //! Layers that treat the rows of their inputs as images.
 
-pub mod batch_norm;
-pub mod bilinear;
-pub mod conv;
-pub mod maxout;
-pub mod pool;
-pub mod prior_box;
-pub mod rearrange;
-pub mod response_norm;
+pub(crate) mod batch_norm;
+pub(crate) mod bilinear;
+pub(crate) mod conv;
+pub(crate) mod maxout;
+pub(crate) mod pool;
+pub(crate) mod prior_box;
+pub(crate) mod rearrange;
+pub(crate) mod response_norm;

@@ -15,13 +15,13 @@ use crate::layers::image::conv::is_usable;
 const HIGHEST: u32 = 10;
 
 /// One or more poolings of the same image, one after another.
-pub struct ImagePool {
+pub(crate) struct ImagePool {
     levels: Vec<Pooling>,
     size: usize,
 }
 
 /// Builds `pool`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].pool_conf else {
         return Err(build.error("its input has no pool_conf"));
@@ -31,7 +31,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// Builds `spp`.
-pub fn build_pyramid(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_pyramid(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].spp_conf else {
         return Err(build.error("its input has no spp_conf"));

@@ -16,12 +16,12 @@ use crate::functions::clamp;
 use crate::layer::{Backward, Build, Forward, Layer};
 
 /// The boxes, computed once.
-pub struct PriorBoxes {
+pub(crate) struct PriorBoxes {
     boxes: Vec<f32>,
 }
 
 /// Builds `priorbox`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let Some(conf) = &build.config.inputs[0].priorbox_conf else {
         return Err(build.error("its input has no priorbox_conf"));

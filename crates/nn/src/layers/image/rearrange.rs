@@ -21,7 +21,7 @@ use crate::simd;
 const NOTHING: u32 = u32::MAX;
 
 /// Moves the values of each image.
-pub struct Rearrange {
+pub(crate) struct Rearrange {
     from: usize,
     /// Index in the image of each value of the result.
     places: Vec<u32>,
@@ -30,7 +30,7 @@ pub struct Rearrange {
 }
 
 /// Builds `rotate`.
-pub fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (height, width) = (
         build.config.height() as usize,
@@ -55,7 +55,7 @@ pub fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
 }
 
 /// Builds `pad`.
-pub fn build_pad(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_pad(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].pad_conf else {
         return Err(build.error("its input has no pad_conf"));
@@ -147,7 +147,7 @@ pub(crate) fn block_grid(layer: &LayerConfig, below: (usize, usize)) -> Option<(
 }
 
 /// Builds `blockexpand`.
-pub fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].block_expand_conf else {
         return Err(build.error("its input has no block_expand_conf"));

@@ -16,7 +16,7 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// Builds `norm`.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].norm_conf else {
         return Err(build.error("its input has no norm_conf"));
@@ -44,7 +44,7 @@ pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
 }
 
 /// Divides each value by a power of a sum over neighbouring channels.
-pub struct ResponseNorm {
+pub(crate) struct ResponseNorm {
     channels: usize,
     pixels: usize,
     /// Number of neighbouring channels that count: before, and from the own one on.
@@ -166,7 +166,7 @@ impl Layer for ResponseNorm {
 }
 
 /// Normalizes the channels of every pixel to length 1, then scales each channel.
-pub struct CrossChannelNorm {
+pub(crate) struct CrossChannelNorm {
     channels: usize,
     pixels: usize,
     scale: ParameterIndex,

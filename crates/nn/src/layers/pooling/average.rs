@@ -27,7 +27,7 @@ impl Strategy {
 }
 
 /// Averages sequences.
-pub struct AveragePooling {
+pub(crate) struct AveragePooling {
     segments: Segments,
     strategy: Strategy,
     offsets: std::sync::Arc<[u32]>,
@@ -35,7 +35,7 @@ pub struct AveragePooling {
 }
 
 /// Builds an `average` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     let strategy = match build.config.average_strategy() {
         "average" | "" => Strategy::Average,
         "sum" => Strategy::Sum,

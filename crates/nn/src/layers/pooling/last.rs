@@ -7,7 +7,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Takes one end of each sequence.
-pub struct LastInstance {
+pub(crate) struct LastInstance {
     segments: Segments,
     first: bool,
     /// Stored row of each result; `u32::MAX` for none.
@@ -16,7 +16,7 @@ pub struct LastInstance {
 }
 
 /// Builds a `seqlastins` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(LastInstance {
         segments: Segments::new(build)?,
         first: build.config.select_first(),

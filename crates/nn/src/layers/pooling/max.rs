@@ -9,7 +9,7 @@ use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::simd;
 
 /// Takes maxima.
-pub struct MaxPooling {
+pub(crate) struct MaxPooling {
     segments: Segments,
     /// Stored row of each maximum; `u32::MAX` for none.
     winners: Vec<u32>,
@@ -18,7 +18,7 @@ pub struct MaxPooling {
 }
 
 /// Builds a `max` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     Ok(Box::new(MaxPooling {
         segments: Segments::new(build)?,
         winners: Vec::new(),

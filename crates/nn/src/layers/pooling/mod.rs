@@ -1,8 +1,8 @@
 //! From many rows to one: maximum, average and ends of sequences.
 
-pub mod average;
-pub mod last;
-pub mod max;
+pub(crate) mod average;
+pub(crate) mod last;
+pub(crate) mod max;
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::layer::Build;
 
 /// Which rows are pooled together.
 #[derive(Debug, Clone, Copy)]
-pub struct Segments {
+pub(crate) struct Segments {
     /// Sub-sequences become rows of a sequence; otherwise sequences become single rows.
     nested: bool,
     /// Sequences are cut into windows of this many rows first.
@@ -23,7 +23,7 @@ pub struct Segments {
 
 impl Segments {
     /// The segments that a pooling layer's description asks for.
-    pub fn new(build: &Build<'_>) -> Result<Self, BuildError> {
+    pub(crate) fn new(build: &Build<'_>) -> Result<Self, BuildError> {
         let config = build.config;
         build.expect_inputs(1..=1)?;
         let nested = match config.trans_type() {
@@ -52,7 +52,7 @@ impl Segments {
     }
 
     /// Offsets of the rows that are pooled together, and the layout of the results.
-    pub fn of(&self, layout: &Layout) -> Result<(Arc<[u32]>, Layout), LayerError> {
+    pub(crate) fn of(&self, layout: &Layout) -> Result<(Arc<[u32]>, Layout), LayerError> {
         let sequences = layout
             .sequences
             .clone()

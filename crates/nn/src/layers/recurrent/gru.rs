@@ -20,7 +20,7 @@ use crate::product::{Accumulate, MatrixView, StepWeight, multiply, multiply_stri
 use crate::simd;
 
 /// A layer of gated recurrent units.
-pub struct Gru {
+pub(crate) struct Gru {
     size: usize,
     weight: ParameterIndex,
     bias: Option<ParameterIndex>,
@@ -40,7 +40,7 @@ pub struct Gru {
 }
 
 /// Builds a `gated_recurrent` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (size, config) = (build.size(), build.config);
     build.expect(build.input_sizes[0] == 3 * size, || {

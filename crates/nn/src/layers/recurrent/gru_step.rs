@@ -11,7 +11,7 @@ use crate::product::{Accumulate, MatrixView, multiply_weight};
 use crate::simd;
 
 /// One step of gated recurrent units.
-pub struct GruStep {
+pub(crate) struct GruStep {
     size: usize,
     weight: ParameterIndex,
     bias: Option<ParameterIndex>,
@@ -23,7 +23,7 @@ pub struct GruStep {
 }
 
 /// Builds a `gru_step` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (size, config) = (build.size(), build.config);
     build.expect(build.input_sizes == [3 * size, size], || {

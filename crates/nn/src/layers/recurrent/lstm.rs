@@ -22,7 +22,7 @@ use crate::product::{Accumulate, MatrixView, StepWeight, multiply_strided};
 use crate::simd;
 
 /// A layer of LSTM cells.
-pub struct Lstm {
+pub(crate) struct Lstm {
     size: usize,
     weight: ParameterIndex,
     bias: Option<ParameterIndex>,
@@ -43,7 +43,7 @@ pub struct Lstm {
 }
 
 /// Builds an `lstmemory` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (size, config) = (build.size(), build.config);
     build.expect(build.input_sizes[0] == 4 * size, || {

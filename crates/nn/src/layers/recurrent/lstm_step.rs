@@ -12,7 +12,7 @@ use crate::parameters::ParameterIndex;
 use crate::simd;
 
 /// One step of LSTM cells.
-pub struct LstmStep {
+pub(crate) struct LstmStep {
     size: usize,
     peepholes: Option<ParameterIndex>,
     functions: Functions,
@@ -24,7 +24,7 @@ pub struct LstmStep {
 }
 
 /// Builds an `lstm_step` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(2..=2)?;
     let (size, config) = (build.size(), build.config);
     build.expect(build.input_sizes == [4 * size, size], || {

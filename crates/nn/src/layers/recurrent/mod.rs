@@ -1,13 +1,13 @@
 //! Recurrent layers on ragged sequences, one step of all sequences at a time, without padding.
 
-pub mod gru;
+pub(crate) mod gru;
 mod gru_cell;
-pub mod gru_step;
-pub mod lstm;
+pub(crate) mod gru_step;
+pub(crate) mod lstm;
 mod lstm_cell;
-pub mod lstm_step;
-pub mod multi_lstm;
-pub mod simple;
+pub(crate) mod lstm_step;
+pub(crate) mod multi_lstm;
+pub(crate) mod simple;
 
 use crate::matrix::Matrix;
 use crate::simd;
@@ -17,7 +17,7 @@ use crate::simd;
 /// Sequences are ordered by length, the longest first, so those that are still running are always the first ones:
 /// step `t` has the rows `starts[t]..starts[t + 1]`, and its row `r` continues row `r` of step `t - 1`.
 #[derive(Debug, Default)]
-pub struct TimeMajor {
+pub(crate) struct TimeMajor {
     /// The first row of each step, and the end: one more than steps.
     pub starts: Vec<usize>,
     /// Position of each row.
@@ -27,7 +27,7 @@ pub struct TimeMajor {
 
 impl TimeMajor {
     /// Orders the positions of these sequences; `reversed` runs from their ends.
-    pub fn arrange(&mut self, sequences: &[u32], reversed: bool) {
+    pub(crate) fn arrange(&mut self, sequences: &[u32], reversed: bool) {
         let length =
             |sequence: u32| sequences[sequence as usize + 1] - sequences[sequence as usize];
         self.order.clear();
@@ -61,33 +61,33 @@ impl TimeMajor {
     }
 
     /// The sequences in the order of rows: the longest first, equal ones as they came.
-    pub fn order(&self) -> &[u32] {
+    pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }
 
     /// Number of steps: length of the longest sequence.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
     /// Number of rows in all steps.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.positions.len()
     }
 
     /// The rows of a step.
-    pub fn step(&self, step: usize) -> std::ops::Range<usize> {
+    pub(crate) fn step(&self, step: usize) -> std::ops::Range<usize> {
         self.starts[step]..self.starts[step + 1]
     }
 
     /// The rows of the previous step that continue in a step.
-    pub fn before(&self, step: usize) -> std::ops::Range<usize> {
+    pub(crate) fn before(&self, step: usize) -> std::ops::Range<usize> {
         let start = self.starts[step - 1];
         start..start + (self.starts[step + 1] - self.starts[step])
     }
 
     /// Stored row of an input, read through its index, for each row.
-    pub fn stored(&self, index: Option<&[u32]>, stored: &mut Vec<u32>) {
+    pub(crate) fn stored(&self, index: Option<&[u32]>, stored: &mut Vec<u32>) {
         stored.clear();
         match index {
             Some(index) => stored.extend(
@@ -100,7 +100,7 @@ impl TimeMajor {
     }
 
     /// `to[row] = from[position of row] + bias`, for the stored rows of an input.
-    pub fn read(to: &mut Matrix, from: &Matrix, stored: &[u32], bias: Option<&[f32]>) {
+    pub(crate) fn read(to: &mut Matrix, from: &Matrix, stored: &[u32], bias: Option<&[f32]>) {
         let cols = from.cols();
         to.resize(stored.len(), cols);
         simd::for_row_blocks(

@@ -24,7 +24,7 @@ use crate::product::{Accumulate, MatrixView, multiply};
 use crate::simd;
 
 /// A layer of LSTM cells on grids.
-pub struct MultiLstm {
+pub(crate) struct MultiLstm {
     size: usize,
     /// Whether each axis is followed from its start.
     directions: Vec<bool>,
@@ -50,7 +50,7 @@ struct Visit {
 }
 
 /// Builds an `mdlstmemory` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (size, config) = (build.size(), build.config);
     let axes = config.directions.len();

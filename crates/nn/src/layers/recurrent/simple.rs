@@ -11,7 +11,7 @@ use crate::product::{Accumulate, MatrixView, StepWeight, multiply};
 use crate::simd;
 
 /// A recurrent layer.
-pub struct Recurrent {
+pub(crate) struct Recurrent {
     size: usize,
     weight: ParameterIndex,
     bias: Option<ParameterIndex>,
@@ -28,7 +28,7 @@ pub struct Recurrent {
 }
 
 /// Builds a `recurrent` layer.
-pub fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
+pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let size = build.size();
     build.expect(build.input_sizes[0] == size, || {

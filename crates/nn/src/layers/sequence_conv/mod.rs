@@ -23,7 +23,7 @@ use crate::simd;
 use grads::Buffers;
 
 /// The fused layers.
-pub struct SequenceConv {
+pub(crate) struct SequenceConv {
     window: ContextWindow,
     size: usize,
     weight: ParameterIndex,
@@ -43,7 +43,7 @@ pub struct SequenceConv {
 
 impl SequenceConv {
     /// Fuses a window and a fully connected layer, each built from its own description, and optionally a maximum.
-    pub fn new(
+    pub(crate) fn new(
         window: &mut Build<'_>,
         connected: &mut Build<'_>,
         maximum: bool,

@@ -3,14 +3,26 @@
 use super::{Check, check};
 use crate::cidr::Cidr;
 use crate::cloud::{Cloud, CloudError};
+use crate::command::boundary;
 use crate::command::own::{self, StackOwner};
 use crate::ownership::{is_our_bucket, is_ours, missing_id, stranger};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
-use crate::statuses::KeyState;
-use crate::template::roles::role_name;
+use crate::statuses::{KeyState, StackStatus};
+use crate::template::base::key_alias;
 use crate::template::{MAX_BODY, Render, StackLayer, render};
 
 type Finding = Result<Result<String, String>, CloudError>;
+
+/// What is there under the names that the stacks want.
+#[derive(Debug, Default)]
+pub(crate) struct NamesInUse {
+    /// Our own stacks.
+    there: Vec<String>,
+    /// What is not ours, or in the way; each with its remedy.
+    pub(crate) taken: Vec<String>,
+    /// A log group of our own that outlived its stack.
+    pub(crate) left_logs: Option<String>,
+}
 
 /// A stack of one of our names must be ours; what has no stack must not exist.
 pub(super) async fn names(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
@@ -18,37 +30,71 @@ pub(super) async fn names(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
 }
 
 async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
-    let (mut there, mut strangers) = (Vec::new(), Vec::new());
-    for layer in StackLayer::ALL {
-        match own::find(cloud, spec, layer).await? {
-            StackOwner::Nothing => {}
-            StackOwner::Ours(_) => there.push((layer, layer.stack_name(&spec.name))),
-            StackOwner::Stranger(words) => strangers.push(words),
-        }
+    let found = in_use(cloud, spec).await?;
+    if !found.taken.is_empty() {
+        return Ok(Err(found.taken.join("; ")));
     }
-    if !strangers.is_empty() {
-        return Ok(Err(format!(
-            "{}; choose another name, or remove it yourself",
-            strangers.join("; ")
-        )));
-    }
-    let has = |layer: StackLayer| there.iter().any(|(other, _)| *other == layer);
-    let listed: Vec<&str> = there.iter().map(|(_, name)| name.as_str()).collect();
-    if !has(StackLayer::Base)
-        && let Some(taken) = taken_repository(cloud, spec).await?
-    {
-        return Ok(Err(taken));
-    }
-    if !has(StackLayer::Cluster)
-        && let Some(taken) = taken_name(cloud, spec).await?
-    {
-        return Ok(Err(taken));
-    }
-    Ok(Ok(if listed.is_empty() {
+    let mut words = if found.there.is_empty() {
         "free".to_owned()
     } else {
-        format!("{} exist and will be updated", listed.join(", "))
-    }))
+        format!("{} exist and will be updated", found.there.join(", "))
+    };
+    if let Some(group) = found.left_logs {
+        words.push_str(&format!(
+            "; log group {group} is left from this cluster, and `canoe cluster up` deletes it"
+        ));
+    }
+    Ok(Ok(words))
+}
+
+/// Looks at every name. `up` asks the same before it makes anything.
+pub(crate) async fn in_use(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<NamesInUse, CloudError> {
+    let mut found = NamesInUse::default();
+    let other = |words: String| {
+        if words.contains("it is a copy") {
+            return words;
+        }
+        format!("{words}; choose another name, or remove it yourself")
+    };
+    found.taken = own::strangers(cloud, spec)
+        .await?
+        .into_iter()
+        .map(other)
+        .collect();
+    if !found.taken.is_empty() {
+        return Ok(found);
+    }
+    found
+        .taken
+        .extend(boundary::foreign(cloud, spec).await?.map(other));
+    for layer in StackLayer::ALL {
+        let holds = match own::find(cloud, spec, layer).await? {
+            StackOwner::Ours(view) => {
+                found.there.push(layer.stack_name(&spec.name));
+                !matches!(
+                    view.status,
+                    StackStatus::ReviewInProgress | StackStatus::RollbackComplete
+                )
+            }
+            _ => false,
+        };
+        match layer {
+            _ if holds => {}
+            StackLayer::Base => {
+                let taken = [
+                    taken_repository(cloud, spec).await?,
+                    taken_alias(cloud, spec).await?,
+                ];
+                found.taken.extend(taken.into_iter().flatten());
+            }
+            StackLayer::Storage => {}
+            StackLayer::Cluster => of_cluster(cloud, spec, &mut found).await?,
+        }
+    }
+    Ok(found)
 }
 
 /// An image repository of the name that the base stack will want to make.
@@ -62,48 +108,61 @@ async fn taken_repository(
     let name = spec.repository_name();
     let tags = cloud.repository_tags(&name).await?;
     Ok(tags.map(|tags| {
-        let words = stranger(
-            &format!("image repository {name}"),
-            &tags,
-            spec.id.as_deref(),
-        );
+        let words = stranger(&format!("image repository {name}"), &tags, spec);
         format!("{words}; choose another name, or remove it yourself")
     }))
 }
 
-/// Something of a name that the cluster stack will want to make.
-async fn taken_name(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Option<String>, CloudError> {
-    let role = role_name(spec, "workers");
-    if cloud.role_arn(&role).await?.is_some() {
-        return Ok(Some(format!(
-            "a role {role} exists that no stack of this cluster made; choose another name, or remove it"
-        )));
-    }
-    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
+/// An alias of the name that the base stack will want to make.
+async fn taken_alias(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Option<String>, CloudError> {
+    if spec.kms_key_arn.is_some() {
         return Ok(None);
     }
+    let alias = key_alias(spec);
+    match cloud.key_state(&alias).await {
+        Ok(_) => Ok(Some(format!(
+            "a key has the name {alias}, which no stack of this cluster gave it; choose another name, or remove the alias"
+        ))),
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Things of names that the cluster stack will want to make.
+async fn of_cluster(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    found: &mut NamesInUse,
+) -> Result<(), CloudError> {
+    for role in crate::policy::role_names(spec) {
+        if cloud.role_arn(&role).await?.is_some() {
+            found.taken.push(format!(
+                "a role {role} exists that no stack of this cluster made; choose another name, or remove it"
+            ));
+        }
+    }
+    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
+        return Ok(());
+    }
     if cloud.eks_cluster(&spec.name).await?.is_some() {
-        return Ok(Some(format!(
+        found.taken.push(format!(
             "an EKS cluster {} exists that no stack of this cluster made; choose another name, or remove it",
             spec.name
-        )));
+        ));
     }
     let group = crate::template::eks::log_group(spec);
     let groups = cloud.log_groups(&group).await?;
-    let found = groups.into_iter().find(|found| found.id == group);
-    Ok(found.map(|found| {
-        if is_ours(&found.tags, spec.id.as_deref()) {
-            return format!(
-                "log group {group} is left from this cluster; `canoe cluster down` removes it"
-            );
+    if let Some(logs) = groups.into_iter().find(|found| found.id == group) {
+        if is_ours(&logs.tags, spec) {
+            found.left_logs = Some(group);
+        } else {
+            let words = stranger(&format!("log group {group}"), &logs.tags, spec);
+            found.taken.push(format!(
+                "{words}; choose another name, or remove it yourself"
+            ));
         }
-        let words = stranger(
-            &format!("log group {group}"),
-            &found.tags,
-            spec.id.as_deref(),
-        );
-        format!("{words}; choose another name, or remove it yourself")
-    }))
+    }
+    Ok(())
 }
 
 /// The bucket is needed only for large templates; it must be free or ours.
@@ -122,7 +181,7 @@ pub(super) async fn bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let found = match cloud.bucket_tags(&name).await {
         Ok(Some(tags)) if is_our_bucket(&name, &tags, spec) => Ok(Ok(format!("{name} is there"))),
         Ok(None) => Ok(Ok(format!("{name} is free and will be made"))),
-        Ok(Some(tags)) => Ok(Err(stranger(&format!("bucket {name}"), &tags, Some(id)))),
+        Ok(Some(tags)) => Ok(Err(stranger(&format!("bucket {name}"), &tags, spec))),
         Err(error) if error.is_denied() => Ok(Err(format!("{name} belongs to another account"))),
         Err(error) => Err(error),
     };

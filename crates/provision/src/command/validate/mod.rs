@@ -5,7 +5,7 @@
 //! free and what the cluster file brings along is there ([`belongings`]).
 
 mod account;
-mod belongings;
+pub(super) mod belongings;
 mod offer;
 
 use crate::cloud::{Cloud, CloudError};
@@ -22,7 +22,7 @@ pub enum CheckVerdict {
     Pass,
     /// Must be corrected.
     Fail,
-    /// AWS would not say; go on at your own risk.
+    /// AWS would not say; continue at your own risk.
     Unknown,
 }
 

@@ -57,7 +57,7 @@ fn a_value_of_the_wrong_type_names_slot_and_sample() {
             "dense_vector(2)",
             "[1, 2]",
             "[1, 2, 3]",
-            "dense_vector(2) needs a list of 2 numbers, got str '3 of them'",
+            "dense_vector(2) needs a list of 2 numbers, got 3 numbers",
         ),
         (
             "dense_vector(2)",

@@ -27,7 +27,7 @@ impl ForBatch for &Parameters {
 
 /// A model of a pass directory.
 #[derive(Debug)]
-pub struct TestedModel {
+pub(crate) struct TestedModel {
     parameters: Parameters,
     rows: Option<SavedRows>,
     initials: Vec<Initial>,
@@ -37,7 +37,7 @@ pub struct TestedModel {
 impl TestedModel {
     /// Loads a directory. Also returns the names of tables whose saved state belongs to another learning method: their
     /// values are used as they were written.
-    pub fn load(
+    pub(crate) fn load(
         directory: &Path,
         config: &TrainerConfig,
         network: &Network,

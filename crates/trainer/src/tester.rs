@@ -11,7 +11,7 @@ use crate::inspect::Inspector;
 use crate::log::{Level, Topic};
 use crate::meter::CostMeter;
 use crate::report::Reporter;
-use crate::tested::ForBatch;
+use crate::tested_model::ForBatch;
 
 /// How reports call a test.
 pub(crate) const TEST: &str = "its test";

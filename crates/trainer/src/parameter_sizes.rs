@@ -5,7 +5,7 @@ use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Pa
 use nn::number::general;
 
 /// The lines of all parameters that learn, in v1's form.
-pub fn lines(
+pub(crate) fn lines(
     specs: &[ParameterSpec],
     parameters: &Parameters,
     gradients: &Gradients,

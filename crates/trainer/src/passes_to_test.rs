@@ -13,7 +13,7 @@ use crate::settings::Passes;
 const POLL: Duration = Duration::from_millis(500);
 
 /// The directories to test, in order. With `test_wait`, waits for each pass that does not exist yet.
-pub fn to_test(
+pub(crate) fn to_test(
     save_dir: &Path,
     passes: &Passes,
 ) -> Result<Box<dyn Iterator<Item = Result<PathBuf, TrainError>>>, TrainError> {

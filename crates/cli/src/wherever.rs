@@ -1,0 +1,57 @@
+//! Evaluates a configuration in the folder that its file names are relative to: this one, its job folder, or its own.
+
+use std::path::{Path, PathBuf};
+
+use config::{ConfigError, EvaluateOptions, Evaluated, Prints};
+
+/// Why a configuration could not be evaluated.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WhereverError {
+    /// The error of the first folder.
+    #[error(transparent)]
+    Configuration(#[from] ConfigError),
+    /// There is no working directory.
+    #[error("find the working directory")]
+    Here(#[from] std::io::Error),
+}
+
+/// The folders to which file names of a configuration may be relative: this one, the parent of the configuration's folder
+/// (a job folder), and the configuration's folder.
+pub(crate) fn choices(path: &Path) -> std::io::Result<[PathBuf; 3]> {
+    let here = std::env::current_dir()?;
+    let beside = path.parent().unwrap_or(Path::new("/"));
+    let around = beside.parent().unwrap_or(beside);
+    Ok([here, around.to_owned(), beside.to_owned()])
+}
+
+/// Evaluates the file in the first folder in which that works, and says which that is.
+pub(crate) fn evaluate(options: &EvaluateOptions) -> Result<(Evaluated, PathBuf), WhereverError> {
+    first(options, config::evaluate_with_python)
+}
+
+/// Does something with a configuration in the first folder in which that works, and says which that is; returns the error
+/// of this folder if there is none.
+pub(crate) fn first<T>(
+    options: &EvaluateOptions,
+    act: impl Fn(&EvaluateOptions) -> Result<T, ConfigError>,
+) -> Result<(T, PathBuf), WhereverError> {
+    let path = std::path::absolute(&options.file)?;
+    let [here, others @ ..] = choices(&path)?;
+    let error = match act(options) {
+        Ok(done) => return Ok((done, here)),
+        Err(error) => error,
+    };
+    for folder in others {
+        let elsewhere = EvaluateOptions {
+            file: path.clone(),
+            directory: Some(folder.clone()),
+            prints: Prints::Nowhere,
+            ..options.clone()
+        };
+        if let Ok(done) = act(&elsewhere) {
+            return Ok((done, folder));
+        }
+    }
+    // Its names are those that the user typed.
+    Err(error.into())
+}

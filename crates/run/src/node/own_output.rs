@@ -1,0 +1,105 @@
+//! Whose results are in the output folder on the volume. A hidden file names the run, and results of an earlier one are moved aside before
+//! anything of a new one is written, as `canoe run` does on a machine.
+//!
+//! Node 0 does it, and the others wait for it. There is one node 0 at a time, and its successor finds what is done.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::finish::run_name;
+use crate::local::claim;
+
+/// Names the run.
+const RUN: &str = ".run";
+
+/// Whether the folder is that of the run that a token belongs to.
+pub fn is_of(output: &Path, token: &str) -> bool {
+    fs::read_to_string(output.join(RUN)).is_ok_and(|run| run == run_name(token))
+}
+
+/// Makes the folder that of this run. Returns where results of an earlier run have gone; `keep` leaves them where they are.
+pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option<PathBuf>> {
+    if is_of(output, token) {
+        return Ok(None);
+    }
+    let work = claim::find_work(output);
+    let moved = if !keep && (work.passes || work.snapshots) {
+        claim::archive(output).map_err(io::Error::other)?
+    } else {
+        None
+    };
+    write(output, token)?;
+    Ok(moved)
+}
+
+fn write(output: &Path, token: &str) -> io::Result<()> {
+    fs::create_dir_all(output)?;
+    let new = output.join(format!("{RUN}.new"));
+    fs::write(&new, run_name(token))?;
+    fs::rename(&new, output.join(RUN))
+}
+
+/// Whether these flags of a trainer start from results in the output folder, which then stay there.
+pub(super) fn starts_from(flags: &[String], output: &Path) -> bool {
+    flags.iter().any(|flag| {
+        let flag = flag.trim_start_matches('-');
+        let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
+        let is_start = name == "start_pass" && value != "0";
+        is_start || Path::new(value).starts_with(output) || Path::new(flag).starts_with(output)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_an_earlier_run_are_moved_aside_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        assert!(!is_of(&output, "one"));
+        assert_eq!(begin(&output, "one", false).unwrap(), None);
+        assert!(is_of(&output, "one") && !is_of(&output, "two"));
+        fs::create_dir_all(output.join("pass-00003")).unwrap();
+        assert_eq!(begin(&output, "one", false).unwrap(), None, "its successor");
+        assert!(output.join("pass-00003").exists());
+        let moved = begin(&output, "two", false).unwrap();
+        let aside = folder.path().join("output-1");
+        assert_eq!(moved.as_ref(), Some(&aside));
+        assert!(is_of(&output, "two") && !output.join("pass-00003").exists());
+        assert!(aside.join("pass-00003").exists() && is_of(&aside, "one"));
+        assert_eq!(begin(&output, "two", false).unwrap(), None);
+        // Logs alone are no results.
+        fs::create_dir_all(output.join("node_0")).unwrap();
+        assert_eq!(begin(&output, "three", false).unwrap(), None);
+        assert!(output.join("node_0").exists());
+        fs::create_dir_all(output.join("snapshots/step-000000000007")).unwrap();
+        let moved = begin(&output, "four", false).unwrap();
+        assert_eq!(moved, Some(folder.path().join("output-2")));
+    }
+
+    #[test]
+    fn a_run_that_starts_from_results_finds_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        begin(&output, "one", false).unwrap();
+        fs::create_dir_all(output.join("pass-00003")).unwrap();
+        assert_eq!(begin(&output, "two", true).unwrap(), None);
+        assert!(is_of(&output, "two") && output.join("pass-00003").exists());
+        let inside = output.join("pass-00003").display().to_string();
+        let starts = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            starts_from(&flags, &output)
+        };
+        assert!(starts(&["--log_period=5", "--start_pass=4"]));
+        assert!(starts(&["--start_pass", "4"]));
+        assert!(starts(&[&format!("--init_model_path={inside}")]));
+        assert!(starts(&["--init_model_path", &inside]));
+        assert!(!starts(&[
+            "--num_passes=4",
+            "--init_model_path=/elsewhere",
+            "--start_pass=0"
+        ]));
+    }
+}
