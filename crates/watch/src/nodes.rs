@@ -197,7 +197,8 @@ fn state(job: &WatchedJob, views: &[NodeView], now: Instant) -> WatchedState {
         .map(|seen| seen.silent(now))
         .fold(f64::INFINITY, f64::min);
     if alive > GONE {
-        let begun = job.history.began.is_some();
+        // Between the runner's first line and the first state of a process, a job is not gone.
+        let begun = !job.states.is_empty() || !job.history.series.is_empty();
         return if begun {
             WatchedState::Gone
         } else {

@@ -348,19 +348,20 @@ mod tests {
         };
         runner.record(Event::Run(run)).unwrap();
         runner.flush().unwrap();
+        let mut job = WatchedJob::open(folder.path()).unwrap();
+        let mut head = |now: Instant| {
+            job.look(now, 100.0);
+            update(&job, &Ask::default(), now)["head"].clone()
+        };
+        let (begun, second) = (Instant::now(), std::time::Duration::from_secs(1));
+        assert_eq!(head(begun)["state"], json!("starting"));
         let mut trainer = Recorder::create(&output.join("node_0/train.events.jsonl")).unwrap();
         let start = EventLine::parse(start).unwrap().event;
         for event in [start, Event::End { error: None }] {
             trainer.record(event).unwrap();
         }
         trainer.flush().unwrap();
-        let mut job = WatchedJob::open(folder.path()).unwrap();
-        let mut head = |now: Instant| {
-            job.look(now, 100.0);
-            update(&job, &Ask::default(), now)["head"].clone()
-        };
-        let begun = Instant::now();
-        let before = head(begun);
+        let before = head(begun + second);
         assert_eq!(
             (&before["state"], &before["over"]),
             (&json!("finished"), &json!(false))
@@ -371,10 +372,7 @@ mod tests {
         };
         runner.record(end).unwrap();
         runner.flush().unwrap();
-        assert_eq!(
-            head(begun + std::time::Duration::from_secs(1))["over"],
-            json!(true)
-        );
+        assert_eq!(head(begun + 2 * second)["over"], json!(true));
     }
 
     #[test]

@@ -278,7 +278,7 @@ const ENDS = { finished: 'has finished', failed: 'has failed', interrupted: 'was
 let told = false;
 
 function isOver(job) {
-  return job.head && (job.head.over || job.head.state === 'gone');
+  return job.head && job.head.over;
 }
 
 async function live() {
