@@ -3,7 +3,7 @@
 //! List prices of one dated table ([`crate::prices`]) times a factor for the region. An
 //! estimate, good for choosing and for a warning; what is used (storage, traffic) is named with its
 //! unit price, because nobody can know the amount beforehand. A test holds every resource type of the
-//! templates against [`billed`], so nothing that AWS bills is left out.
+//! templates against `billed` in the tests, so nothing that AWS bills is left out.
 
 use serde::Serialize;
 
