@@ -198,7 +198,7 @@ fn damaged_and_foreign_models_are_refused_by_name() {
 fn a_pass_that_is_not_there_is_named() {
     let folder = Folder::with_demo(100);
     let text = failed(&folder.train(LR, "out", &["--start_pass=3"]));
-    assert_says(&text, &["pass-00002", "done"]);
+    assert_says(&text, &["pass-00002", "does not exist"]);
 }
 
 #[test]

@@ -285,8 +285,12 @@ impl Job {
             if !output.status.success() {
                 return Err(format!("{call}: the job fails\n{text}"));
             }
-            if self.saved(place) != self.wanted {
-                return Err(format!("{call}: other bytes\n{text}"));
+            let saved = self.saved(place);
+            if saved != self.wanted {
+                let differs = |path: &&PathBuf| saved.get(*path) != self.wanted.get(*path);
+                let all = saved.keys().chain(self.wanted.keys());
+                let files: Vec<_> = all.filter(differs).collect();
+                return Err(format!("{call}: other bytes in {files:?}\n{text}"));
             }
             let verified = Command::new(CANOE)
                 .args(["snapshot", "verify"])

@@ -66,7 +66,11 @@ pub fn load(
     } else {
         None
     };
-    let sums = DirectorySums::open(directory)?;
+    // A merged model has no files beside it.
+    let sums = match merged {
+        Some(_) => DirectorySums::default(),
+        None => DirectorySums::open(directory)?,
+    };
     for (spec, values) in specs.iter().zip(&mut parameters.0) {
         let ParameterValues::Full(values) = values else {
             continue;

@@ -29,7 +29,10 @@ pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option
     } else {
         None
     };
-    write(output, token)?;
+    write(output, token).map_err(|error| {
+        let text = format!("write to {} on the volume: {error}", output.display());
+        io::Error::new(error.kind(), text)
+    })?;
     Ok(moved)
 }
 

@@ -198,16 +198,18 @@ fn save_on_servers(
         return Ok(());
     }
     let directory = writer.path(SERVERS);
-    let reason = match std::fs::create_dir_all(&directory) {
-        Err(error) => format!("create {}: {error}", directory.display()),
-        Ok(()) => match updater.save_state(&directory) {
-            Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => error.to_string(),
-            done => return Ok(done?),
-        },
-    };
-    // The files of some servers are useless without those of the others.
-    let _ = std::fs::remove_dir_all(&directory);
-    let text = format!("the servers' state is not saved, {SERVERS} is left out: {reason}");
-    report.warn(Topic::Saving, text);
-    Ok(())
+    std::fs::create_dir_all(&directory).map_err(|source| TrainError::Write {
+        path: directory.clone(),
+        source,
+    })?;
+    match updater.save_state(&directory) {
+        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+            // The files of some servers are useless without those of the others.
+            let _ = std::fs::remove_dir_all(&directory);
+            let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
+            report.warn(Topic::Saving, text);
+            Ok(())
+        }
+        done => Ok(done?),
+    }
 }
