@@ -118,7 +118,9 @@ def foreign(bench):
            "spec": {"completions": 1, "parallelism": 1, "template": {"spec": pod}}}
     applied = bench.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(job))
     expect(applied.returncode == 0, applied.stderr)
-    there = lambda: sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "pods"))
+    # What controllers make by themselves, at any moment.
+    others = ("events", "pods", "serviceaccounts")
+    there = lambda: sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in others)
     before, spec = there(), bench.store.get("jobs", "default", "mine")["spec"]
     for words in (["pause", "mine"], ["resume", "mine"], ["submit", bench.job], ["submit", bench.job, "--replace"], ["rm-data", "mine", "--yes"], ["get", "mine"]):
         said = bench.canoe(*words, code=1)
