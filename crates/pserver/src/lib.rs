@@ -44,5 +44,6 @@ mod service;
 pub mod snapshot;
 pub mod sparse;
 pub mod table;
+mod waiters;
 
 pub use server::{Level, Server, ServerConfig, ServerError, ServerLog, ServerOutcome};

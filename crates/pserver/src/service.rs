@@ -10,6 +10,7 @@ use crate::metrics::ServerMetrics;
 use crate::snapshot::plan::RowScope;
 use crate::sparse::{RowPush, SparsePiece};
 use crate::table::Table;
+use crate::waiters::{Awaited, Waiter, Waiters, wake_all};
 use optim::ParameterProgress;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -136,39 +137,6 @@ pub(crate) trait Listener: Sync {
     fn captured(&self, port: usize, boundary: Boundary, progress: Vec<Option<ParameterProgress>>);
     /// A pass has ended on service `port`.
     fn pass(&self, port: usize, step: u64, pass: u64);
-}
-
-/// Who waits for something that happens in a service, and holds no thread meanwhile.
-pub(crate) trait Waiter: Send {
-    /// What it waits for may have happened.
-    fn wake(self: Box<Self>);
-}
-
-/// What a waiter waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// So many steps have been applied to all tables.
-    Steps(Step),
-    /// Anything has changed since there were so many [changes](Service::changes).
-    Change(u64),
-}
-
-/// Those who wait, and since when.
-#[derive(Default)]
-struct Waiters {
-    steps: Vec<(Instant, Box<dyn Waiter>)>,
-    changes: Vec<(Instant, Box<dyn Waiter>)>,
-}
-
-impl std::fmt::Debug for Waiters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let counts = (self.steps.len(), self.changes.len());
-        f.debug_tuple("Waiters").field(&counts).finish()
-    }
-}
-
-fn wake_all(waiters: impl IntoIterator<Item = (Instant, Box<dyn Waiter>)>) {
-    waiters.into_iter().for_each(|(_, waiter)| waiter.wake());
 }
 
 /// What a call of a service needs besides the request.
@@ -357,16 +325,16 @@ impl Service {
     /// Something has changed that any request may wait for.
     fn notify(&self) {
         self.notify_changes();
-        let steps = std::mem::take(&mut self.waiting().steps);
-        wake_all(steps);
+        let waiters = self.waiting().take_steps();
+        wake_all(waiters);
     }
 
     /// Something has changed that does not complete a step.
     fn notify_changes(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_all();
-        let changes = std::mem::take(&mut self.waiting().changes);
-        wake_all(changes);
+        let waiters = self.waiting().take_changes();
+        wake_all(waiters);
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiters> {
@@ -391,28 +359,20 @@ impl Service {
             drop(waiting);
             return waiter.wake();
         }
-        let list = match awaited {
-            Awaited::Steps(_) => &mut waiting.steps,
-            Awaited::Change(_) => &mut waiting.changes,
-        };
-        list.push((Instant::now(), waiter));
+        waiting.add(awaited, waiter);
     }
 
     /// Wakes those who have waited for so long, who then find that it was too long.
     pub(crate) fn wake_overdue(&self, limit: Duration) {
-        let mut waiting = self.waiting();
-        let overdue = |(since, _): &mut (Instant, Box<dyn Waiter>)| since.elapsed() >= limit;
-        let mut late: Vec<_> = waiting.steps.extract_if(.., overdue).collect();
-        late.extend(waiting.changes.extract_if(.., overdue));
-        drop(waiting);
+        let late = self.waiting().take_overdue(limit);
         wake_all(late);
     }
 
     /// All tables of this many steps have been applied.
     fn completed(&self, steps: u64) {
         self.complete.fetch_max(steps, Ordering::AcqRel);
-        let steps = std::mem::take(&mut self.waiting().steps);
-        wake_all(steps);
+        let waiters = self.waiting().take_steps();
+        wake_all(waiters);
     }
 
     /// A table has been applied.

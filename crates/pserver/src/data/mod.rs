@@ -12,10 +12,10 @@ use crate::host::{Host, RunListener};
 use crate::line_pool::FEW;
 use crate::run::GenerationRun;
 use crate::service::{
-    Awaited, FinishedBatch, Listener, Push, Service, ServiceContext, Staged, TablePiece, Waiter,
-    invalid,
+    FinishedBatch, Listener, Push, Service, ServiceContext, Staged, TablePiece, invalid,
 };
 use crate::sparse::FoundRows;
+use crate::waiters::{Awaited, Waiter};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
