@@ -329,7 +329,7 @@ async fn refusals_are_typed_and_passed_on_in_the_words_of_the_cluster() {
     assert!(error.is_forbidden());
     assert_eq!(
         error.to_string(),
-        "apply secret ctr: secrets \"ctr\" is forbidden: User \"me\" cannot patch"
+        "apply secret ctr: secrets \"ctr\" is forbidden: User \"me\" cannot patch; name a namespace that is yours with -n, or have these rights given to you (deploy/role.yaml has all that are needed)"
     );
     server.refuses(
         SECRET,

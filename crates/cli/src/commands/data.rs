@@ -298,7 +298,7 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
 }
 
 /// Copies a folder to an object store and prints what happened.
-pub(super) fn push(folder: &Path, to: &Location) -> Result<()> {
+fn push(folder: &Path, to: &Location) -> Result<()> {
     let bar = bytes_bar("pushing", None);
     let pushed = bucket::push(&s3::Client::new()?, folder, to, &|bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
