@@ -421,6 +421,7 @@ fn specs(network: &ModelConfig, whole: bool) -> Result<Vec<ParameterSpec>, Predi
                     by_row: parameter.sparse_update() || parameter.sparse_remote_update(),
                     looked_up: false,
                     is_static: parameter.is_static(),
+                    maintained: false,
                 }
             })
             .collect()),

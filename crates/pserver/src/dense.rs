@@ -281,6 +281,9 @@ impl Stretch<'_> {
         step: &UpdateStep,
         gradients: &mut [GradientSource<'_, E>],
     ) -> Result<(), E> {
+        if gradients.is_empty() && table.rule.stays_without_push() {
+            return Ok(());
+        }
         let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
         let (mut sum, mut scratch) = (vec![0.0; longest], Vec::new());
         let mut at = 0;

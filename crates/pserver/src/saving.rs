@@ -35,10 +35,14 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
     }
     // If it were created here, it would be a different directory from the trainer's, on another machine.
     if !directory.is_dir() {
-        return Err(refused(format!(
+        let text = format!(
             "there is no directory {}; trainers and servers must share it",
             directory.display()
-        )));
+        );
+        return Err(Refusal {
+            code: Code::Invalid,
+            text,
+        });
     }
     match what {
         Saved::Rows => save_rows(&run, directory),

@@ -246,8 +246,12 @@ impl Line {
                 carrier,
             };
             let message = self.encode(step, values);
+            let encoding = match table.rule.stays_without_push() {
+                true => Encoding::F32,
+                false => head.encoding,
+            };
             let data = piece.read();
-            let bytes = data.values.len() * head.encoding.bytes();
+            let bytes = data.values.len() * encoding.bytes();
             self.host.metrics.bytes_out.add(bytes as u64);
             if carrier == Carrier::Memory {
                 self.channel.send_bytes(&message, &[])?;
@@ -255,8 +259,7 @@ impl Line {
             }
             if steady {
                 let runs = std::iter::once(&*data.values);
-                self.channel
-                    .send_values(&message, head.encoding, &[], runs)?;
+                self.channel.send_values(&message, encoding, &[], runs)?;
                 continue;
             }
             self.values.resize(data.values.len(), 0.0);
@@ -267,8 +270,7 @@ impl Line {
             }
             drop(data);
             let runs = std::iter::once(self.values.as_slice());
-            self.channel
-                .send_values(&message, head.encoding, &[], runs)?;
+            self.channel.send_values(&message, encoding, &[], runs)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::config::Error;
 use super::{Fault, Session};
 use crate::channel::GATHERED;
 use crate::data::{Carrier, Reply, Request, View};
+use crate::encoding::Encoding;
 use crate::gaps;
 use crate::ids::TableId;
 use crate::shard::{Block, Topology, block_len};
@@ -145,12 +146,24 @@ impl Session {
         self.settle(done)
     }
 
-    fn try_push_dense(
-        &mut self,
-        table: TableId,
-        gradient: &[f32],
-        rows: Option<&[u32]>,
-    ) -> Result<(), Fault> {
+    /// Pushes values that replace those of a dense table, whose rule takes them over: whole, and exact whatever the
+    /// encoding of gradients. One trainer does.
+    pub fn push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Error> {
+        let done = self.try_push_values(table, values);
+        self.settle(done)
+    }
+
+    fn try_push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Fault> {
+        self.check_push(table, values)?;
+        for service in 0..self.dense.services {
+            if !self.dense.blocks(table, service).is_empty() {
+                self.push_part(table, service, values, (&mut Gaps::None, Encoding::F32))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_push(&self, table: TableId, gradient: &[f32]) -> Result<(), Fault> {
         let spec = self.table(table, false)?;
         if gradient.len() as u64 != spec.len() {
             let text = format!(
@@ -161,6 +174,17 @@ impl Session {
             );
             return Err(Fault::Final(Error::Usage(text)));
         }
+        Ok(())
+    }
+
+    fn try_push_dense(
+        &mut self,
+        table: TableId,
+        gradient: &[f32],
+        rows: Option<&[u32]>,
+    ) -> Result<(), Fault> {
+        self.check_push(table, gradient)?;
+        let encoding = self.dialer.config.encoding;
         let mut gaps = self.gaps(table, rows);
         let looked = matches!(gaps, Gaps::Unknown);
         let first = self.dialer.config.trainer.0 * self.topology.ports;
@@ -171,7 +195,7 @@ impl Session {
             // Trainers begin at different servers, so that not all load the same one first.
             let service = (first + turn) % self.dense.services;
             if !self.dense.blocks(table, service).is_empty() {
-                self.push_part(table, service, gradient, &mut gaps)?;
+                self.push_part(table, service, gradient, (&mut gaps, encoding))?;
             }
         }
         if looked && matches!(gaps, Gaps::None) {
@@ -206,9 +230,8 @@ impl Session {
         table: TableId,
         service: u32,
         gradient: &[f32],
-        gaps: &mut Gaps,
+        (gaps, encoding): (&mut Gaps, Encoding),
     ) -> Result<(), Fault> {
-        let encoding = self.dialer.config.encoding;
         let line = self.dense_line(service);
         let blocks = self.dense.blocks(table, service);
         let runs = blocks

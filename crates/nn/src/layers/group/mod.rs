@@ -195,6 +195,11 @@ impl Layer for Group {
         }
     }
 
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        let layers = self.wide.layers().chain(self.frames[0].layers());
+        layers.flat_map(|layer| layer.maintains()).collect()
+    }
+
     fn assigned(&self) -> Vec<Assigned<'_>> {
         let frames = self.frames[..self.run.time.steps()].iter();
         let step = frames.flat_map(Graph::layers);

@@ -190,6 +190,10 @@ impl Layer for BatchNorm {
         );
     }
 
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        vec![self.moving_mean, self.moving_variance]
+    }
+
     fn assigned(&self) -> Vec<Assigned<'_>> {
         if !self.training {
             return Vec::new();
