@@ -5,6 +5,7 @@ use std::time::Duration;
 use wire::message::Code;
 use wire::owed::Save;
 use words::result::Stopped;
+use words::status::Task;
 
 use super::{Trainer, figures};
 use crate::error::TrainError;
@@ -112,7 +113,10 @@ impl Trainer<'_> {
         let Some(tester) = &mut self.tester else {
             return Ok(None);
         };
-        report.task(Some((TEST, 0)));
+        report.task(Some(Task {
+            name: TEST.to_owned(),
+            done: 0,
+        }));
         words::failpoint::reach("testing");
         self.updater.refresh(&mut self.parameters)?;
         let readable = self.updater.readable(&self.parameters)?;
@@ -145,12 +149,12 @@ impl Trainer<'_> {
         let path = match &self.settings.remote {
             None => {
                 let state = self.updater.state(&self.parameters);
-                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+                saver.save(pass, part, specs, shown, state.as_ref(), |_| Ok(()))?
             }
             Some(_) => {
                 let updater = &mut self.updater;
                 let whole = part.is_none();
-                saver.save(pass, part, specs, (shown, None), |writer| {
+                saver.save(pass, part, specs, shown, None, |writer| {
                     save_on_servers(updater.as_mut(), whole, writer, report)
                 })?
             }
@@ -200,7 +204,10 @@ fn save_on_servers(
     report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     persist(report, || updater.save_rows(&writer.path("")))?;
-    report.task(Some(("its save", 0)));
+    report.task(Some(Task {
+        name: "its save".to_owned(),
+        done: 0,
+    }));
     words::failpoint::reach("saving");
     // From here on it waits for the servers.
     report.task(None);

@@ -136,7 +136,7 @@ impl std::fmt::Debug for Saves {
     }
 }
 
-/// Looks where a server is, by its host name. What it tells may be old, but not as old as what name servers remember.
+/// Looks where a server is, by its host name. The address may be old, but not as old as what DNS servers cache.
 #[derive(Clone)]
 pub struct AddressBook(Arc<AddressLook>);
 
