@@ -228,7 +228,7 @@ def start_etcd():
             return
         check(process.poll() is None, "etcd ended: " + pathlib.Path("/state/etcd.log").read_text()[-800:])
         time.sleep(0.1)
-    raise Refused("etcd does not answer")
+    raise Refused("etcd does not respond")
 
 
 def stop_etcd():

@@ -75,8 +75,13 @@ pub trait Layer: Send {
     /// forward was one to learn: after others a layer need not have kept what this takes.
     fn backward(&mut self, pass: &mut Backward<'_>);
 
-    /// What the last forward does to parameters that the layer itself maintains, such as moving averages; empty unless
-    /// the batch was used to learn.
+    /// Parameters that the layer itself maintains, such as moving averages; see [`Layer::assigned`].
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        Vec::new()
+    }
+
+    /// What the last forward does to the parameters that the layer itself maintains; empty unless the batch was used to
+    /// learn.
     fn assigned(&self) -> Vec<Assigned<'_>> {
         Vec::new()
     }

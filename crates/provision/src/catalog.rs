@@ -56,14 +56,10 @@ pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) ->
     ))
 }
 
-/// The oldest containerd (major, minor) that the kubelet of a Kubernetes minor version works with: Kubernetes
+/// The oldest containerd that the kubelet of a Kubernetes minor version works with: Kubernetes
 /// 1.35 is the last that supports containerd 1.x (kubernetes.io, "Kubernetes v1.35 sneak peek").
-pub(crate) fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
-    if kubernetes_minor > 35 {
-        (2, 0)
-    } else {
-        (1, 7)
-    }
+pub(crate) fn least_containerd(kubernetes_minor: u32) -> &'static str {
+    if kubernetes_minor > 35 { "2.0" } else { "1.7" }
 }
 
 /// A machine type.
@@ -286,10 +282,7 @@ mod tests {
                 .iter()
                 .all(|(minor, _)| *minor <= VERSIONS.1)
         );
-        assert_eq!(
-            (least_containerd(35), least_containerd(36)),
-            ((1, 7), (2, 0))
-        );
+        assert_eq!((least_containerd(35), least_containerd(36)), ("1.7", "2.0"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub enum CloudError {
     Refused {
         /// Such as `cloudformation:CreateChangeSet`.
         action: String,
-        /// Of the HTTP answer.
+        /// Of the HTTP response.
         status: u16,
         /// AWS's error code.
         code: String,
@@ -49,8 +49,8 @@ pub enum CloudError {
         /// No connection came about: no such host, refused, no route.
         connecting: bool,
     },
-    /// The answer could not be read.
-    #[error("{action}: the answer of AWS cannot be read: {reason}")]
+    /// The response could not be read.
+    #[error("{action}: the response of AWS cannot be read: {reason}")]
     Unreadable {
         /// Such as `ec2:DescribeVolumes`.
         action: String,
@@ -98,7 +98,7 @@ impl CloudError {
         words.iter().any(|word| self.code().contains(word))
     }
 
-    /// Whether trying again later may help: no answer, a failing server, or too many requests.
+    /// Whether trying again later may help: no response, a failing server, or too many requests.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -120,7 +120,7 @@ impl CloudError {
         ) || self.code() == "UnknownOperationException"
     }
 
-    /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
+    /// Whether the service may have refused because our clock is wrong; its response carries its own time.
     pub(crate) fn is_about_time(&self) -> bool {
         self.has_code(&[
             "Skewed",
@@ -320,6 +320,15 @@ pub struct PolicyView {
     pub version: String,
 }
 
+/// What counts against the network quotas of a region.
+#[derive(Debug, Clone, Copy)]
+pub struct NetworkUse {
+    /// VPCs.
+    pub vpcs: usize,
+    /// Elastic addresses.
+    pub addresses: usize,
+}
+
 type CloudResult<T> = Result<T, CloudError>;
 
 /// The calls.
@@ -453,8 +462,8 @@ pub trait Cloud: Send + Sync {
     fn delete_policy(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Name of a Route 53 zone, without the dot at its end.
     fn hosted_zone(&self, id: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
-    /// How many VPCs and elastic addresses the region has.
-    fn network_use(&self) -> impl Future<Output = CloudResult<(usize, usize)>> + Send;
+    /// What the account has in the region.
+    fn network_use(&self) -> impl Future<Output = CloudResult<NetworkUse>> + Send;
 
     fn log_groups(&self, prefix: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
     fn delete_log_group(&self, name: &str) -> impl Future<Output = CloudResult<()>> + Send;

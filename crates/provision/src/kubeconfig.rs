@@ -96,14 +96,32 @@ const LISTS: [(&str, &str); 3] = [
     ("contexts", "context"),
 ];
 
+/// By what the entries of a cluster are found.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterKey<'a> {
+    /// The id in its cluster.yaml.
+    pub id: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// What is left of a kubeconfig without the entries of a cluster.
+#[derive(Debug, PartialEq)]
+pub struct RemainingConfig {
+    /// The kubeconfig.
+    pub config: Value,
+    /// The names of the contexts that were taken out.
+    pub contexts: Vec<String>,
+}
+
 /// Whether an entry carries the id and the name of a cluster; an older one has the name only as its own.
-fn carries(entry: &Value, key: &str, (id, name): (&str, &str)) -> bool {
+fn carries(entry: &Value, key: &str, cluster: ClusterKey<'_>) -> bool {
     let extensions = entry[key]["extensions"].as_array().into_iter().flatten();
     let mut ours = extensions.filter(|extension| extension["name"] == EXTENSION);
     ours.any(|extension| {
         let content = &extension["extension"];
         let named = content["name"].as_str().or(entry["name"].as_str());
-        content["id"] == id && named == Some(name)
+        content["id"] == cluster.id && named == Some(cluster.name)
     })
 }
 
@@ -111,7 +129,7 @@ fn carries(entry: &Value, key: &str, (id, name): (&str, &str)) -> bool {
 /// replaced, everything else stays, and the current context becomes ours.
 ///
 /// `Err` names the entries of the same name that are not ours.
-pub fn merge(existing: Value, ours: &Value, cluster: (&str, &str)) -> Result<Value, Vec<String>> {
+pub fn merge(existing: Value, ours: &Value, cluster: ClusterKey<'_>) -> Result<Value, Vec<String>> {
     let mut merged = if existing.is_object() {
         existing
     } else {
@@ -136,9 +154,8 @@ pub fn merge(existing: Value, ours: &Value, cluster: (&str, &str)) -> Result<Val
     Ok(merged)
 }
 
-/// Takes the entries of the cluster (its id and name) out again, for `down`. Returns the rest and the names of the
-/// contexts that went; `None` when nothing did.
-pub fn remove(existing: &Value, cluster: (&str, &str)) -> Option<(Value, Vec<String>)> {
+/// Takes the entries of the cluster out again, for `down`; `None` if there are none.
+pub fn remove(existing: &Value, cluster: ClusterKey<'_>) -> Option<RemainingConfig> {
     let mut left = existing.clone();
     let current = left["current-context"].clone();
     let (mut changed, mut contexts) = (false, Vec::new());
@@ -161,14 +178,21 @@ pub fn remove(existing: &Value, cluster: (&str, &str)) -> Option<(Value, Vec<Str
             left["current-context"] = json!("");
         }
     }
-    changed.then_some((left, contexts))
+    changed.then_some(RemainingConfig {
+        config: left,
+        contexts,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const A: (&str, &str) = ("a", "demo");
+    const A: ClusterKey<'_> = key("a", "demo");
+
+    const fn key<'a>(id: &'a str, name: &'a str) -> ClusterKey<'a> {
+        ClusterKey { id, name }
+    }
 
     fn owned(id: &str) -> ClusterSpec {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
@@ -192,7 +216,10 @@ mod tests {
         assert_eq!(merge(once.clone(), &ours, A).unwrap(), once);
         assert_eq!(once["clusters"].as_array().unwrap().len(), 2);
         assert_eq!(once["current-context"], "demo");
-        let (back, contexts) = remove(&once, A).unwrap();
+        let RemainingConfig {
+            config: back,
+            contexts,
+        } = remove(&once, A).unwrap();
         assert_eq!(contexts, ["demo"]);
         assert_eq!(back["clusters"], theirs["clusters"]);
         assert_eq!(back["current-context"], "");
@@ -229,13 +256,13 @@ mod tests {
     #[test]
     fn a_copy_does_not_take_out_the_entries_of_its_original() {
         let first = eks(&owned("a"), &endpoint(), "/usr/bin/canoe");
-        assert_eq!(remove(&first, ("a", "other")), None);
+        assert_eq!(remove(&first, key("a", "other")), None);
         let mut older = first;
         for (list, key) in LISTS {
             let extension = &mut older[list][0][key]["extensions"][0]["extension"];
             extension.as_object_mut().unwrap().remove("name");
         }
-        assert_eq!(remove(&older, ("a", "other")), None);
+        assert_eq!(remove(&older, key("a", "other")), None);
         assert!(remove(&older, A).is_some());
     }
 

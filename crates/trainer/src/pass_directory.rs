@@ -74,7 +74,7 @@ pub enum PassDirectoryError {
     },
     /// The job has finished, but its last model is missing.
     #[error(
-        "all passes are done, but {path} is missing or incomplete: the last model was removed, or saved elsewhere (all processes of a job must see the same save_dir); train again, or go on from an earlier pass with --start_pass"
+        "all passes are done, but {path} is missing or incomplete: the last model was removed, or saved elsewhere (all processes of a job must see the same save_dir); train again, or continue from an earlier pass with --start_pass"
     )]
     NotSaved {
         /// Path where the model should be.

@@ -266,7 +266,8 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
     }
     let target = fetch::target(&args.source, args.to.as_deref())?;
     let fetched = fetch_with_bar(
-        (&args.source, args.max_bytes),
+        &args.source,
+        args.max_bytes,
         &target,
         args.sha256,
         args.force,
@@ -372,7 +373,8 @@ const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar", ".gz"];
 
 /// Fetches with a progress bar and prints what happened.
 pub(super) fn fetch_with_bar(
-    (source, largest): (&str, u64),
+    source: &str,
+    largest: u64,
     target: &Path,
     checksum: Option<Checksum>,
     force: bool,

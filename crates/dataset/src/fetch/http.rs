@@ -34,7 +34,8 @@ pub(super) fn size(url: &str, patience: FetchPatience) -> Option<u64> {
 ///
 /// Without a validator, a part is continued only if a checksum will show whether old and new bytes fit (`checked`).
 pub(super) fn download(
-    (url, largest): (&str, u64),
+    url: &str,
+    largest: u64,
     partial: &mut Partial,
     checked: bool,
     patience: FetchPatience,
@@ -47,7 +48,7 @@ pub(super) fn download(
     let had = partial.length();
     let (mut fruitless, mut best) = (0, had);
     loop {
-        let broken = match attempt((&agent, url, largest), partial, progress) {
+        let broken = match attempt(&agent, url, largest, partial, progress) {
             Ok(()) => return Ok(had),
             Err(Stop::Final(error)) => return Err(error),
             Err(Stop::Broken(broken)) => broken,
@@ -108,7 +109,9 @@ fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Stop {
 }
 
 fn attempt(
-    (agent, url, largest): (&Agent, &str, u64),
+    agent: &Agent,
+    url: &str,
+    largest: u64,
     partial: &mut Partial,
     progress: &dyn Fn(Arrived),
 ) -> Result<(), Stop> {
@@ -149,14 +152,15 @@ fn attempt(
             }));
         }
     };
-    receive(response, partial, (total, largest), progress)
+    receive(response, partial, total, largest, progress)
 }
 
 /// Writes what arrives until the end.
 fn receive(
     response: Response<ureq::Body>,
     partial: &mut Partial,
-    (total, largest): (Option<u64>, u64),
+    total: Option<u64>,
+    largest: u64,
     progress: &dyn Fn(Arrived),
 ) -> Result<(), Stop> {
     let too_large = |bytes: u64| {

@@ -1,4 +1,4 @@
-//! The calls of [`Cloud`], each as a request and the reading of its answer.
+//! The calls of [`Cloud`], each as a request and the reading of its response.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use super::query::{
     read, tags,
 };
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
-    SubnetView, TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer, PolicyView,
+    StackView, SubnetView, TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -371,7 +371,7 @@ impl Cloud for Aws {
         self.zone_name(id).await
     }
 
-    async fn network_use(&self) -> CloudResult<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<NetworkUse> {
         self.count_network().await
     }
 

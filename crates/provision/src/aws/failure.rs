@@ -12,7 +12,7 @@ use crate::cloud::CloudError;
 /// Clocks that differ by more than this make AWS refuse signatures; it allows five minutes.
 const MOST_SKEW: Duration = Duration::from_secs(4 * 60);
 
-/// What an answer with a bad status says.
+/// What a response with a bad status says.
 pub(super) fn read(action: &str, answer: &WebResponse) -> CloudError {
     let body = String::from_utf8_lossy(&answer.body);
     let (in_body, message) = code_and_message(&body);
@@ -57,7 +57,7 @@ fn code_and_message(body: &str) -> (String, String) {
     (text("Code"), text("Message"))
 }
 
-/// A code for an answer that names none: from a proxy, or to a request without a body.
+/// A code for a response that names none: from a proxy, or to a request without a body.
 fn unnamed(status: u16) -> String {
     match status {
         403 => "AccessDenied".to_owned(),

@@ -28,7 +28,8 @@ pub(crate) const CHANGE_SET: &str = "canoe";
 pub async fn apply(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    (stack, create): (&Stack, bool),
+    stack: &Stack,
+    create: bool,
     review: ChangeReview,
     pace: Pace,
     sink: &mut impl Sink,
@@ -110,7 +111,7 @@ async fn execute(
         .await?
         .map_or(name.to_owned(), |view| view.id);
     cloud.execute_change_set(name, CHANGE_SET).await?;
-    let outcome = follow::settle(cloud, (name, &id), seen, pace, sink).await?;
+    let outcome = follow::settle(cloud, name, &id, seen, pace, sink).await?;
     let status = outcome.stack.as_ref().map(|view| &view.status);
     if matches!(
         status,
@@ -149,7 +150,7 @@ pub async fn remove(
         Err(error) if !error.is_missing() => return Err(error.into()),
         _ => {}
     }
-    let outcome = follow::settle(cloud, (&name, &view.id), seen, pace, sink).await?;
+    let outcome = follow::settle(cloud, &name, &view.id, seen, pace, sink).await?;
     if outcome.state() == StackState::Absent {
         return Ok(());
     }

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use self::account::{Account, FakeStack, changes};
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
-    SubnetView, TemplateSource,
+    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer, PolicyView,
+    StackView, SubnetView, TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -492,14 +492,17 @@ impl Cloud for Double {
         })
     }
 
-    async fn network_use(&self) -> CloudResult<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<NetworkUse> {
         self.call("network_use", |account| {
             let vpcs = account
                 .stacks
                 .keys()
                 .filter(|name| name.ends_with("-base"))
                 .count();
-            Ok((vpcs + 1 + account.foreign.len(), 0))
+            Ok(NetworkUse {
+                vpcs: vpcs + 1 + account.foreign.len(),
+                addresses: 0,
+            })
         })
     }
 

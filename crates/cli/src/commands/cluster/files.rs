@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
+use provision::kubeconfig::ClusterKey;
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
 use provision::partition::Partition;
@@ -242,7 +243,11 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
     let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
     let target = common_kubeconfig()?;
     let existing = read_kubeconfig(&target)?;
-    match kubeconfig::merge(existing, &ours, (id, &spec.name)) {
+    let cluster = ClusterKey {
+        id,
+        name: &spec.name,
+    };
+    match kubeconfig::merge(existing, &ours, cluster) {
         Ok(merged) => write_kubeconfig(&target, &merged)?,
         Err(strangers) => bail!(
             "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
@@ -271,9 +276,17 @@ pub(super) fn forget_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> any
     };
     let existing = read_kubeconfig(&target)?;
     let id = spec.id.as_deref().unwrap_or_default();
-    if let Some((left, contexts)) = kubeconfig::remove(&existing, (id, &spec.name)) {
-        write_kubeconfig(&target, &left)?;
-        eprintln!("took {} out of {}", contexts.join(", "), target.display());
+    let cluster = ClusterKey {
+        id,
+        name: &spec.name,
+    };
+    if let Some(left) = kubeconfig::remove(&existing, cluster) {
+        write_kubeconfig(&target, &left.config)?;
+        eprintln!(
+            "took {} out of {}",
+            left.contexts.join(", "),
+            target.display()
+        );
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use provision::command::validate::{CheckVerdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
 use provision::lifecycle::passes;
 use provision::lifecycle::teardown::DataFate;
-use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, SpecProblem};
+use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, UsableSpec};
 use provision::{catalog, cost, credentials};
 use serde_json::Value;
 
@@ -179,12 +179,12 @@ fn pace(poll: f64) -> Pace {
 
 /// Reads cluster.yaml; problems are printed with their lines.
 fn load(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
-    Ok(understood(folder, &folder.read_spec()?)?.0)
+    Ok(understood(folder, &folder.read_spec()?)?.spec)
 }
 
 /// The same, and warnings are printed too: for the commands where it is time to think twice.
 fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
-    let (spec, warnings) = understood(folder, &folder.read_spec()?)?;
+    let UsableSpec { spec, warnings } = understood(folder, &folder.read_spec()?)?;
     let file = folder.path("cluster.yaml").display().to_string();
     for warning in warnings {
         tell(&format!("warning: {}", warning.text(&file)));
@@ -199,7 +199,7 @@ fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
     Ok(spec)
 }
 
-fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, Vec<SpecProblem>)> {
+fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<UsableSpec> {
     let file = folder.path("cluster.yaml").display().to_string();
     match spec::read(text) {
         Ok(good) => Ok(good),

@@ -47,7 +47,7 @@ async fn to(
         after = spec::write::with_number(&after, "workers.onDemand", on_demand)
             .context("cluster.yaml has no place for workers.onDemand; add it by hand")?;
     }
-    let (spec, _) = understood(folder, &after)?;
+    let spec = understood(folder, &after)?.spec;
     let aws = connect(&spec.region).await?;
     explain(refuse_strangers(&aws, &spec).await)?;
     if !explain(is_made(&aws, &spec).await)? {

@@ -331,7 +331,7 @@ fn good() -> String {
 
 #[test]
 fn a_good_file_has_no_problems() {
-    assert_eq!(read(&good()).unwrap().1, []);
+    assert_eq!(read(&good()).unwrap().warnings, []);
 }
 
 #[test]
