@@ -311,6 +311,15 @@ pub struct ChangeSetRequest {
     pub role: Option<String>,
 }
 
+/// A change set that was made. By its own id, since another machine may have made one of the same name meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeSetId {
+    /// Its ARN.
+    pub arn: String,
+    /// ARN of its stack.
+    pub stack: String,
+}
+
 /// A managed policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PolicyView {
@@ -348,7 +357,8 @@ pub trait Cloud: Send + Sync {
     fn create_change_set(
         &self,
         request: &ChangeSetRequest,
-    ) -> impl Future<Output = CloudResult<()>> + Send;
+    ) -> impl Future<Output = CloudResult<ChangeSetId>> + Send;
+    /// By name or ARN, as in the next two.
     fn change_set(
         &self,
         stack: &str,

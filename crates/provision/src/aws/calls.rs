@@ -11,8 +11,8 @@ use super::query::{
     read, tags,
 };
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer, PolicyView,
-    StackView, SubnetView, TemplateSource,
+    Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
+    PolicyView, StackView, SubnetView, TemplateSource,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -71,7 +71,7 @@ impl Cloud for Aws {
         }
     }
 
-    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<()> {
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<ChangeSetId> {
         let kind = if request.create { "CREATE" } else { "UPDATE" };
         let mut asked = params(&[
             ("StackName", &request.stack),
@@ -87,9 +87,16 @@ impl Cloud for Aws {
             asked.push(("RoleARN".to_owned(), role.clone()));
         }
         add_tags(&mut asked, &request.tags);
-        self.query(CLOUDFORMATION, "CreateChangeSet", &asked)
-            .await
-            .map(drop)
+        let xml = self
+            .query(CLOUDFORMATION, "CreateChangeSet", &asked)
+            .await?;
+        read("cloudformation:CreateChangeSet", &xml, |root| {
+            let inner = find(root, "CreateChangeSetResult").unwrap_or(root);
+            ChangeSetId {
+                arn: field(inner, "Id"),
+                stack: field(inner, "StackId"),
+            }
+        })
     }
 
     async fn change_set(&self, stack: &str, name: &str) -> CloudResult<ChangeSetView> {

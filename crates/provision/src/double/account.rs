@@ -24,7 +24,8 @@ pub(super) struct FakeStack {
 #[derive(Default)]
 pub(crate) struct Account {
     pub(super) stacks: BTreeMap<String, FakeStack>,
-    pub(super) change_sets: BTreeMap<String, ChangeSetRequest>,
+    /// ARN and content, by stack.
+    pub(super) change_sets: BTreeMap<String, (String, ChangeSetRequest)>,
     /// Service role of every change set, in order.
     pub asked_roles: Vec<Option<String>>,
     pub interfaces: Vec<Interface>,
@@ -118,6 +119,19 @@ impl Account {
             ..FakeStack::default()
         };
         self.stacks.insert(name.to_owned(), stack);
+    }
+
+    /// The change set of a stack, asked for by its name or its ARN.
+    pub(super) fn found_change_set(
+        &self,
+        stack: &str,
+        name: &str,
+        action: &str,
+    ) -> CloudResult<ChangeSetRequest> {
+        match self.change_sets.get(stack) {
+            Some((arn, request)) if name == arn || name == request.name => Ok(request.clone()),
+            _ => Err(super::refused(action, "ChangeSetNotFound", "")),
+        }
     }
 
     /// Another state, as after work that somebody else began; `looks` until `work` (such as `UPDATE`) is done.
