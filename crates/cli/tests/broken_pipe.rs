@@ -35,7 +35,9 @@ fn a_table_without_a_reader_ends_quietly() {
     let folder = Folder::with_demo(60);
     succeeded(&folder.train("trainer_config.lr.py", "out", &["--num_passes=1"]));
     let config = "job/quick_start/trainer_config.lr.py";
-    let commands: [&[&str]; 16] = [
+    let yaml = "name: river\nimage: registry.example/canoe:1\nnodes: 1\nvolume: {claim: data}\n";
+    std::fs::write(folder.path("job/job.yaml"), yaml).unwrap();
+    let commands: [&[&str]; 24] = [
         &["help"],
         &["data", "show", "job"],
         &["model", "show", "out/pass-00000"],
@@ -52,8 +54,44 @@ fn a_table_without_a_reader_ends_quietly() {
         &["doctor"],
         &["completions", "bash"],
         &["report", "out", "--to", "report.html"],
+        &[
+            "predict",
+            "out",
+            "--config",
+            config,
+            "--input-format=provider",
+            "job/data/test.txt",
+        ],
+        &[
+            "model",
+            "embed",
+            "out",
+            "fc_layer_0.weight",
+            "--config",
+            config,
+        ],
+        &[
+            "model",
+            "neighbours",
+            "out",
+            "fc_layer_0.weight",
+            "7",
+            "--config",
+            config,
+        ],
+        &["model", "export", "out", "model.npz"],
+        &["job", "render", "job"],
+        &["python", "path"],
+        &["demo", "--help"],
+        &["pserver", "--help"],
     ];
     for command in commands {
+        let whole = folder.canoe(command);
+        assert!(
+            !whole.stdout.is_empty(),
+            "{command:?}: {}",
+            common::said(&whole)
+        );
         let said = unread(&folder, command);
         assert!(!said.contains("panicked"), "{command:?}: {said}");
         assert!(!said.contains("Broken pipe"), "{command:?}: {said}");

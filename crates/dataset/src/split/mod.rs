@@ -6,6 +6,7 @@
 //! - [`sources`]: which files of a job directory are split and which are shared.
 //! - `cuts`, `contiguous`: cutting on line borders, by lines or by bytes.
 //! - `scatter`: the shuffled split.
+//! - `header`: whether a table begins with the names of its columns.
 //! - [`tally`]: proof that no line is lost or duplicated.
 //! - [`manifest`]: what was split and how; makes a second run a no-op.
 //! - `shards`: directories of shards; they appear complete or not at all.
@@ -20,6 +21,7 @@
 mod contiguous;
 mod cuts;
 mod error;
+mod header;
 pub mod manifest;
 mod scatter;
 mod shards;
@@ -34,6 +36,7 @@ use std::time::UNIX_EPOCH;
 
 use cuts::Body;
 pub use error::SplitError;
+pub use header::all_have_header;
 use manifest::{FilePart, SourceVersion, SplitFile, SplitManifest};
 use serde::{Deserialize, Serialize};
 use shards::Shards;
