@@ -41,7 +41,7 @@ use manifest::{FilePart, SourceVersion, SplitFile, SplitManifest};
 use serde::{Deserialize, Serialize};
 use shards::Shards;
 use sources::Sources;
-use tally::tally_file;
+use tally::{LineCounter, tally_file};
 
 use super::parallel::for_each;
 
@@ -207,9 +207,14 @@ fn split_file(
     let mut parts: Vec<FilePart> = written.into_iter().map(FilePart::from).collect();
     if start > 0 {
         let header = header(&file, start).map_err(SplitError::read(&source.path))?;
+        let mut counter = LineCounter::default();
+        counter.add(&header);
+        let above = counter.finish();
         for (part, target) in parts.iter_mut().zip(&targets) {
             prepend(&header, target).map_err(SplitError::write(target))?;
-            part.bytes += header.len() as u64;
+            // The header counts as part of the file, and not as one of the lines of the data.
+            part.bytes += above.bytes;
+            part.checksum = part.checksum.wrapping_add(above.checksum);
         }
     }
     Ok(parts)

@@ -236,7 +236,7 @@ fn show(given: &Path, form: Form) -> anyhow::Result<Exit> {
             ]);
             for (p, shape, s) in rows {
                 // So many that a parameter has one line on a narrow terminal; --json has all.
-                let number = |value| nn::number::significant(value, 4);
+                let number = |value| nn::number::significant(value, 3);
                 let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 table.row([
                     p.name.clone(),
