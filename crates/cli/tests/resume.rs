@@ -129,8 +129,8 @@ fn a_job_whose_configuration_is_not_in_a_folder_of_its_own_resumes() {
     }
     let args = ["--nodes=2", "--passes=100000", "--watch=off"];
     let mut run = Run::start(&folder, &args, &[]);
-    let first = folder.path("job/output/pass-00000/done");
-    wait_until(&mut run, &folder, "a pass", || first.exists());
+    let second = folder.path("job/output/pass-00001/done");
+    wait_until(&mut run, &folder, "a pass", || second.exists());
     signal(run.0.id() as i32, libc::SIGINT);
     run.0.wait().unwrap();
     fs::write(job.join("notes.txt"), "lr 0.01").unwrap();
