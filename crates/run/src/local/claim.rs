@@ -1,12 +1,14 @@
 //! What a later run in a folder needs to know: `run.json` says which run the snapshots and pass directories belong to,
 //! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::is_job_part;
 use super::lease::Holder;
 
 /// The settings of a run that decide what its results are.
@@ -14,8 +16,9 @@ use super::lease::Holder;
 pub struct RunSettings {
     /// The configuration file, relative to the job folder.
     pub config: String,
-    /// Checksum of all files of the configuration folder.
-    pub config_checksum: u32,
+    /// Checksums of what is in the configuration folder, by name; `None` in files of older versions.
+    #[serde(default)]
+    pub config_files: Option<BTreeMap<String, u32>>,
     /// Number of nodes.
     pub nodes: u32,
     /// Flags that are passed to the trainers, without those that do not change the results.
@@ -127,8 +130,13 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
     let mut list = Vec::new();
     if old.config != new.config {
         list.push(format!("--config was {}", old.config));
-    } else if old.config_checksum != new.config_checksum {
-        list.push("files of the configuration folder have changed".to_owned());
+    } else if let (Some(before), Some(now)) = (&old.config_files, &new.config_files) {
+        // What was not there when the run began has not been read by it.
+        list.extend(before.iter().filter_map(|(name, sum)| match now.get(name) {
+            None => Some(format!("{name} is gone")),
+            Some(same) if same == sum => None,
+            Some(_) => Some(format!("{name} has changed")),
+        }));
     }
     // Another number of nodes reads other shards, which is no change of the data.
     if let (Some(before), Some(now)) = (old.data_checksum, new.data_checksum)
@@ -239,11 +247,6 @@ pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
 
 /// Looks for what a run could be resumed from.
 pub fn find_work(output: &Path) -> FoundWork {
-    let holds = |folder: &Path, prefix: &str| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name());
-        names.any(|name| name.to_string_lossy().starts_with(prefix))
-    };
     FoundWork {
         passes: holds(output, "pass-"),
         snapshots: holds(&output.join("snapshots"), "step-"),
@@ -251,29 +254,62 @@ pub fn find_work(output: &Path) -> FoundWork {
     }
 }
 
-/// A checksum of the names and contents of all files below a folder.
-pub fn checksum(folder: &Path) -> io::Result<u32> {
-    fn visit(folder: &Path, sum: &mut crc32fast::Hasher) -> io::Result<()> {
-        let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            // Python leaves compiled files next to what it reads.
-            if entry.file_name() == "__pycache__" {
-                continue;
-            }
-            sum.update(entry.file_name().as_encoded_bytes());
-            if kind.is_dir() {
-                visit(&path, sum)?;
-            } else if kind.is_file() {
-                sum.update(&fs::read(&path)?);
+/// A checksum of each file and folder in a configuration folder. Of a job folder, what runs and their users put there is
+/// left out: its data and outputs, logs, and folders with models.
+pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u32>> {
+    let mut files = BTreeMap::new();
+    for entry in sorted(folder)? {
+        let (name, path) = (entry.file_name(), entry.path());
+        let Some(name) = name.to_str().filter(|name| !is_byproduct(name)) else {
+            continue;
+        };
+        if folder == job && (is_job_part(name) || holds(&path, "pass-")) {
+            continue;
+        }
+        let mut sum = crc32fast::Hasher::new();
+        add_tree(&path, entry.file_type()?, &mut sum)?;
+        files.insert(name.to_owned(), sum.finalize());
+    }
+    Ok(files)
+}
+
+/// Logs, hidden files, and the compiled files that Python leaves beside what it reads.
+fn is_byproduct(name: &str) -> bool {
+    name == "__pycache__" || name == "nohup.out" || name.ends_with(".log") || name.starts_with('.')
+}
+
+fn sorted(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    Ok(entries)
+}
+
+/// Adds the names and contents of all files below a path, of huge ones only beginning and end.
+fn add_tree(path: &Path, kind: fs::FileType, sum: &mut crc32fast::Hasher) -> io::Result<()> {
+    const HUGE: u64 = 16 << 20;
+    if kind.is_dir() {
+        for entry in sorted(path)? {
+            if !is_byproduct(&entry.file_name().to_string_lossy()) {
+                sum.update(entry.file_name().as_encoded_bytes());
+                add_tree(&entry.path(), entry.file_type()?, sum)?;
             }
         }
-        Ok(())
+    } else if kind.is_file() {
+        let length = fs::metadata(path)?.len();
+        sum.update(&length.to_le_bytes());
+        match length {
+            0..HUGE => sum.update(&fs::read(path)?),
+            _ => sum.update(&ends(path, length)?),
+        }
     }
-    let mut sum = crc32fast::Hasher::new();
-    visit(folder, &mut sum)?;
-    Ok(sum.finalize())
+    Ok(())
+}
+
+/// Whether a folder has an entry whose name begins so.
+fn holds(folder: &Path, prefix: &str) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(prefix))
 }
 
 /// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
@@ -377,7 +413,10 @@ mod tests {
     fn settings(nodes: u32) -> RunSettings {
         RunSettings {
             config: "a.py".to_owned(),
-            config_checksum: 7,
+            config_files: Some(BTreeMap::from([
+                ("a.py".to_owned(), 7),
+                ("b.txt".to_owned(), 8),
+            ])),
             nodes,
             trainer_flags: Vec::new(),
             data_checksum: Some(3),
@@ -498,10 +537,14 @@ mod tests {
         assert_eq!(decide(Some(&done), &longer, plain, BOTH), more);
         assert_eq!(decide(Some(&open), &longer, plain, BOTH), resumed);
         let other = RunSettings {
-            config_checksum: 8,
+            config_files: Some(BTreeMap::from([("a.py".to_owned(), 9)])),
             ..longer
         };
         assert_eq!(decide(Some(&done), &other, plain, BOTH), Beginning::Archive);
+        assert_eq!(
+            decide(Some(&open), &other, plain, BOTH),
+            Beginning::Differs("a.py has changed, b.txt is gone".to_owned())
+        );
         for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
             let wanted = StartOptions { fresh, ..plain };
             assert_eq!(with_work(Some(found), 3, wanted), Beginning::Archive);
@@ -517,6 +560,43 @@ mod tests {
             Beginning::New,
             "nothing was done, nothing can be lost"
         );
+    }
+
+    #[test]
+    fn what_a_run_puts_into_the_job_folder_is_not_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path();
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(job.join(name).parent().unwrap()).unwrap();
+            fs::write(job.join(name), text).unwrap();
+        };
+        for name in ["trainer_config.py", "words/dict.txt", "data/train.txt"] {
+            write(name, "1");
+        }
+        let before = config_files(job, job).unwrap();
+        let names: Vec<&String> = before.keys().collect();
+        assert_eq!(names, ["trainer_config.py", "words"]);
+        for name in [
+            "output/pass-00000/done",
+            "output-1/run.json",
+            "local/pass-00000/done",
+            "run.log",
+            "nohup.out",
+            "__pycache__/provider.pyc",
+            "words/.dict.txt.swp",
+            "data/0/train.txt",
+        ] {
+            write(name, "2");
+        }
+        assert_eq!(config_files(job, job).unwrap(), before);
+        write("words/dict.txt", "2");
+        let after = config_files(job, job).unwrap();
+        assert_ne!(after["words"], before["words"]);
+        assert_eq!(after["trainer_config.py"], before["trainer_config.py"]);
+        // A folder of its own belongs to the configuration with all that is in it.
+        write("model/data/meta.bin", "1");
+        let names = config_files(&job.join("model"), job).unwrap();
+        assert!(names.contains_key("data"));
     }
 
     #[test]
