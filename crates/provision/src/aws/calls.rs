@@ -12,7 +12,7 @@ use super::query::{
 };
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource,
+    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -180,7 +180,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn zones(&self) -> CloudResult<Vec<String>> {
+    async fn zones(&self) -> CloudResult<Vec<ZoneView>> {
         let asked = params(&[
             ("Filter.1.Name", "state"),
             ("Filter.1.Value.1", "available"),
@@ -189,7 +189,10 @@ impl Cloud for Aws {
         read("ec2:DescribeAvailabilityZones", &xml, |root| {
             entries(root, "availabilityZoneInfo")
                 .into_iter()
-                .map(|zone| field(zone, "zoneName"))
+                .map(|zone| ZoneView {
+                    name: field(zone, "zoneName"),
+                    id: field(zone, "zoneId"),
+                })
                 .collect()
         })
     }

@@ -11,9 +11,10 @@ use std::sync::Mutex;
 use serde_json::Value;
 
 use self::account::{Account, FakeStack, changes};
+use crate::catalog;
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource,
+    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -224,9 +225,20 @@ impl Cloud for Double {
         self.call("drift", |_| Ok(Some(DriftStatus::InSync)))
     }
 
-    async fn zones(&self) -> CloudResult<Vec<String>> {
-        self.call("zones", |_| {
-            Ok(["us-west-2a", "us-west-2b"].map(str::to_owned).to_vec())
+    async fn zones(&self) -> CloudResult<Vec<ZoneView>> {
+        self.call("zones", |account| {
+            let without = account.zone_without_eks.clone();
+            let zone = |name: &str, id: &str| ZoneView {
+                name: name.to_owned(),
+                id: match &without {
+                    Some(zone) if zone == name => catalog::ZONES_WITHOUT_EKS[0].to_owned(),
+                    _ => id.to_owned(),
+                },
+            };
+            Ok(vec![
+                zone("us-west-2a", "usw2-az1"),
+                zone("us-west-2b", "usw2-az2"),
+            ])
         })
     }
 

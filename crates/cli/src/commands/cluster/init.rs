@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
-use provision::cloud::Cloud as _;
+use provision::cloud::{Cloud as _, ZoneView};
 use provision::ownership::fresh_id;
 use provision::spec::lasting::{Lasting, read_lasting};
 use provision::spec::{self, Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
@@ -251,11 +251,14 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The account's zones; empty, with a word about it, when they cannot be asked for.
+/// The account's zones, those in which EKS has no control plane last; empty, with a word about it, when they cannot be asked for.
 async fn offered_zones(region: &str) -> Vec<String> {
     let asked = async { connect(region).await?.zones().await };
     let reason = match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(zones)) => return zones,
+        Ok(Ok(mut zones)) => {
+            zones.sort_by_key(ZoneView::lacks_eks);
+            return zones.into_iter().map(|zone| zone.name).collect();
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no response within 5 s".to_owned(),
     };
