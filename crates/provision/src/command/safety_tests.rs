@@ -511,7 +511,8 @@ async fn what_other_stacks_and_pods_use_is_neither_replaced_nor_taken_away() {
     let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
     let folder = AssetFolder::new(place.path());
     run_up(&cloud, &spec(), &folder).await.unwrap();
-    let edits: [(&str, &str, fn(&mut ClusterSpec)); 6] = [
+    type Edit = fn(&mut ClusterSpec);
+    let edits: [(&str, &str, Edit); 6] = [
         ("replace", "PrivateSubnet1", |spec| spec.zones.reverse()),
         ("replace", "Vpc", |spec| {
             spec.network.vpc_cidr = "10.7.0.0/16".to_owned()
