@@ -139,26 +139,26 @@ impl Trainer<'_> {
         self.evaluators.0.reset();
         self.evaluators.1.reset();
         self.waited = Duration::ZERO;
-        let batches = self.batches(start, report)?;
+        let done = self.batches(start, report)?;
         // One of several trainers may have an empty data shard; alone it would only save its initial values.
         let remote = self.settings.remote.as_ref();
         let is_alone = remote.is_none_or(|remote| remote.session.trainers == 1);
-        if batches.1 == 0 && start.batch == 0 && is_alone {
+        if done.batches == 0 && start.batch == 0 && is_alone {
             return Err(TrainError::NoSamples { pass });
         }
         let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
         self.waited += begun.elapsed();
-        self.finish_pass(pass, batches, report)?;
+        self.finish_pass(pass, done, report)?;
         Ok(self.updater.end_pass()?)
     }
 
-    /// Runs the batches of a pass; returns the meter and the number of batches.
+    /// Runs the batches of a pass.
     fn batches(
         &mut self,
         start: Position,
         report: &mut dyn Reporter,
-    ) -> Result<(CostMeter, u64), TrainError> {
+    ) -> Result<FinishedBatches, TrainError> {
         let mut meter = CostMeter::default();
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
@@ -184,7 +184,10 @@ impl Trainer<'_> {
             meter.add(step.cost, step.samples);
             self.tell_batch(at(batch), &mut meter, report);
         }
-        Ok((meter, batch))
+        Ok(FinishedBatches {
+            batches: batch,
+            meter,
+        })
     }
 
     /// Runs forward and backward for every trainer that still has data; returns `None` when none has.
@@ -301,9 +304,10 @@ impl Trainer<'_> {
     fn finish_pass(
         &mut self,
         pass: u32,
-        (meter, batches): (CostMeter, u64),
+        done: FinishedBatches,
         report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
+        let FinishedBatches { batches, meter } = done;
         if meter.samples() == 0 && batches > 0 {
             // Empty figures would replace those that the pass had before the recovery.
             let text =
@@ -318,6 +322,14 @@ impl Trainer<'_> {
         }
         self.settle_end(pass, batches, report)
     }
+}
+
+/// All batches of a pass are done.
+struct FinishedBatches {
+    /// How many there are, with those before a resume or a recovery.
+    batches: u64,
+    /// What was measured since.
+    meter: CostMeter,
 }
 
 fn rolled_back(to: Position, reason: &str, report: &mut dyn Reporter) {

@@ -385,7 +385,7 @@ mod tests {
     fn sentences_name_nodes() {
         assert_eq!(nodes_named("step 7 waits for trainer 1, 2"), [1, 2]);
         assert_eq!(
-            nodes_named("server 3 at 10.0.0.1:7164 does not answer"),
+            nodes_named("server 3 at 10.0.0.1:7164 does not respond"),
             [3]
         );
         assert_eq!(nodes_named("waits for trainer 12 to connect"), [12]);

@@ -277,7 +277,8 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
     }
     let target = fetch::target(&args.source, args.to.as_deref())?;
     let fetched = fetch_with_bar(
-        (&args.source, args.max_bytes),
+        &args.source,
+        args.max_bytes,
         &target,
         args.sha256,
         args.force,
@@ -383,7 +384,8 @@ const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar", ".gz"];
 
 /// Fetches with a progress bar and prints what happened.
 pub(super) fn fetch_with_bar(
-    (source, largest): (&str, u64),
+    source: &str,
+    largest: u64,
     target: &Path,
     checksum: Option<Checksum>,
     force: bool,

@@ -178,7 +178,7 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
     if fetch::is_url(from) {
         let target = fetch::target(from, Some(&common.directory.join(DOWNLOADS).join("")))?;
         let largest = dataset::archive::ArchiveLimits::default().bytes;
-        fetch_with_bar((from, largest), &target, checksum, false)?;
+        fetch_with_bar(from, largest, &target, checksum, false)?;
         return Ok(target);
     }
     let path = PathBuf::from(from);

@@ -174,12 +174,12 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         choice::check_measure(&layout, &wishes.trainer_flags, best_by)?;
     }
     choice::check_start(&output, start_pass.unwrap_or(0), &wishes.trainer_flags)?;
-    let listener = page.map(|(address, or_free)| {
-        web::listen(address, or_free)
+    let listener = page.map(|page| {
+        web::listen(page.address, page.or_free)
             .context("--watch: the page needs another port; 0 stands for a free one")
     });
     let listener = listener.transpose()?;
-    let (_owner, mut file) = begin(&output, (settings(&layout, &wishes)?, wanted), &shutdown)?;
+    let (_owner, mut file) = begin(&output, settings(&layout, &wishes)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
         wishes.trainer_flags.push(format!("--start_pass={done}"));
@@ -312,7 +312,8 @@ fn deciding(flags: &[String]) -> Vec<String> {
 /// Claims the output folder and says in one line what becomes of what is there.
 fn begin(
     output: &Path,
-    (settings, wanted): (RunSettings, StartOptions),
+    settings: RunSettings,
+    wanted: StartOptions,
     shutdown: &Shutdown,
 ) -> anyhow::Result<(Owner, RunFile)> {
     let create = || {
@@ -404,10 +405,20 @@ fn begin(
     Ok((owner, file))
 }
 
-/// The address for the page from `--watch`, and whether another port may be used; `None`: no page.
-fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>> {
+/// Where the page of a run is served.
+struct PageListen {
+    address: SocketAddr,
+    /// Whether another port may be used.
+    or_free: bool,
+}
+
+/// What `--watch` says; `None`: no page.
+fn page_address(wish: Option<&str>) -> anyhow::Result<Option<PageListen>> {
     match wish {
-        None => Ok(Some((([127, 0, 0, 1], web::PORT).into(), true))),
+        None => Ok(Some(PageListen {
+            address: ([127, 0, 0, 1], web::PORT).into(),
+            or_free: true,
+        })),
         Some("off") => Ok(None),
         Some(address) => {
             let address = address.parse().with_context(|| {
@@ -416,7 +427,10 @@ fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>
                     web::PORT
                 )
             })?;
-            Ok(Some((address, false)))
+            Ok(Some(PageListen {
+                address,
+                or_free: false,
+            }))
         }
     }
 }

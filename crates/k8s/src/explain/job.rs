@@ -275,7 +275,7 @@ fn lost_machines(observed: &Observed, into: &mut Collected) {
     }
 }
 
-/// Pods that have failed: told in full as long as not all nodes run, and in one line when they do again.
+/// Pods that have failed: named one by one as long as not all nodes run, and in one line when they do again.
 fn failures(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
     if state != JobState::Running {
         return failures_of(observed, job, &observed.pods, into);
@@ -336,7 +336,7 @@ fn failures_of(observed: &Observed, job: &Job, pods: &[Pod], into: &mut Collecte
     }
 }
 
-/// Why a Job has fewer pods than it wants, if an event tells.
+/// Why a Job has fewer pods than it wants, if an event says so.
 fn lacks(observed: &Observed, job: &Job, pods: &[Pod]) -> Option<Reason> {
     let living = pods.iter().filter(|it| !pod::is_over(it)).count();
     let there = i32::try_from(living)

@@ -7,7 +7,7 @@
 //! | 143 | asked to end (pod deleted, machine drained) | new pod, no retry is used up |
 //! | 75 and others | may go better next time | new pod, one retry is used up |
 //!
-//! `backoffLimitPerIndex` would be wrong here: one node for good means that all stand still.
+//! `backoffLimitPerIndex` would be wrong here: if one node has failed for good, all others wait for it.
 
 use serde_json::{Value, json};
 

@@ -369,10 +369,16 @@ pub fn write(output: &Path, run: &RunFile) -> Result<(), ClaimError> {
 
 pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let hidden = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = fs::File::create(&hidden)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&hidden, path)?;
+    let write = || {
+        let mut file = fs::File::create(&hidden)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&hidden, path)
+    };
+    write().inspect_err(|_| {
+        // The old file is whole; a part of the new one is worth nothing.
+        let _ = fs::remove_file(&hidden);
+    })?;
     match path.parent() {
         Some(folder) => fs::File::open(folder)?.sync_all(),
         None => Ok(()),
@@ -423,6 +429,19 @@ mod tests {
         snapshots: true,
         noted: true,
     };
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder with something in it cannot be replaced by a file.
+        let taken = folder.path().join("run.json");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        assert!(replace(&taken, b"{}").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let free = folder.path().join("owner.json");
+        replace(&free, b"{}").unwrap();
+        assert_eq!(fs::read(&free).unwrap(), b"{}");
+    }
 
     #[test]
     fn models_that_may_be_of_another_run_are_not_written_over() {

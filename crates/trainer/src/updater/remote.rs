@@ -3,7 +3,9 @@
 //!
 //! Every parameter that learns is a table of the job. Dense ones are pushed and received in full; those that are
 //! updated by row are transferred by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
-//! [`ParameterValues::Rows`], and their gradients are pushed by row. Parameters that do not learn stay in this process.
+//! [`ParameterValues::Rows`], and their gradients are pushed by row. Parameters that never change stay in this process.
+//! Those that layers maintain (moving averages) are tables, too, so a recovery restores them together with the others:
+//! trainer 0 pushes its values, which replace those of the servers, and all trainers receive them.
 //!
 //! Of a large dense parameter that is only looked up by row, just the rows that a batch reads are fetched (copied, if the
 //! servers are on the same host and keep dense values in shared memory), and the others on request
@@ -29,7 +31,7 @@ const WIDE: usize = 16;
 pub(crate) struct RemoteUpdater {
     session: Session,
     specs: Vec<ParameterSpec>,
-    /// The table of each parameter; `None` for those that do not learn.
+    /// The table of each parameter; `None` for those that never change.
     tables: Vec<Option<TableId>>,
     /// An error during backward; returned when the batch ends.
     pending: Option<wire::Error>,
@@ -40,6 +42,8 @@ pub(crate) struct RemoteUpdater {
     averaged: bool,
     /// Tables by row stay on the servers: no trainer holds a whole one.
     rows_stay: bool,
+    /// Trainer 0 pushes the values that layers maintain.
+    pushes_maintained: bool,
 }
 
 /// Everything that describes a job's tables.
@@ -61,20 +65,24 @@ pub(crate) struct JobTables<'a> {
 impl JobTables<'_> {
     /// The description that all trainers of the job send to the servers.
     pub(crate) fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
-        let learning = (0..self.specs.len()).filter(|i| !self.specs[*i].is_static);
+        let changing = (0..self.specs.len()).filter(|i| self.specs[*i].changes());
         JobSpec {
             job,
             mode,
             snapshot_every,
             first_pass: u64::from(self.first_pass),
             origin: self.origin.clone(),
-            tables: learning.map(|i| self.table(i)).collect(),
+            tables: changing.map(|i| self.table(i)).collect(),
         }
     }
 
     fn table(&self, index: usize) -> TableSpec {
         let spec = &self.specs[index];
         let json = "rules and first values are plain data";
+        let rule = match spec.maintained {
+            true => &Rule::assign(),
+            false => &self.rules[index],
+        };
         let values = self.loaded.and_then(|p| match &p.0[index] {
             ParameterValues::Full(values) => Some(Arc::from(values.as_slice())),
             ParameterValues::Rows { .. } | ParameterValues::Shared(_) => None,
@@ -84,7 +92,7 @@ impl JobTables<'_> {
             rows: spec.rows as u64,
             cols: spec.cols as u32,
             sparse: spec.by_row,
-            rule: serde_json::to_string(&self.rules[index]).expect(json),
+            rule: serde_json::to_string(rule).expect(json),
             initial: serde_json::to_string(&self.initials[index]).expect(json),
             values,
         }
@@ -101,10 +109,11 @@ impl RemoteUpdater {
         averaged: bool,
         rows_stay: bool,
     ) -> Result<(RemoteUpdater, Position), UpdateError> {
+        let pushes_maintained = config.trainer.0 == 0;
         let (session, position) = Session::connect(config, spec).map_err(failed)?;
         let mut next = 0;
         let mut number = |spec: &ParameterSpec| {
-            (!spec.is_static).then(|| {
+            spec.changes().then(|| {
                 next += 1;
                 TableId(next - 1)
             })
@@ -118,15 +127,16 @@ impl RemoteUpdater {
             partial: false,
             averaged,
             rows_stay,
+            pushes_maintained,
         };
-        let by_row = updater.learning();
+        let by_row = updater.changing();
         let by_row = by_row.filter(|(at, _)| large_and_looked_up(&updater.specs[*at]));
         let by_row = by_row.map(|(_, table)| table).collect();
         updater.session.fetch_by_row(by_row);
         Ok((updater, here(position)))
     }
 
-    fn learning(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
+    fn changing(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
         let tables = self.tables.iter().enumerate();
         tables.filter_map(|(i, table)| table.map(|t| (i, t)))
     }
@@ -160,6 +170,22 @@ impl RemoteUpdater {
             self.stale = true;
             failed(error)
         })
+    }
+
+    /// Pushes what layers have assigned in this batch.
+    fn push_maintained(&mut self, parameters: &Parameters) -> Result<(), UpdateError> {
+        for (at, spec) in self.specs.iter().enumerate() {
+            if let (true, Some(table), ParameterValues::Full(values)) =
+                (spec.maintained, self.tables[at], &parameters.0[at])
+            {
+                let sent = self.session.push_values(table, values);
+                sent.map_err(|error| {
+                    self.stale = true;
+                    failed(error)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches all dense values.
@@ -298,6 +324,9 @@ impl Updater for RemoteUpdater {
     ) -> Result<(), UpdateError> {
         let sent = self.pending.take().map_or(Ok(()), Err);
         self.settle(sent)?;
+        if self.pushes_maintained {
+            self.push_maintained(parameters)?;
+        }
         let done = self.session.finish_batch(cost);
         self.settle(done)?;
         let leave: Vec<bool> = (0..self.specs.len())
@@ -334,7 +363,7 @@ impl Updater for RemoteUpdater {
 
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
         let by_row: Vec<_> = self
-            .learning()
+            .changing()
             .filter(|(i, _)| self.specs[*i].by_row && !self.rows_stay)
             .collect();
         if by_row.is_empty() && !self.averaged {
@@ -366,7 +395,7 @@ impl Updater for RemoteUpdater {
     }
 
     fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
-        if !self.rows_stay || !self.learning().any(|(i, _)| self.specs[i].by_row) {
+        if !self.rows_stay || !self.changing().any(|(i, _)| self.specs[i].by_row) {
             return Ok(());
         }
         let directory = directory.to_string_lossy();

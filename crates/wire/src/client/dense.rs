@@ -4,11 +4,12 @@ use super::config::Error;
 use super::{Fault, Session};
 use crate::channel::GATHERED;
 use crate::data::{Carrier, Reply, Request, View};
+use crate::encoding::Encoding;
 use crate::gaps;
 use crate::ids::TableId;
 use crate::shard::{Block, Topology, block_len};
 use crate::shard_map::ShardMap;
-use crate::spec::JobSpec;
+use crate::spec::{JobSpec, TableSpec};
 
 /// Tables with fewer values are sent whole, without a search for gaps.
 const WORTH_A_LOOK: u64 = 1 << 16;
@@ -23,8 +24,25 @@ pub(super) struct DenseMap {
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
     blocks: Vec<Vec<Vec<Block>>>,
-    /// `homes[table][block]`: its service, and its offset among the blocks of that service.
-    homes: Vec<Vec<(u32, usize)>>,
+    /// `homes[table][block]`.
+    homes: Vec<Vec<BlockHome>>,
+}
+
+/// Where a block is.
+#[derive(Debug, Clone, Copy, Default)]
+struct BlockHome {
+    service: u32,
+    /// Its offset among the blocks of that service.
+    start: usize,
+}
+
+/// Where values of a table are, up to the end of their block.
+pub(super) struct ValueAddress {
+    pub(super) service: u32,
+    /// The offset of the first one among the blocks of that service.
+    pub(super) start: usize,
+    /// How many the block has from there on.
+    pub(super) left: usize,
 }
 
 impl DenseMap {
@@ -52,15 +70,15 @@ impl DenseMap {
         tired
     }
 
-    /// For each service, the masks of its blocks of a table of `len` values that has only these rows.
-    fn masks(&self, table: TableId, (len, cols): (u64, usize), rows: &[u32]) -> Vec<Vec<u64>> {
+    /// For each service, the masks of its blocks of a gradient that has only these rows.
+    fn masks(&self, table: TableId, spec: &TableSpec, rows: &[u32]) -> Vec<Vec<u64>> {
         let services = &self.blocks[table.index()];
         let mut masks: Vec<Vec<u64>> = services.iter().map(|of| vec![0; of.len()]).collect();
-        let block = block_len(len);
+        let (block, cols) = (block_len(spec.len()), spec.cols as usize);
         for row in rows {
             let (mut at, end) = (*row as usize * cols, (*row as usize + 1) * cols);
             while at < end {
-                let (service, start) = self.homes[table.index()][at / block];
+                let BlockHome { service, start } = self.homes[table.index()][at / block];
                 let number = start / block;
                 let whole = &services[service as usize][number];
                 let to = end.min(whole.start + whole.len);
@@ -72,13 +90,16 @@ impl DenseMap {
         masks
     }
 
-    /// The block of a table that holds value `at`: its service, the offset of the value among the blocks of that
-    /// service, and how many values the block has from there on. `len` is the table's length.
-    pub(super) fn home(&self, table: TableId, len: u64, at: usize) -> (u32, usize, usize) {
+    /// Where value `at` of a table of `len` values is.
+    pub(super) fn address(&self, table: TableId, len: u64, at: usize) -> ValueAddress {
         let block = block_len(len);
-        let (service, start) = self.homes[table.index()][at / block];
+        let BlockHome { service, start } = self.homes[table.index()][at / block];
         let inside = at % block;
-        (service, start + inside, block - inside)
+        ValueAddress {
+            service,
+            start: start + inside,
+            left: block - inside,
+        }
     }
 
     pub(super) fn blocks(&self, table: TableId, service: u32) -> &[Block] {
@@ -88,13 +109,14 @@ impl DenseMap {
     }
 }
 
-/// Service and offset of each block of a table, by the block's index.
-fn homes(services: &[Vec<Block>]) -> Vec<(u32, usize)> {
-    let mut homes = vec![(0, 0); services.iter().map(Vec::len).sum()];
+/// Where each block of a table is, by the block's index.
+fn homes(services: &[Vec<Block>]) -> Vec<BlockHome> {
+    let mut homes = vec![BlockHome::default(); services.iter().map(Vec::len).sum()];
     for (service, blocks) in services.iter().enumerate() {
         let mut start = 0;
         for block in blocks {
-            homes[block.index as usize] = (service as u32, start);
+            let service = service as u32;
+            homes[block.index as usize] = BlockHome { service, start };
             start += block.len;
         }
     }
@@ -145,12 +167,24 @@ impl Session {
         self.settle(done)
     }
 
-    fn try_push_dense(
-        &mut self,
-        table: TableId,
-        gradient: &[f32],
-        rows: Option<&[u32]>,
-    ) -> Result<(), Fault> {
+    /// Pushes values that replace those of a dense table, whose rule takes them over: whole, and exact whatever the
+    /// encoding of gradients. One trainer does.
+    pub fn push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Error> {
+        let done = self.try_push_values(table, values);
+        self.settle(done)
+    }
+
+    fn try_push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Fault> {
+        self.check_push(table, values)?;
+        for service in 0..self.dense.services {
+            if !self.dense.blocks(table, service).is_empty() {
+                self.push_part(table, service, values, (&mut Gaps::None, Encoding::F32))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_push(&self, table: TableId, gradient: &[f32]) -> Result<(), Fault> {
         let spec = self.table(table, false)?;
         if gradient.len() as u64 != spec.len() {
             let text = format!(
@@ -161,6 +195,17 @@ impl Session {
             );
             return Err(Fault::Final(Error::Usage(text)));
         }
+        Ok(())
+    }
+
+    fn try_push_dense(
+        &mut self,
+        table: TableId,
+        gradient: &[f32],
+        rows: Option<&[u32]>,
+    ) -> Result<(), Fault> {
+        self.check_push(table, gradient)?;
+        let encoding = self.dialer.config.encoding;
         let mut gaps = self.gaps(table, rows);
         let looked = matches!(gaps, Gaps::Unknown);
         let first = self.dialer.config.trainer.0 * self.topology.ports;
@@ -171,7 +216,7 @@ impl Session {
             // Trainers begin at different servers, so that not all load the same one first.
             let service = (first + turn) % self.dense.services;
             if !self.dense.blocks(table, service).is_empty() {
-                self.push_part(table, service, gradient, &mut gaps)?;
+                self.push_part(table, service, gradient, (&mut gaps, encoding))?;
             }
         }
         if looked && matches!(gaps, Gaps::None) {
@@ -197,7 +242,7 @@ impl Session {
         if impossible || (rows.len() * cols) as u64 > len / 2 {
             return Gaps::None;
         }
-        Gaps::Known(self.dense.masks(table, (len, cols), rows))
+        Gaps::Known(self.dense.masks(table, spec, rows))
     }
 
     /// Pushes the part of a gradient that one service holds.
@@ -206,9 +251,8 @@ impl Session {
         table: TableId,
         service: u32,
         gradient: &[f32],
-        gaps: &mut Gaps,
+        (gaps, encoding): (&mut Gaps, Encoding),
     ) -> Result<(), Fault> {
-        let encoding = self.dialer.config.encoding;
         let line = self.dense_line(service);
         let blocks = self.dense.blocks(table, service);
         let runs = blocks

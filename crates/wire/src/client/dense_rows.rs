@@ -70,12 +70,12 @@ impl Session {
         for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
             let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
             while at < end {
-                let (service, start, left) = self.dense.home(table, spec.len(), at);
-                let len = left.min(end - at);
-                if let Some(places) = &self.places[self.dense_line(service)] {
-                    places.copy(table, start, &mut values[at..at + len]);
+                let address = self.dense.address(table, spec.len(), at);
+                let len = address.left.min(end - at);
+                if let Some(places) = &self.places[self.dense_line(address.service)] {
+                    places.copy(table, address.start, &mut values[at..at + len]);
                 } else {
-                    let share = &mut shares[service as usize];
+                    let share = &mut shares[address.service as usize];
                     if share.ids.last() != Some(id) {
                         share.ids.push(*id);
                     }

@@ -111,8 +111,9 @@ impl From<ChannelError> for Fault {
                     server: peer,
                     text: refusal.text,
                 }),
-                Code::Invalid | Code::Unable => Self::Final(Error::Refused {
+                code @ (Code::Invalid | Code::Unable) => Self::Final(Error::Refused {
                     server: peer,
+                    code,
                     text: refusal.text,
                 }),
             },

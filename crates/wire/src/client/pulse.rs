@@ -6,7 +6,7 @@ use crate::bell::Bell;
 use crate::channel::Channel;
 use crate::frame::FrameKind;
 use crate::ids::{Generation, Step};
-use crate::lines::LineWatch;
+use crate::lines::{LineWatch, LostBytes};
 use crate::message::Heartbeat;
 use crate::order::{self, Orders};
 use crate::recovery::{ServerReport, dead, held, stable};
@@ -147,14 +147,15 @@ fn whom(own: &str, servers: Vec<ServerNews>, quiet: Duration) -> String {
 impl Pulses {
     /// No threads yet.
     pub(super) fn none(dialer: &Arc<Dialer>) -> Self {
-        Self::start(dialer, Vec::new(), (PeerStatus::default(), ""))
+        Self::start(dialer, Vec::new(), PeerStatus::default(), "")
     }
 
     /// Takes over pulse connections after their handshake, one per server.
     pub(super) fn start(
         dialer: &Arc<Dialer>,
         channels: Vec<(Channel, ServerReport)>,
-        (status, waits_for): (PeerStatus, &str),
+        status: PeerStatus,
+        waits_for: &str,
     ) -> Self {
         let (channels, reports): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
         let (bell, failed) = match Bell::new() {
@@ -277,7 +278,7 @@ impl Drop for Pulses {
 struct Pulse {
     server: usize,
     channel: Channel,
-    /// When the last one was sent or, if it has been answered, when its report arrived.
+    /// When the last one was sent or, if its report has arrived, when that was.
     since: Instant,
     /// A report is due.
     asked: bool,
@@ -422,10 +423,10 @@ fn swallowed(
     let own = state.lines.get_mut(server * ports..(server + 1) * ports)?;
     for (port, (line, other)) in own.iter_mut().zip(&report.lines).enumerate() {
         let lost = line.watch.look(line.meter.traffic(), *other, now, limit);
-        if let Some((bytes, quiet)) = lost {
+        if let Some(LostBytes { count, quiet }) = lost {
             let address = &config.servers[server];
             return Some(format!(
-                "the data connection to server {}:{} has swallowed {bytes} bytes and carried nothing for {:.1} s, although \
+                "the data connection to server {}:{} has swallowed {count} bytes and carried nothing for {:.1} s, although \
                  the server's heartbeats pass; look for a firewall or proxy that drops its packets",
                 address.host,
                 usize::from(address.port) + port,

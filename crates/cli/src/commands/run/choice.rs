@@ -89,11 +89,11 @@ fn has_list(layout: &FolderLayout) -> bool {
 /// The lists that the configuration names. A configuration that fails is reported by the trainers, with their log.
 fn lists(job: &Path, wish: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     let job = std::fs::canonicalize(job).context("find the job folder")?;
-    let (config_dir, config) = layout::find_config(&job, wish)?;
+    let config = layout::find_config(&job, wish)?;
     let evaluated = config::evaluate(&EvaluateOptions {
         directory: Some(job),
         prints: Prints::Nowhere,
-        ..EvaluateOptions::new(config_dir.join(config))
+        ..EvaluateOptions::new(config.path())
     });
     let Ok(evaluated) = evaluated else {
         return Ok(None);

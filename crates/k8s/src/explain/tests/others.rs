@@ -310,7 +310,7 @@ fn servers_refuse_pods_in_many_words() {
         ),
         (
             "Internal error occurred: failed calling webhook \"inject.example\": no endpoints available for service \"injector\"",
-            "does not answer, so nothing can be made",
+            "does not respond, so nothing can be made",
         ),
         (
             "pods \"x\" is forbidden: unable to create new content in namespace team because it is being terminated",
@@ -440,7 +440,7 @@ fn containers_that_cannot_run_or_do_not_answer() {
     )];
     let (text, trouble) = told(&silent);
     assert!(
-        text.contains("did not answer its machine's health check") && !trouble,
+        text.contains("did not respond to its machine's health check") && !trouble,
         "{text}"
     );
 }
