@@ -34,7 +34,7 @@ impl BenchModel {
     /// Passes of the short run and of the long one, and training samples.
     fn size(self) -> (u32, u32, u32) {
         match self {
-            BenchModel::Lr => (2, 22, 20_000),
+            BenchModel::Lr => (2, 102, 20_000),
             BenchModel::Cnn => (1, 5, 8_000),
         }
     }
