@@ -35,7 +35,8 @@ fn a_table_without_a_reader_ends_quietly() {
     let folder = Folder::with_demo(60);
     succeeded(&folder.train("trainer_config.lr.py", "job/output", &["--num_passes=1"]));
     let config = "job/quick_start/trainer_config.lr.py";
-    let yaml = "name: river\nimage: registry.example/canoe:1\nnodes: 1\nvolume: {claim: {name: data}}\n";
+    let yaml =
+        "name: river\nimage: registry.example/canoe:1\nnodes: 1\nvolume: {claim: {name: data}}\n";
     std::fs::write(folder.path("job/job.yaml"), yaml).unwrap();
     let commands: [&[&str]; 23] = [
         &["help"],
