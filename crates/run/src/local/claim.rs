@@ -80,12 +80,19 @@ pub struct StartOptions {
 /// What a run could be resumed from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FoundWork {
-    /// There are pass directories.
-    pub passes: bool,
+    /// The last pass that has a directory.
+    pub last_pass: Option<u64>,
     /// There are snapshots.
     pub snapshots: bool,
     /// The note that says which run has saved the passes is there.
     pub noted: bool,
+}
+
+impl FoundWork {
+    /// Whether there is anything.
+    pub fn any(self) -> bool {
+        self.last_pass.is_some() || self.snapshots
+    }
 }
 
 /// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume or lose.
@@ -95,13 +102,13 @@ pub fn decide(
     wanted: StartOptions,
     work: FoundWork,
 ) -> Beginning {
-    let has_work = work.passes || work.snapshots;
+    let has_work = work.any();
     match found {
         _ if wanted.in_place => Beginning::New,
         None if has_work && wanted.fresh => Beginning::Archive,
         None if work.snapshots => Beginning::Nameless(RUN_FILE),
         // Models that were saved without a runner.
-        None if work.passes => Beginning::Archive,
+        None if has_work => Beginning::Archive,
         None => Beginning::New,
         Some(found) if !found.finished && !has_work => Beginning::New,
         Some(_) if wanted.fresh => Beginning::Archive,
@@ -116,8 +123,13 @@ pub fn decide(
             _ => Beginning::Archive,
         },
         Some(found) => match differences(&found.settings, settings) {
-            // Trainer 0 could not tell the models of this run from those of another.
-            list if list.is_empty() && !work.snapshots && !work.noted => {
+            // Trainer 0 could not tell the models of this run from those of another. If it was interrupted before it noted its
+            // first pass, it trains that pass again.
+            list if list.is_empty()
+                && !work.snapshots
+                && !work.noted
+                && work.last_pass > Some(found.start_pass) =>
+            {
                 Beginning::Nameless(SAVED_NOTE)
             }
             list if list.is_empty() => Beginning::Resume(found.run.clone()),
@@ -248,7 +260,7 @@ pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
 /// Looks for what a run could be resumed from.
 pub fn find_work(output: &Path) -> FoundWork {
     FoundWork {
-        passes: holds(output, "pass-"),
+        last_pass: last_pass(output),
         snapshots: holds(&output.join("snapshots"), "step-"),
         noted: output.join(SAVED_NOTE).exists(),
     }
@@ -310,6 +322,15 @@ fn holds(folder: &Path, prefix: &str) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
     names.any(|name| name.to_string_lossy().starts_with(prefix))
+}
+
+/// The greatest pass of which there is a directory, that of a whole pass (`pass-00003`) or of a part of one
+/// (`pass-00003-002`).
+fn last_pass(output: &Path) -> Option<u64> {
+    let entries = fs::read_dir(output).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let pass = |name: String| name.strip_prefix("pass-")?.split('-').next()?.parse().ok();
+    names.filter_map(pass).max()
 }
 
 /// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
@@ -425,7 +446,7 @@ mod tests {
     }
 
     const BOTH: FoundWork = FoundWork {
-        passes: true,
+        last_pass: Some(2),
         snapshots: true,
         noted: true,
     };
@@ -445,31 +466,49 @@ mod tests {
 
     #[test]
     fn models_that_may_be_of_another_run_are_not_written_over() {
-        let beginning = |snapshots, noted| {
+        let beginning = |last_pass, snapshots, noted| {
             let work = FoundWork {
-                passes: true,
+                last_pass: Some(last_pass),
                 snapshots,
                 noted,
             };
             let wanted = StartOptions::default();
             decide(Some(&run(false)), &settings(2), wanted, work)
         };
-        assert_eq!(beginning(false, false), Beginning::Nameless(SAVED_NOTE));
+        let nameless = Beginning::Nameless(SAVED_NOTE);
+        assert_eq!(beginning(1, false, false), nameless);
         for (snapshots, noted) in [(true, false), (false, true), (true, true)] {
             let resumed = Beginning::Resume("r1".to_owned());
-            assert_eq!(beginning(snapshots, noted), resumed);
+            assert_eq!(beginning(1, snapshots, noted), resumed);
         }
     }
 
     #[test]
+    fn a_run_that_was_interrupted_before_it_noted_its_first_pass_is_resumed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut open = run(false);
+        open.start_pass = 3;
+        let with = |directory: &str| {
+            fs::create_dir(folder.path().join(directory)).unwrap();
+            let work = find_work(folder.path());
+            decide(Some(&open), &settings(2), StartOptions::default(), work)
+        };
+        let resumed = Beginning::Resume("r1".to_owned());
+        assert_eq!(with("pass-00002"), resumed);
+        assert_eq!(with("pass-00003-001"), resumed);
+        assert_eq!(with("pass-00003"), resumed);
+        assert_eq!(with("pass-00004"), Beginning::Nameless(SAVED_NOTE));
+    }
+
+    #[test]
     fn work_of_an_unknown_run_is_never_written_over() {
-        let beginning = |passes, snapshots, fresh| {
+        let beginning = |passes: bool, snapshots, fresh| {
             let wanted = StartOptions {
                 fresh,
                 in_place: false,
             };
             let work = FoundWork {
-                passes,
+                last_pass: passes.then_some(0),
                 snapshots,
                 noted: true,
             };
