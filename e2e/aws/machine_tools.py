@@ -348,6 +348,8 @@ def kubectl(arguments):
 
 
 def crictl(arguments):
+    config = pathlib.Path("/etc/crictl.yaml")
+    check(config.is_file() and "runtime-endpoint: unix:///run/containerd/containerd.sock" in config.read_text(), "no endpoint is set")
     if arguments[0] == "ps":
         check(arguments[1:] == ["--name", "etcd", "--state", "Running", "-q"], arguments)
         if etcd_runs():

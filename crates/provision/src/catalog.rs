@@ -83,7 +83,7 @@ const fn machine(name: &'static str, cpus: u32, memory_gib: u32, price: f64) -> 
     }
 }
 
-/// Types with known prices.
+/// Types with known prices; [`crate::prices`] says what they were compared with.
 pub(crate) const INSTANCE_TYPES: &[InstanceType] = &[
     machine("t3.small", 2, 2, 0.0208),
     machine("t3.medium", 2, 4, 0.0416),
@@ -136,7 +136,7 @@ pub(crate) const INSTANCE_TYPES: &[InstanceType] = &[
     machine("r7g.xlarge", 4, 32, 0.2142),
 ];
 
-/// Regions with the factor of their prices over us-east-1's.
+/// Regions with the factor of their prices over us-east-1's, which is that of `m5.large`.
 pub(crate) const REGIONS: &[(&str, f64)] = &[
     ("us-east-1", 1.0),
     ("us-east-2", 1.0),
@@ -159,6 +159,13 @@ pub(crate) const REGIONS: &[(&str, f64)] = &[
     ("me-south-1", 1.22),
     ("af-south-1", 1.32),
 ];
+
+/// Zones, by their ids, in which EKS puts no control plane ("View Amazon EKS networking requirements for VPC and subnets", EKS
+/// User Guide). Their letters differ between accounts.
+pub(crate) const ZONES_WITHOUT_EKS: [&str; 3] = ["cac1-az3", "use1-az3", "usw1-az2"];
+
+/// Most networks that EKS takes in `publicAccessCidrs` (quota "Public endpoint access CIDR ranges per cluster").
+pub(crate) const MOST_PUBLIC_CIDRS: usize = 40;
 
 /// Add-ons that EKS has and that make sense here.
 pub(crate) const ADDONS: &[&str] = &[

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use crate::catalog;
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
 use crate::ownership::{Tags, Thing};
@@ -68,6 +69,14 @@ const BUSY: &[&str] = &[
     "SlowDown",
     "RequestTimeout",
     "PriorRequestNotComplete",
+];
+
+/// What a region says of good credentials of an account that has not enabled it, as well as of wrong ones.
+const NOT_KNOWN_HERE: [&str; 4] = [
+    "InvalidClientTokenId",
+    "UnrecognizedClient",
+    "AuthFailure",
+    "OptInRequired",
 ];
 
 /// Some refusals say nothing but their code.
@@ -176,10 +185,14 @@ impl CloudError {
     /// What the user can do.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Credentials(_) => "sign in, then run this again",
+            Self::Credentials(_) => "then run this again",
             Self::Settings(_) => "correct it, then run this again",
             _ if self.is_skewed() => {
                 "the clock of this machine is wrong; set it, then run this again"
+            }
+            _ if self.has_code(&NOT_KNOWN_HERE) => {
+                "the credentials are wrong or have expired, or this account has not enabled the region; sign in again, or enable it \
+                 (`aws account list-regions` shows which are), then run this again: it continues where it stopped"
             }
             _ if self.is_expired() => {
                 "the credentials have expired or are wrong; sign in again, then run this again: it continues where it stopped"
@@ -272,6 +285,22 @@ pub struct Offer {
     pub standard_ends: Option<time::Date>,
 }
 
+/// A zone that the account can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneView {
+    /// Such as `us-west-2a`; each account has its own letters.
+    pub name: String,
+    /// Such as `usw2-az1`: the same for everybody.
+    pub id: String,
+}
+
+impl ZoneView {
+    /// Whether EKS puts no control plane there.
+    pub fn lacks_eks(&self) -> bool {
+        catalog::ZONES_WITHOUT_EKS.contains(&self.id.as_str())
+    }
+}
+
 /// A subnet that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubnetView {
@@ -311,6 +340,15 @@ pub struct ChangeSetRequest {
     pub role: Option<String>,
 }
 
+/// A change set that was made. By its own id, since another machine may have made one of the same name meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeSetId {
+    /// Its ARN.
+    pub arn: String,
+    /// ARN of its stack.
+    pub stack: String,
+}
+
 /// A managed policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PolicyView {
@@ -348,7 +386,8 @@ pub trait Cloud: Send + Sync {
     fn create_change_set(
         &self,
         request: &ChangeSetRequest,
-    ) -> impl Future<Output = CloudResult<()>> + Send;
+    ) -> impl Future<Output = CloudResult<ChangeSetId>> + Send;
+    /// By name or ARN, as in the next two.
     fn change_set(
         &self,
         stack: &str,
@@ -375,7 +414,7 @@ pub trait Cloud: Send + Sync {
         detection: &str,
     ) -> impl Future<Output = CloudResult<Option<DriftStatus>>> + Send;
 
-    fn zones(&self) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
+    fn zones(&self) -> impl Future<Output = CloudResult<Vec<ZoneView>>> + Send;
     /// Pairs of zone and type.
     fn offered_types(
         &self,

@@ -298,10 +298,14 @@ fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
 
 fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
     let usd = |each: f64| each * factor;
+    let cold = match spec.storage.throughput {
+        Throughput::Elastic => price::FILES_COLD_GIB_MONTH,
+        Throughput::Bursting => price::FILES_COLD_BURSTING_GIB_MONTH,
+    };
     let mut lines = vec![format!(
         "EFS storage {:.2} USD per GiB and month; after 30 days without use {:.3}, and {:.2} per GiB when it is used again",
         usd(price::FILES_GIB_MONTH),
-        usd(price::FILES_COLD_GIB_MONTH),
+        usd(cold),
         usd(price::FILES_COLD_ACCESS_GIB)
     )];
     match spec.storage.throughput {

@@ -4,6 +4,8 @@
 //! request with whatever AWS credentials the user has at that moment. A self-managed one points at
 //! the admin pair by relative path, so that no private key is copied.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::spec::ClusterSpec;
@@ -61,9 +63,9 @@ fn whole(spec: &ClusterSpec, mut cluster: Value, mut user: Value) -> Value {
     let name = &spec.name;
     let mut context = json!({"cluster": name, "user": name});
     if let Some(id) = &spec.id {
+        let content = json!({"id": id, "name": name, "region": spec.region});
         for entry in [&mut cluster, &mut user, &mut context] {
-            entry["extensions"] =
-                json!([{"name": EXTENSION, "extension": {"id": id, "name": name}}]);
+            entry["extensions"] = json!([{"name": EXTENSION, "extension": content}]);
         }
     }
     json!({
@@ -112,6 +114,55 @@ pub struct RemainingConfig {
     pub config: Value,
     /// The names of the contexts that were taken out.
     pub contexts: Vec<String>,
+}
+
+/// Whose a kubeconfig is that lies in a cluster's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KubeconfigOwner {
+    /// The cluster's that `cluster.yaml` describes.
+    Ours,
+    /// That of the same cluster in this other region: `cluster.yaml` names another one since.
+    InRegion(String),
+    /// Somebody else's.
+    Other,
+}
+
+/// Whose it is, by what its entries carry. An older one does not say its region.
+pub fn owner(config: &Value, spec: &ClusterSpec) -> KubeconfigOwner {
+    let entries = config["clusters"].as_array().into_iter().flatten();
+    let cluster = ClusterKey {
+        id: spec.id.as_deref().unwrap_or_default(),
+        name: &spec.name,
+    };
+    let Some(entry) = entries
+        .into_iter()
+        .find(|entry| carries(entry, "cluster", cluster))
+    else {
+        return KubeconfigOwner::Other;
+    };
+    let extensions = entry["cluster"]["extensions"].as_array();
+    let mut regions = extensions
+        .into_iter()
+        .flatten()
+        .filter_map(|extension| extension["extension"]["region"].as_str());
+    match regions.find(|region| *region != spec.region) {
+        Some(region) => KubeconfigOwner::InRegion(region.to_owned()),
+        None => KubeconfigOwner::Ours,
+    }
+}
+
+/// The files that a kubeconfig names are relative to where it lies; in another place they need their whole paths.
+pub fn with_whole_paths(mut config: Value, folder: &Path) -> Value {
+    for (list, key) in LISTS {
+        for entry in config[list].as_array_mut().into_iter().flatten() {
+            for name in ["certificate-authority", "client-certificate", "client-key"] {
+                if let Some(relative) = entry[key][name].as_str() {
+                    entry[key][name] = json!(folder.join(relative));
+                }
+            }
+        }
+    }
+    config
 }
 
 /// Whether an entry carries the id and the name of a cluster; an older one has the name only as its own.
@@ -205,6 +256,42 @@ mod tests {
             server: "https://x.eks.amazonaws.com".to_owned(),
             certificate_authority: "Q0E=".to_owned(),
         }
+    }
+
+    /// With another region in cluster.yaml, `up` made a second cluster and the first was forgotten, while it cost.
+    #[test]
+    fn a_kubeconfig_says_whose_it_is_and_in_which_region() {
+        let spec = owned("a");
+        let config = eks(&spec, &endpoint(), "canoe");
+        assert_eq!(owner(&config, &spec), KubeconfigOwner::Ours);
+        let mut moved = spec.clone();
+        moved.region = "eu-west-1".to_owned();
+        let there = KubeconfigOwner::InRegion("us-west-2".to_owned());
+        assert_eq!(owner(&config, &moved), there);
+        let text = config.to_string().replace(r#","region":"us-west-2"}"#, "}");
+        let older: Value = serde_json::from_str(&text).unwrap();
+        assert_ne!(older, config);
+        assert_eq!(owner(&older, &moved), KubeconfigOwner::Ours);
+        assert_eq!(owner(&config, &owned("b")), KubeconfigOwner::Other);
+        assert_eq!(owner(&Value::Null, &spec), KubeconfigOwner::Other);
+    }
+
+    /// Merged into ~/.kube/config, `credentials/ca.pem` was looked for in ~/.kube.
+    #[test]
+    fn files_are_named_by_their_whole_paths_in_another_place() {
+        let config = with_whole_paths(
+            self_managed(&owned("a"), "https://x"),
+            Path::new("/home/me/mine"),
+        );
+        let user = &config["users"][0]["user"];
+        assert_eq!(
+            user["client-key"],
+            "/home/me/mine/credentials/admin-key.pem"
+        );
+        let authority = &config["clusters"][0]["cluster"]["certificate-authority"];
+        assert_eq!(*authority, "/home/me/mine/credentials/ca.pem");
+        let plain = eks(&owned("a"), &endpoint(), "canoe");
+        assert_eq!(with_whole_paths(plain.clone(), Path::new("/x")), plain);
     }
 
     #[test]

@@ -45,12 +45,12 @@ pub(crate) fn serve(host: &Arc<Host>, port: usize, member: Greeted) {
         host.unregister(number);
         return;
     }
-    let address = ConnectionAddress { port, number };
-    let done = match admit(host, address, &nonce, &hello, &mut channel) {
+    let id = ConnectionId { port, number };
+    let done = match admit(host, id, &nonce, &hello, &mut channel) {
         Ok(Admitted::Ended) => Ok(()),
         Err(error) => Err(error),
         Ok(Admitted::Data(run)) => {
-            let line = Line::open(host, &run, address, hello.trainer.index(), channel);
+            let line = Line::open(host, &run, id, hello.trainer.index(), channel);
             match line.map(|line| host.lines.add(host, line)) {
                 Some(Ok(())) => return,
                 // The trainer sees its connection close, and tries again.
@@ -108,7 +108,7 @@ enum Admitted {
 
 /// Which connection of a server it is.
 #[derive(Clone, Copy)]
-pub(crate) struct ConnectionAddress {
+pub(crate) struct ConnectionId {
     /// Index of the port that it came to, from 0.
     pub(crate) port: usize,
     /// Its number on this server.
@@ -117,18 +117,18 @@ pub(crate) struct ConnectionAddress {
 
 fn admit(
     host: &Arc<Host>,
-    address: ConnectionAddress,
+    id: ConnectionId,
     nonce: &str,
     hello: &Hello,
     channel: &mut Channel,
 ) -> Result<Admitted, ChannelError> {
     channel.name_peer(format!("trainer {} at {}", hello.trainer, channel.peer()));
     let admitted = match hello.role {
-        ConnectionRole::Pulse => join(host, hello, address.number),
+        ConnectionRole::Pulse => join(host, hello, id.number),
         ConnectionRole::Command => check_ports(host, hello)
             .and_then(|()| host.members().command(hello))
             .map(|()| None),
-        ConnectionRole::Data => attach(host, hello, address, channel).map(Some),
+        ConnectionRole::Data => attach(host, hello, id, channel).map(Some),
     };
     let run = match admitted {
         Ok(run) => run,
@@ -196,7 +196,7 @@ fn join(
 fn attach(
     host: &Host,
     hello: &Hello,
-    address: ConnectionAddress,
+    id: ConnectionId,
     channel: &Channel,
 ) -> Result<Arc<crate::run::GenerationRun>, Refusal> {
     check_ports(host, hello)?;
@@ -208,11 +208,11 @@ fn attach(
         stopper,
         line: Some(DataConnection {
             trainer: hello.trainer,
-            port: address.port,
+            port: id.port,
             meter: channel.stream().meter().clone(),
         }),
     };
-    host.attach(hello, address.number, line)
+    host.attach(hello, id.number, line)
 }
 
 /// Hears the heartbeats of one trainer.

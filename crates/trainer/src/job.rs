@@ -161,6 +161,12 @@ fn train(
     let saver = (settings.trainer == 0)
         .then(|| saver(config, settings, measure))
         .transpose()?;
+    if let Some(saver) = &saver
+        && settings.passes.saving_period <= settings.passes.count
+    {
+        // Better now than after a pass of an hour.
+        pass_directory::check_writable(&saver.save_dir)?;
+    }
     if let (Some(saver), Some(remote)) = (&saver, &settings.remote) {
         tell_lost_scores(saver, &remote.job, report);
     }

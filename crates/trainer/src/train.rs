@@ -16,7 +16,7 @@ mod owed;
 
 use std::time::{Duration, Instant};
 
-use nn::{Batch, BatchUse, Evaluators, Gradients, Network, Parameters};
+use nn::{Batch, BatchUse, Evaluators, Gradients, Network, ParameterIndex, Parameters};
 
 use crate::data::DataSource;
 use crate::error::TrainError;
@@ -56,6 +56,9 @@ pub struct Trainer<'a> {
     /// Time in the current pass spent waiting for updates.
     pub waited: Duration,
 }
+
+/// The rows that a batch reads: parameter, ascending ids.
+type RowsNeeded = Vec<(ParameterIndex, Vec<u32>)>;
 
 /// One trainer's part of a batch: its gradients are summed with those of the others.
 struct Step {
@@ -163,6 +166,7 @@ impl Trainer<'_> {
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
+        let mut ahead = None;
         let at = |batch| Position {
             pass: start.pass,
             batch,
@@ -170,11 +174,14 @@ impl Trainer<'_> {
         };
         loop {
             self.settle(at(batch), report)?;
-            let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? else {
+            let sums = (&mut gradients, total.as_mut());
+            let Some(step) = self.step(at(batch), ahead.take(), sums, report)? else {
                 break;
             };
             let applied = total.as_ref().unwrap_or(&gradients);
             self.inspector.gradients(&self.network, applied, report);
+            ahead = self.rows_ahead();
+            self.updater.announce(ahead.as_deref().unwrap_or_default());
             let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
@@ -190,12 +197,23 @@ impl Trainer<'_> {
         })
     }
 
-    /// Runs forward and backward for every trainer that still has data; returns `None` when none has.
+    /// The rows that the next batch reads, if this process plays one trainer and the batch is there without waiting.
+    fn rows_ahead(&mut self) -> Option<RowsNeeded> {
+        let [source] = self.sources.as_mut_slice() else {
+            return None;
+        };
+        let (next, updater) = (source.peek()?, &self.updater);
+        let wanted = |parameter| updater.wants_rows(parameter);
+        Some(self.network.rows_needed(next, wanted))
+    }
+
+    /// Runs forward and backward for every trainer that still has data; returns `None` when none has. `ahead` are the rows
+    /// that the batch reads, if they are known.
     fn step(
         &mut self,
         at: Position,
-        gradients: &mut Gradients,
-        mut total: Option<&mut Gradients>,
+        mut ahead: Option<RowsNeeded>,
+        (gradients, mut total): (&mut Gradients, Option<&mut Gradients>),
         report: &mut dyn Reporter,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
@@ -203,8 +221,11 @@ impl Trainer<'_> {
             let Some(data) = self.sources[node].next_batch()? else {
                 continue;
             };
-            let trainer = self.settings.trainer + node as u32;
-            let cost = self.compute(&data, trainer, gradients, at, report)?;
+            let updater = &self.updater;
+            let wanted = |parameter| updater.wants_rows(parameter);
+            let needed = ahead.take();
+            let needed = needed.unwrap_or_else(|| self.network.rows_needed(&data, wanted));
+            let cost = self.compute((&data, &needed), node, gradients, at, report)?;
             // Moving averages belong to the trainer that saves the model.
             if node == 0 {
                 self.network.assign(&mut self.parameters);
@@ -225,21 +246,19 @@ impl Trainer<'_> {
 
     fn compute(
         &mut self,
-        data: &Batch,
-        trainer: u32,
+        (data, needed): (&Batch, &RowsNeeded),
+        node: usize,
         gradients: &mut Gradients,
         at: Position,
         report: &mut dyn Reporter,
     ) -> Result<f64, TrainError> {
         let Position { pass, batch, .. } = at;
+        let trainer = self.settings.trainer + node as u32;
         let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-        let updater = &mut self.updater;
-        let needed = self
-            .network
-            .rows_needed(data, |parameter| updater.wants_rows(parameter));
         let samples = data.samples as u64;
         let begun = Instant::now();
-        updater.prepare(&needed, samples, &mut self.parameters)?;
+        self.updater
+            .prepare(needed, samples, &mut self.parameters)?;
         self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,

@@ -3,7 +3,7 @@
 mod choice;
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use run::local::{
 };
 
 use super::dashboard::Invitation;
+use super::shell;
 use crate::display::Display;
 use crate::exit::Exit;
 use crate::flags::Flags;
@@ -173,6 +174,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         choice::check_measure(&layout, &wishes.trainer_flags, best_by)?;
     }
     choice::check_start(&output, start_pass.unwrap_or(0), &wishes.trainer_flags)?;
+    let listener = page.map(|page| {
+        web::listen(page.address, page.or_free)
+            .context("--watch: the page needs another port; 0 stands for a free one")
+    });
+    let listener = listener.transpose()?;
     let (_owner, mut file) = begin(&output, settings(&layout, &wishes)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
@@ -185,10 +191,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let plan = RunPlan::new(program, layout, wishes, token.clone())?;
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
-    let site = match page {
-        Some(page) => Some(serve_page(page, &output, &job, &token)?),
-        None => None,
-    };
+    let site = listener.map(|listener| serve_page(listener, &output, &job, &token));
+    let site = site.transpose()?;
 
     let options = SupervisorOptions {
         limits: RunLimits {
@@ -219,7 +223,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
             let _ = writeln!(
                 std::io::stderr(),
                 "see it again: canoe dashboard {}",
-                args_job.display()
+                shell::word(&args_job)
             );
         }
     }
@@ -275,7 +279,7 @@ fn starts_from(args: &RunArgs, output: &Path) -> bool {
 
 /// What decides the results of a run, to tell whether an earlier one can be resumed.
 fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSettings> {
-    let checksum = claim::checksum(&layout.config_dir);
+    let files = claim::config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
     let configuration = configuration
         .strip_prefix(&layout.job)
@@ -289,7 +293,7 @@ fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSet
     let data = data.transpose().context("read the data")?;
     Ok(RunSettings {
         config: configuration.display().to_string(),
-        config_checksum: checksum.context("read the configuration folder")?,
+        config_files: Some(files.context("read the configuration folder")?),
         nodes: wishes.nodes,
         trainer_flags: deciding(&wishes.trainer_flags),
         data_checksum: data,
@@ -432,12 +436,11 @@ fn page_address(wish: Option<&str>) -> anyhow::Result<Option<PageListen>> {
 }
 
 fn serve_page(
-    page: PageListen,
+    listener: TcpListener,
     output: &Path,
     job: &Path,
     token: &str,
 ) -> anyhow::Result<Arc<Site>> {
-    let listener = web::listen(page.address, page.or_free).context("--watch")?;
     let address = listener.local_addr()?;
     // The job's token also opens the tables: the page has one of its own, and accepts the other too.
     let page_token = local::token::generate().context("create a token for the page")?;

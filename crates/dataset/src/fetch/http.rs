@@ -228,13 +228,17 @@ fn interpret<B>(response: &Response<B>, have: u64, version: Option<&str>) -> Res
             match text(header::CONTENT_RANGE).and_then(parse_content_range) {
                 // A server that ignores If-Range, or a cache in between, may send the rest of another version.
                 Some(_) if is_other(version, headers) => ResponseMeaning::Changed,
-                Some((Some(start), total)) if start == have => ResponseMeaning::Rest { total },
+                Some(range) if range.start == Some(have) => {
+                    ResponseMeaning::Rest { total: range.total }
+                }
                 _ => ResponseMeaning::Unusable,
             }
         }
         StatusCode::RANGE_NOT_SATISFIABLE => {
             match text(header::CONTENT_RANGE).and_then(parse_content_range) {
-                Some((None, Some(total))) if total == have => ResponseMeaning::Complete,
+                Some(ContentRange { start: None, total }) if total == Some(have) => {
+                    ResponseMeaning::Complete
+                }
                 _ => ResponseMeaning::Unusable,
             }
         }
@@ -252,8 +256,15 @@ fn interpret<B>(response: &Response<B>, have: u64, version: Option<&str>) -> Res
     }
 }
 
-/// `bytes 5-9/10`, `bytes 5-9/*` or `bytes */10`: the start and the total, where stated.
-fn parse_content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+/// What `Content-Range` states.
+#[derive(Debug, PartialEq)]
+struct ContentRange {
+    start: Option<u64>,
+    total: Option<u64>,
+}
+
+/// `bytes 5-9/10`, `bytes 5-9/*` or `bytes */10`.
+fn parse_content_range(text: &str) -> Option<ContentRange> {
     let (range, total) = text
         .trim()
         .strip_prefix("bytes")?
@@ -267,7 +278,7 @@ fn parse_content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
         "*" => None,
         total => Some(total.parse().ok()?),
     };
-    Some((start, total))
+    Some(ContentRange { start, total })
 }
 
 /// Whether a response names another version than the one of which a part has arrived.
@@ -313,12 +324,11 @@ mod tests {
 
     #[test]
     fn content_ranges_are_read() {
-        assert_eq!(
-            parse_content_range("bytes 5-9/10"),
-            Some((Some(5), Some(10)))
-        );
-        assert_eq!(parse_content_range("bytes 5-9/*"), Some((Some(5), None)));
-        assert_eq!(parse_content_range("bytes */10"), Some((None, Some(10))));
+        let range = |start, total| Some(ContentRange { start, total });
+        let parse = parse_content_range;
+        assert_eq!(parse("bytes 5-9/10"), range(Some(5), Some(10)));
+        assert_eq!(parse("bytes 5-9/*"), range(Some(5), None));
+        assert_eq!(parse("bytes */10"), range(None, Some(10)));
         for wrong in [
             "",
             "bytes",

@@ -123,6 +123,21 @@ mod tests {
         assert!(error(400, None, expired).is_expired());
     }
 
+    /// A region that an account has not enabled does not know its credentials: signing in again did not help.
+    #[test]
+    fn a_region_that_is_not_enabled_is_thought_of() {
+        for code in [
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "OptInRequired",
+        ] {
+            let advice = error(403, Some(code), "{}").advice();
+            assert!(advice.contains("not enabled the region") && advice.contains("sign in again"));
+        }
+        let expired = error(403, Some("ExpiredTokenException"), "{}").advice();
+        assert!(!expired.contains("region"), "{expired}");
+    }
+
     /// EKS and EFS name the error in a header only; an expired token looked like a missing permission.
     #[test]
     fn the_header_names_the_error() {

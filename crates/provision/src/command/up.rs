@@ -70,6 +70,11 @@ pub async fn up(
     if !names.taken.is_empty() {
         return Err(CommandError::NotOurs(names.taken));
     }
+    if let Some(words) = validate::account::second_entry(cloud, spec, &caller).await? {
+        return Err(CommandError::Decision(format!(
+            "{words}; nothing was changed"
+        )));
+    }
     refuse_orphans(cloud, spec).await?;
     let mut made = Vec::new();
     if boundary::ensure(cloud, spec, sink).await? {

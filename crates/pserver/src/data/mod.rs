@@ -8,7 +8,7 @@ mod rows;
 use self::dense::Outbox;
 use self::rows::{RowPull, RowsOfPush};
 use crate::barrier::Apply;
-use crate::connection::ConnectionAddress;
+use crate::connection::ConnectionId;
 use crate::host::{Host, RunListener};
 use crate::line_pool::FEW;
 use crate::run::GenerationRun;
@@ -111,12 +111,12 @@ impl Line {
     pub(crate) fn open(
         host: &Arc<Host>,
         run: &Arc<GenerationRun>,
-        address: ConnectionAddress,
+        id: ConnectionId,
         trainer: usize,
         mut channel: Channel,
     ) -> Option<Box<Self>> {
-        let Some(service) = run.services.get(address.port) else {
-            let refusal = invalid(format!("this server has no port number {}", address.port));
+        let Some(service) = run.services.get(id.port) else {
+            let refusal = invalid(format!("this server has no port number {}", id.port));
             refuse(&mut channel, &refusal);
             return None;
         };
@@ -131,7 +131,7 @@ impl Line {
             run: run.clone(),
             service: service.clone(),
             trainer,
-            number: address.number,
+            number: id.number,
             channel: Box::new(channel),
             pulled: HashMap::new(),
             spare: Vec::new(),

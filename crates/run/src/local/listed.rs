@@ -111,6 +111,12 @@ impl ListedData {
         Ok(())
     }
 
+    /// The training files, as paths.
+    pub fn training_files(&self) -> Result<Vec<PathBuf>, ListedError> {
+        let files = self.files(&self.lists.train)?;
+        Ok(files.iter().map(|file| self.base.join(file)).collect())
+    }
+
     /// The files that the lists name, as paths.
     pub fn paths(&self) -> Result<Vec<PathBuf>, ListedError> {
         let mut paths = Vec::new();

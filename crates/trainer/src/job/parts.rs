@@ -61,7 +61,7 @@ pub(crate) fn train_sources(
 }
 
 /// The opened data of a job.
-pub(crate) struct JobData {
+pub(crate) struct OpenedData {
     /// The training data of each trainer that this process plays.
     pub(crate) train: Vec<DataSource>,
     pub(crate) test: Option<DataSource>,
@@ -72,14 +72,14 @@ pub(crate) fn all_sources(
     config: &TrainerConfig,
     inputs: &[InputSpec],
     settings: &TrainerSettings,
-) -> Result<JobData, TrainError> {
+) -> Result<OpenedData, TrainError> {
     std::thread::scope(|scope| {
         let test = std::thread::Builder::new()
             .spawn_scoped(scope, || test_source(config, inputs, settings))
             .map_err(data::DataError::NoThread)?;
         let train = train_sources(config, inputs, settings);
         let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok(JobData {
+        Ok(OpenedData {
             train: train?,
             test: test?,
         })

@@ -8,8 +8,8 @@
 //! trainer 0 pushes its values, which replace those of the servers, and all trainers receive them.
 //!
 //! Of a large dense parameter that is only looked up by row, just the rows that a batch reads are fetched (copied, if the
-//! servers are on the same host and keep dense values in shared memory), and the others on request
-//! ([`Updater::refresh`]).
+//! servers are on the same host and keep dense values in shared memory), together with the other values if the batch is there
+//! early enough ([`Updater::announce`]), and the others on request ([`Updater::refresh`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ use crate::state_file::SavedState;
 /// Only a parameter with at least this many values, in wide enough rows, is copied by row.
 const LARGE: usize = 1 << 18;
 const WIDE: usize = 16;
+/// Only a parameter with at least this many values is sent by row.
+const SENT: usize = 1 << 14;
 
 /// Updates parameters on the servers of a session.
 pub(crate) struct RemoteUpdater {
@@ -130,7 +132,8 @@ impl RemoteUpdater {
             pushes_maintained,
         };
         let by_row = updater.changing();
-        let by_row = by_row.filter(|(at, _)| large_and_looked_up(&updater.specs[*at]));
+        let copied = updater.session.shares_memory();
+        let by_row = by_row.filter(|(at, _)| pays_by_row(&updater.specs[*at], copied));
         let by_row = by_row.map(|(_, table)| table).collect();
         updater.session.fetch_by_row(by_row);
         Ok((updater, here(position)))
@@ -141,22 +144,18 @@ impl RemoteUpdater {
         tables.filter_map(|(i, table)| table.map(|t| (i, t)))
     }
 
-    /// Runs a call of the session that fills all dense parameters, except those whose entry in `leave` is true.
+    /// Runs a call of the session that fills dense parameters.
     fn fill_dense(
         &mut self,
         parameters: &mut Parameters,
-        leave: &[bool],
         call: impl FnOnce(&mut Session, &mut [(TableId, &mut [f32])]) -> Result<(), wire::Error>,
     ) -> Result<(), UpdateError> {
         let dense = parameters.0.iter_mut().zip(&self.tables).zip(&self.specs);
-        let dense = dense.enumerate();
         let mut places: Vec<_> = dense
-            .filter_map(|(at, ((values, table), spec))| match (values, table) {
-                (ParameterValues::Full(values), Some(table)) if !spec.by_row => match leave.get(at)
-                {
-                    Some(true) => Some((*table, Default::default())),
-                    _ => Some((*table, values.as_mut_slice())),
-                },
+            .filter_map(|((values, table), spec)| match (values, table) {
+                (ParameterValues::Full(values), Some(table)) if !spec.by_row => {
+                    Some((*table, values.as_mut_slice()))
+                }
                 _ => None,
             })
             .collect();
@@ -190,7 +189,7 @@ impl RemoteUpdater {
 
     /// Fetches all dense values.
     fn fetch(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
-        self.fill_dense(parameters, &[], |session, places| {
+        self.fill_dense(parameters, |session, places| {
             session.pull_dense(places, View::Training)
         })?;
         self.partial = false;
@@ -228,9 +227,13 @@ impl RemoteUpdater {
     }
 }
 
-/// Whether it pays to fetch only the rows that a batch reads.
-fn large_and_looked_up(spec: &ParameterSpec) -> bool {
-    spec.looked_up && !spec.by_row && spec.cols >= WIDE && spec.size() >= LARGE
+/// Whether it pays to fetch only the rows that a batch reads: by a copy, or over a connection.
+fn pays_by_row(spec: &ParameterSpec, copied: bool) -> bool {
+    let large = match copied {
+        true => spec.cols >= WIDE && spec.size() >= LARGE,
+        false => spec.size() >= SENT,
+    };
+    spec.looked_up && !spec.by_row && large
 }
 
 fn here(position: wire::ResumePoint) -> Position {
@@ -298,6 +301,13 @@ impl Updater for RemoteUpdater {
         Ok(())
     }
 
+    fn announce(&mut self, needed: &[(ParameterIndex, Vec<u32>)]) {
+        let rows = needed.iter();
+        let rows = rows.filter_map(|(at, ids)| Some((self.tables[at.0]?, ids.as_slice())));
+        let rows: Vec<_> = rows.collect();
+        self.session.announce_rows(&rows);
+    }
+
     fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients) {
         let Some(table) = self.tables[parameter.0] else {
             return;
@@ -329,13 +339,8 @@ impl Updater for RemoteUpdater {
         }
         let done = self.session.finish_batch(cost);
         self.settle(done)?;
-        let leave: Vec<bool> = (0..self.specs.len())
-            .map(|at| self.wants_rows(ParameterIndex(at)))
-            .collect();
-        self.partial |= leave.contains(&true);
-        self.fill_dense(parameters, &leave, |session, places| {
-            session.wait_values(places)
-        })
+        self.partial |= (0..self.specs.len()).any(|at| self.wants_rows(ParameterIndex(at)));
+        self.fill_dense(parameters, |session, places| session.wait_values(places))
     }
 
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
@@ -371,7 +376,7 @@ impl Updater for RemoteUpdater {
         }
         let view = self.view();
         let mut copy = parameters.clone();
-        self.fill_dense(&mut copy, &[], |session, places| {
+        self.fill_dense(&mut copy, |session, places| {
             session.pull_dense(places, view)
         })?;
         for (index, table) in by_row {

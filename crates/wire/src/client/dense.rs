@@ -13,6 +13,9 @@ use crate::spec::{JobSpec, TableSpec};
 
 /// Tables with fewer values are sent whole, without a search for gaps.
 const WORTH_A_LOOK: u64 = 1 << 16;
+/// Tables with fewer values are sent whole over a connection even if the rows of the gradient are known. In shared memory a
+/// copy costs less than the search for so few parts.
+const WORTH_MASKS: u64 = 1 << 13;
 /// After a push of a table that had no gaps, the number of pushes before it is searched for gaps again.
 const PATIENCE: u32 = 15;
 
@@ -229,15 +232,19 @@ impl Session {
     fn gaps(&mut self, table: TableId, rows: Option<&[u32]>) -> Gaps {
         let spec = &self.spec.tables[table.index()];
         let (len, cols) = (spec.len(), spec.cols as usize);
-        if len < WORTH_A_LOOK {
-            return Gaps::None;
-        }
         let Some(rows) = rows else {
-            return match self.dense.look(table) {
+            return match len >= WORTH_A_LOOK && self.dense.look(table) {
                 true => Gaps::Unknown,
                 false => Gaps::None,
             };
         };
+        let least = match self.shares_memory() {
+            true => WORTH_A_LOOK,
+            false => WORTH_MASKS,
+        };
+        if len < least {
+            return Gaps::None;
+        }
         let impossible = rows.iter().any(|row| u64::from(*row) >= spec.rows);
         if impossible || (rows.len() * cols) as u64 > len / 2 {
             return Gaps::None;
@@ -304,8 +311,8 @@ impl Session {
     }
 
     /// Receives the values that follow from the batch just finished: all dense tables, ascending. Waits for the
-    /// other trainers. An empty slice leaves the values of a table [by row](Session::fetch_by_row) where they are, for
-    /// [`Session::read_rows`].
+    /// other trainers. Of tables [by row](Session::fetch_by_row), only rows that were
+    /// [announced](Session::announce_rows) are received; the others keep the values that they had.
     pub fn wait_values(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Error> {
         let done = self.try_wait_values(into);
         self.settle(done)
@@ -318,7 +325,8 @@ impl Session {
             )));
         }
         self.check_targets(into)?;
-        self.receive_dense(into)?;
+        self.receive_dense(into, |session, table| session.leaves_out(table))?;
+        self.receive_next_rows(into)?;
         self.values_due = false;
         self.trays_full = false;
         Ok(())
@@ -347,10 +355,15 @@ impl Session {
             self.lines[line].ask(&message, encoding, &[])?;
         }
         self.flush()?;
-        self.receive_dense(into)
+        self.receive_dense(into, |_, _| false)
     }
 
-    fn receive_dense(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Fault> {
+    /// Receives all dense tables but those that the request left out.
+    fn receive_dense(
+        &mut self,
+        into: &mut [(TableId, &mut [f32])],
+        leaves_out: impl Fn(&Session, TableId) -> bool,
+    ) -> Result<(), Fault> {
         words::failpoint::reach("pulling");
         let first = self.dialer.config.trainer.0 * self.topology.ports;
         for turn in 0..self.dense.services {
@@ -358,8 +371,8 @@ impl Session {
             let at = self.dense_line(service);
             for (table, values) in into.iter_mut() {
                 let blocks = self.dense.blocks(*table, service);
-                let left_out = values.is_empty() && self.places[at].is_none();
-                if blocks.is_empty() || left_out {
+                let left_out = leaves_out(self, *table);
+                if blocks.is_empty() || (left_out && self.places[at].is_none()) {
                     continue;
                 }
                 let line = &mut self.lines[at];
@@ -379,7 +392,7 @@ impl Session {
                     let places = self.places[at].as_ref();
                     let places = places.filter(|_| head.payload == 0);
                     let places = places.ok_or_else(unfit)?;
-                    if !values.is_empty() {
+                    if !left_out {
                         places.fetch(*table, blocks, values);
                     }
                     continue;
@@ -403,8 +416,7 @@ impl Session {
             .filter(|(_, spec)| !spec.sparse);
         let wanted = dense.map(|(at, spec)| (TableId(at as u32), spec.len()));
         let fits = |(given, (table, len)): (&(TableId, &mut [f32]), (TableId, u64))| {
-            let left = given.1.is_empty() && (self.by_row.contains(&table) || self.shares_memory());
-            given.0 == table && (given.1.len() as u64 == len || left)
+            given.0 == table && given.1.len() as u64 == len
         };
         if wanted.clone().count() == into.len() && into.iter().zip(wanted).all(fits) {
             return Ok(());

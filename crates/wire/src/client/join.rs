@@ -31,6 +31,7 @@ impl Session {
         let mut pause = Duration::from_millis(10);
         let mut last = reason.to_owned();
         self.values_due = false;
+        self.next.clear();
         loop {
             if let Some(reason) = self.pulses.failed() {
                 return Err(Error::JobFailed(reason));

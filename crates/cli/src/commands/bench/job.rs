@@ -35,7 +35,7 @@ impl BenchModel {
         match self {
             BenchModel::Lr => BenchSize {
                 short: 2,
-                long: 22,
+                long: 102,
                 samples: 20_000,
             },
             BenchModel::Cnn => BenchSize {

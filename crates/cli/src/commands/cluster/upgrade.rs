@@ -8,23 +8,23 @@ use provision::assets::AssetFolder;
 use provision::aws::Aws;
 use provision::catalog;
 use provision::cloud::Cloud as _;
-use provision::command::nodes::Kubectl;
 use provision::command::{Pace, Sink as _, counted, refuse_strangers, roll};
 use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, steps};
 use provision::spec::{ClusterSpec, ControlPlaneMode};
 
 use super::args::UpgradeArgs;
+use super::files::standing_kubectl;
 use super::scale::changed_nothing;
 use super::terminal::{Terminal, show, tell};
 use super::up::make;
-use super::{connect, explain, load, pace, shown, understood};
+use super::{connect, explain, load, load_standing, pace, shown, understood};
 use crate::exit::Exit;
 
 /// Every machine is replaced, one after the other, and each may take a quarter of an hour.
 const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
 pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+    let spec = load_standing(folder)?;
     let Some(wanted) = &args.to else {
         return offers(folder, &spec).await;
     };
@@ -217,10 +217,7 @@ async fn execute(
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         return Ok(());
     }
-    let kubectl = Kubectl {
-        program: args.kubectl.clone(),
-        kubeconfig: folder.path("kubeconfig"),
-    };
+    let kubectl = standing_kubectl(folder, &spec, &args.kubectl)?;
     let sink = &mut Terminal { yes: true };
     match step.stage {
         UpgradeStage::ControlPlane => {

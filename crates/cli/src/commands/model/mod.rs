@@ -235,7 +235,8 @@ fn show(given: &Path, form: Form) -> anyhow::Result<Exit> {
                 ("zeros", Align::Right),
             ]);
             for (p, shape, s) in rows {
-                let number = nn::number::general;
+                // So many that a parameter has one line on a narrow terminal; --json has all.
+                let number = |value| nn::number::significant(value, 3);
                 let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 table.row([
                     p.name.clone(),

@@ -1,7 +1,7 @@
 //! What `canoe run` runs: the configuration, which is always named, and its data.
 
 use std::io::{BufRead, IsTerminal, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::{EvaluateOptions, Prints};
@@ -38,7 +38,7 @@ pub(super) fn layout(
         wish.header = lists.as_ref().is_some_and(|lists| lists.header);
         wish.lists = lists.filter(|_| needs_lists);
     }
-    let layout = if needs_lists || is_cut {
+    let mut layout = if needs_lists || is_cut {
         match (FolderLayout::read(job, nodes, &wish), read) {
             (Ok(layout), _) | (Err(_), Ok(layout)) => layout,
             (Err(error), Err(_)) => return Err(error.into()),
@@ -46,6 +46,14 @@ pub(super) fn layout(
     } else {
         read?
     };
+    if let JobData::Listed(listed) = &mut layout.data
+        && !listed.lists.header
+    {
+        let files = listed.training_files()?;
+        let header = dataset::split::all_have_header(files.iter().map(PathBuf::as_path));
+        // Files that cannot be read are reported by the trainers.
+        listed.lists.header = header.unwrap_or(false);
+    }
     refresh(&layout, nodes)?;
     name(job, &layout, wish.config.is_some())?;
     Ok(layout)
@@ -168,10 +176,7 @@ fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
 }
 
 /// Asks which of several configurations to run.
-fn ask(
-    found: &[std::path::PathBuf],
-    answers: &mut dyn BufRead,
-) -> anyhow::Result<std::path::PathBuf> {
+fn ask(found: &[PathBuf], answers: &mut dyn BufRead) -> anyhow::Result<PathBuf> {
     eprintln!("this job has {} configurations:", found.len());
     for (number, path) in (1..).zip(found) {
         eprintln!("  {number}  {}", path.display());

@@ -2,8 +2,9 @@
 
 use super::{Check, CheckVerdict, check};
 use crate::cloud::{Caller, Cloud, CloudError};
+use crate::command::counted;
 use crate::command::own::{self, StackOwner};
-use crate::spec::{Capacity, ClusterSpec, Egress};
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, Egress};
 use crate::template::{StackLayer, groups};
 use crate::{catalog, policy};
 
@@ -44,7 +45,7 @@ pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: 
 
 /// Whose policies count: users as they are, and the role behind a session. The session's ARN lacks the
 /// role's path, which roles of SSO have and without which IAM does not find them, so IAM is asked.
-async fn principal(cloud: &impl Cloud, arn: &str) -> String {
+pub(crate) async fn principal(cloud: &impl Cloud, arn: &str) -> String {
     let Some(SessionRole { bare, name }) = role_of_session(arn) else {
         return arn.to_owned();
     };
@@ -69,6 +70,37 @@ fn role_of_session(arn: &str) -> Option<SessionRole> {
     let bare = format!("{}:role/{name}", head.replacen(":sts:", ":iam:", 1));
     let name = name.to_owned();
     Some(SessionRole { bare, name })
+}
+
+/// EKS makes whoever creates a cluster its administrator, with an entry of its own; AWS refuses a second one for the same principal,
+/// ten minutes later. Somebody else may have created a cluster that is there.
+pub(crate) async fn second_entry(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    caller: &Caller,
+) -> Result<Option<String>, CloudError> {
+    let access = &spec.control_plane.access;
+    if access.is_empty() || spec.service_role || spec.control_plane.mode != ControlPlaneMode::Eks {
+        return Ok(None);
+    }
+    let me = principal(cloud, &caller.arn).await;
+    if !access.contains_key(&me) || cloud.eks_cluster(&spec.name).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "controlPlane.access names {me}, which is you: EKS makes whoever creates the cluster its administrator, and AWS refuses a \
+         second entry; remove that line"
+    )))
+}
+
+/// Whether somebody is named who becomes administrator anyway.
+pub(super) async fn access(cloud: &impl Cloud, spec: &ClusterSpec, caller: &Caller) -> Check {
+    let result = second_entry(cloud, spec, caller).await;
+    let count = spec.control_plane.access.len();
+    check(
+        "access",
+        result.map(|found| found.map_or(Ok(counted(count, "colleague")), Err)),
+    )
 }
 
 /// Quota on running vCPUs: on demand standard families, or spot.
