@@ -258,6 +258,10 @@ def defaults(thing):
         owner = {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid, "batch.kubernetes.io/job-name": name, "job-name": name}
         thing["spec"].setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
         thing["spec"]["template"].setdefault("metadata", {}).setdefault("labels", {}).update(owner)
+        for container in thing["spec"]["template"]["spec"]["containers"] + thing["spec"]["template"]["spec"].get("initContainers", []):
+            for variable in container.get("env", []):
+                if "fieldRef" in variable.get("valueFrom", {}):
+                    variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
     if thing["kind"] in ("PersistentVolume", "PersistentVolumeClaim"):
         thing["spec"].setdefault("volumeMode", "Filesystem")
     if thing["kind"] == "Namespace":

@@ -61,7 +61,7 @@ class Controllers:
         self.quota_pods, self.account_after = None, 0.5
         # Pods on machines that do not answer: nothing happens to them.
         self.lost = set()
-        self.running, self.retry_at, self.spaces = {}, {}, {}
+        self.running, self.retry_at, self.losses, self.spaces = {}, {}, {}, {}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
@@ -172,7 +172,10 @@ class Controllers:
             action, why = self.judge(job, pod)
             failed += action != "Ignore"
             reason = why if action == "FailJob" else reason
-            self.retry_at[metadata["uid"]] = time.monotonic() + self.back_off * (2 ** min(failed, 3) if action == "Count" else 1)
+            # Every pod that has ended doubles the pause, also one that uses no retry: for all nodes, or for its own.
+            key = self.paused(job, pod["metadata"].get("labels", {}).get(INDEX))
+            self.losses[key] = self.losses.get(key, 0) + 1
+            self.retry_at[key] = time.monotonic() + self.back_off * 2 ** min(self.losses[key] - 1, 6)
         active = [pod for pod in pods if pod.get("status", {}).get("phase") in (None, "Pending", "Running")]
         ready = [pod for pod in active if condition(pod, "Ready")]
         new = {"active": len(active), "ready": len(ready), "succeeded": len(done), "failed": failed, "done": sorted(done), "counted": sorted(counted)}
@@ -189,6 +192,10 @@ class Controllers:
         self.status("jobs", job, new)
         if "conditions" not in new and not spec.get("suspend") and time.monotonic() >= self.retry_at.get(metadata["uid"], 0):
             self.make_pods(job, active, done)
+
+    def paused(self, job, index):
+        """What waits together after a pod has ended."""
+        return (job["metadata"]["uid"], index) if "backoffLimitPerIndex" in job["spec"] else job["metadata"]["uid"]
 
     def expire(self, namespace, name):
         """What the TTL controller does when `ttlSecondsAfterFinished` is over: the Job goes, and its pods with it."""
@@ -219,6 +226,8 @@ class Controllers:
         else:
             wanted = [None] * (min(spec["parallelism"], spec["completions"] - len(done)) - len(active))
         for index in wanted:
+            if time.monotonic() < self.retry_at.get(self.paused(job, index), 0):
+                continue
             pod = copy.deepcopy(spec["template"])
             name = metadata["name"] + (f"-{index}" if indexed else "")
             labels = pod.setdefault("metadata", {}).setdefault("labels", {})

@@ -365,9 +365,9 @@ def refused(bench):
     """Programs that cannot run in a pod, and pods that cannot run the program; no right to run a command in one."""
     bench.claim()
     bench.demo(1)
-    bench.api.faults.add("/exec", code=403, message='pods "x" is forbidden: User "tester" cannot create resource "pods/exec"')
+    bench.api.faults.add("/exec", code=403, message='pods "x" is forbidden: User "tester" cannot get resource "pods/exec" in API group "" in the namespace "default"')
     said = bench.canoe("submit", bench.job, "--data", os.path.join(bench.job, "data"), code=1)
-    expect("you need the right to create `pods/exec`" in said and "data.url" in said and "resuming" not in said, said)
+    expect("you need the rights to get and to create `pods/exec`" in said and "data.url" in said and "resuming" not in said, said)
     bench.api.faults.clear()
     bench.job_file(image=None, config="trainer_config.emb.py", passes=1)
     foreign = os.path.join(bench.folder, "foreign")
@@ -457,10 +457,22 @@ def in_a_store(bench):
         for number in ("00000", "00001"):
             same_model(os.path.join(wanted, f"pass-{number}"), os.path.join(copied, f"pass-{number}"))
         expect("Batch=" in open(os.path.join(copied, "node_1", "train.log")).read() and not os.path.exists(os.path.join(copied, "snapshots")), os.listdir(copied))
+        # Nothing is written to this machine on the way.
+        clean["TMPDIR"] = os.path.join(bench.folder, "no-such-folder")
         said = bench.canoe("get", NAME, "--to", "s3://bucket/models/", seconds=200, env=keys | clean)
-        expect(said.endswith("\ns3://bucket/models/pass-00001\n") and "already there" in said and "/tmp" not in said, said)
+        expect(said.endswith("\ns3://bucket/models/pass-00001\n") and " 0 B were already there" in said, said)
         copied_model = os.path.join(store, "bucket", "models", "pass-00001")
         files = same_model(os.path.join(wanted, "pass-00001"), copied_model)
+        # What is there is not read from the volume again; what is missing is. `done` comes last.
+        os.remove(os.path.join(copied_model, files[0]))
+        said = bench.canoe("get", NAME, "all", "--to", "s3://bucket/models/", seconds=200, env=keys | clean)
+        kept = re.search(r"files, (.*), (.*) were already there", said)
+        expect(kept and kept[2] not in ("0 B", kept[1]), said)
+        for number in ("00000", "00001"):
+            same_model(os.path.join(wanted, f"pass-{number}"), os.path.join(store, "bucket", "models", f"pass-{number}"))
+        said = bench.canoe("get", NAME, "all", "--to", "s3://bucket/models/", seconds=200, env=keys | clean)
+        kept = re.search(r"files, (.*), (.*) were already there", said)
+        expect(kept and kept[1] == kept[2], said)
         # Another model in the same place is not replaced unasked, here neither.
         with open(os.path.join(copied_model, files[0]), "ab") as file:
             file.write(b"mine")
@@ -479,7 +491,7 @@ def in_a_store(bench):
             bench.controllers.expire("default", job)
         until("the Jobs to be gone", lambda: not bench.store.list("jobs", "default")[0] and not pods(bench))
         said = bench.canoe("status", NAME, code=3)
-        expect("there is no such job" in said and "ttlSeconds" in said and f"`canoe job get {NAME} -n default` brings it" in said, said)
+        expect("there is no such job" not in said and "its Job is gone" in said and "ttlSeconds" in said and f"`canoe job get {NAME} -n default` brings it" in said, said)
         print("    " + said.splitlines()[-1].strip())
         expect(re.search(r"quick-start +only files", bench.canoe("ls")), "it is not listed")
         here = os.path.join(bench.folder, "here")

@@ -74,12 +74,16 @@ def leaves(value, path=""):
     return found
 
 
-def contains(old, new):
-    """Whether everything that `new` says is so in `old`."""
+# Owned as a whole: what the server has filled in counts when somebody else says the same with less.
+ATOMIC = ("fieldRef", "resourceFieldRef")
+
+
+def contains(old, new, atomic=()):
+    """Whether everything that `new` says is so in `old`; for parts that are `atomic`, also nothing else."""
     if isinstance(new, dict):
-        return isinstance(old, dict) and all(key in old and contains(old[key], value) for key, value in new.items())
+        return isinstance(old, dict) and all(key in old and (old[key] == value if key in atomic else contains(old[key], value, atomic)) for key, value in new.items())
     if isinstance(new, list):
-        return isinstance(old, list) and len(old) == len(new) and all(map(contains, old, new))
+        return isinstance(old, list) and len(old) == len(new) and all(contains(one, other, atomic) for one, other in zip(old, new))
     return old == new
 
 
@@ -176,7 +180,7 @@ class Store:
                 self.owners[key] = dict.fromkeys(said, manager)
                 return created, True
             owners, present = self.owners.setdefault(key, {}), leaves(old)
-            others = {path: owners[path] for path in said if owners.get(path, manager) != manager and not contains(present.get(path), said[path])}
+            others = {path: owners[path] for path in said if owners.get(path, manager) != manager and not contains(present.get(path), said[path], ATOMIC)}
             if others and not force:
                 by = sorted(set(others.values()))
                 message = f"Apply failed with {len(others)} conflict{'s' * (len(others) > 1)}: conflict{'s' * (len(others) > 1)} with {', '.join(repr(who) for who in by)}: {', '.join(others)}"

@@ -23,6 +23,13 @@ pub enum Checksum {
 pub struct NotAChecksum(String);
 
 impl Checksum {
+    /// Of everything that has been added.
+    pub(crate) fn of(content: ring::digest::Context) -> Self {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(content.finish().as_ref());
+        Self::Sha256(digest)
+    }
+
     /// The checksum of a file, of the same kind as `self`.
     pub fn of_same_kind(self, path: &Path) -> io::Result<Self> {
         match self {
@@ -36,9 +43,7 @@ impl Checksum {
 pub fn sha256(path: &Path) -> io::Result<Checksum> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     read_pieces(path, |piece| context.update(piece))?;
-    let mut digest = [0; 32];
-    digest.copy_from_slice(context.finish().as_ref());
-    Ok(Checksum::Sha256(digest))
+    Ok(Checksum::of(context))
 }
 
 /// MD5 of a file; object stores name versions by it.

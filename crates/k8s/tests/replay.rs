@@ -429,7 +429,7 @@ fn sentences(moments: &[Moment]) -> Vec<String> {
     let mut closed: Vec<(f64, f64, String)> = Vec::new();
     for moment in moments {
         let findings = moment.told.findings.iter();
-        let told: Vec<String> = findings.map(|it| without_age(&it.to_string())).collect();
+        let told: Vec<String> = findings.map(ToString::to_string).collect();
         let gone: Vec<String> = open
             .keys()
             .filter(|it| !told.contains(it))
@@ -453,18 +453,6 @@ fn sentences(moments: &[Moment]) -> Vec<String> {
     lines
         .map(|(from, until, sentence)| format!("{from:7.1} to {until:6.1}  {sentence}\n"))
         .collect()
-}
-
-/// A sentence that ends with how long something takes, without the number.
-fn without_age(sentence: &str) -> String {
-    let number = sentence.strip_suffix(" s").and_then(|rest| {
-        let (rest, number) = rest.rsplit_once(" for ")?;
-        number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then_some(rest)
-    });
-    number.map_or(sentence.to_owned(), |rest| format!("{rest} for N s"))
 }
 
 /// The same trouble of several pods is one line.

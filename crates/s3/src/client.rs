@@ -29,6 +29,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST: u64 = 16 << 20;
 /// A larger object goes in parts of this size: S3 takes no larger part than 5 GiB, and a part that breaks is sent again.
 const PART: u64 = 64 << 20;
+/// What an object that we have written says of its content.
+const SHA256: &str = "x-amz-meta-sha256";
 
 /// An object, as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +54,13 @@ pub struct ObjectReader {
     body: Box<dyn Read + Send>,
 }
 
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The SHA-256 that it was written with, as [`Client::write`] got it.
+    pub sha256: Option<String>,
+}
+
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.body.read(buffer)
@@ -65,12 +74,15 @@ pub struct Client {
     agent: Agent,
 }
 
+/// Names and values.
+type Headers = Vec<(&'static str, String)>;
+
 /// One request.
 struct Call<'a> {
     method: &'static str,
     location: &'a Location,
     query: String,
-    headers: Vec<(&'static str, String)>,
+    headers: Headers,
     body: &'a [u8],
 }
 
@@ -186,17 +198,45 @@ impl Client {
         }
     }
 
-    /// Writes an object, in parts if it is large. It appears when it is complete.
+    /// What the store knows of an object, without its content; nothing if there is none.
+    pub fn head(&self, location: &Location) -> Result<Option<Head>, S3Error> {
+        let answered = self.send(&Call {
+            method: "HEAD",
+            location,
+            query: String::new(),
+            headers: Vec::new(),
+            body: &[],
+        });
+        match answered {
+            Ok(response) => {
+                let sum = response.headers().get(SHA256);
+                let sum = sum.and_then(|sum| sum.to_str().ok());
+                Ok(Some(Head {
+                    sha256: sum.map(str::to_owned),
+                }))
+            }
+            Err(S3Error::NoObject { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes an object, in parts if it is large. It appears when it is complete, and remembers the SHA-256 of its content, if that is known
+    /// before.
     pub fn write(
         &self,
         location: &Location,
         content: &mut dyn Read,
         size: u64,
+        sha256: Option<&str>,
         tell: &dyn Fn(u64),
     ) -> Result<(), WriteError> {
+        let headers: Headers = sha256
+            .map(|sum| (SHA256, sum.to_owned()))
+            .into_iter()
+            .collect();
         if size <= PART {
             let bytes = take(content, size)?;
-            self.put(location, String::new(), &bytes)?;
+            self.put(location, String::new(), headers, &bytes)?;
             tell(size);
             return Ok(());
         }
@@ -204,7 +244,7 @@ impl Client {
             method: "POST",
             location,
             query: query(&[("uploads", "")]),
-            headers: Vec::new(),
+            headers,
             body: &[],
         })?;
         let id = answer::upload_id(&text).map_err(|reason| self.strange(location, reason))?;
@@ -237,7 +277,7 @@ impl Client {
             let bytes = take(content, left.min(PART))?;
             let part = number.to_string();
             let which = query(&[("partNumber", &part), ("uploadId", id)]);
-            let etag = self.put(location, which, &bytes)?;
+            let etag = self.put(location, which, Vec::new(), &bytes)?;
             list.push_str(&format!(
                 "<Part><PartNumber>{part}</PartNumber><ETag>\"{etag}\"</ETag></Part>"
             ));
@@ -262,12 +302,18 @@ impl Client {
         }
     }
 
-    fn put(&self, location: &Location, query: String, body: &[u8]) -> Result<String, S3Error> {
+    fn put(
+        &self,
+        location: &Location,
+        query: String,
+        headers: Headers,
+        body: &[u8],
+    ) -> Result<String, S3Error> {
         let response = self.send(&Call {
             method: "PUT",
             location,
             query,
-            headers: Vec::new(),
+            headers,
             body,
         })?;
         let etag = response.headers().get("etag");

@@ -15,7 +15,8 @@ use s3::client::WriteError;
 use s3::{Location, S3Error};
 
 pub use fetch::{Fetched, fetch};
-pub use push::{Pushed, check_models, push, push_files};
+pub(crate) use push::is_mark;
+pub use push::{Pushed, push, push_files};
 
 /// Why a folder was not copied. What has arrived stays, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +55,13 @@ pub enum BucketError {
         "{location} exists and is not the one that comes; choose another prefix, or replace it with --force"
     )]
     OtherModel { location: Location },
+    /// An object that is to be compared cannot be read.
+    #[error("read {location}")]
+    Unread {
+        location: Location,
+        #[source]
+        source: io::Error,
+    },
     /// What arrived is not what the store has.
     #[error(
         "{location} arrived damaged: its MD5 is {got}, the store says {want}; run the command again"

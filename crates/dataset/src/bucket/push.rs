@@ -47,8 +47,7 @@ pub fn push_files(
 ) -> Result<Pushed, BucketError> {
     let prefix = to.join("");
     let there = objects(client, &prefix)?;
-    let is_mark = |name: &&String| name.rsplit('/').next() == Some("done");
-    let (marks, files): (Vec<&String>, Vec<&String>) = names.iter().partition(is_mark);
+    let (marks, files): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| is_mark(name));
     let mut pushed = Pushed::default();
     for group in [files, marks] {
         let sizes = parallel::for_each(group.len(), |index| {
@@ -66,20 +65,9 @@ pub fn push_files(
     Ok(pushed)
 }
 
-/// An error if the store has another file in the place of one of a model (a pass directory).
-pub fn check_models(client: &Client, folder: &Path, to: &Location) -> Result<(), BucketError> {
-    let mut names = Vec::new();
-    collect(folder, "", &mut names)?;
-    let there = objects(client, &to.join(""))?;
-    for name in names.iter().filter(|name| name.starts_with("pass-")) {
-        let location = to.join("").join(name);
-        if let Some(known) = there.get(&location.key)
-            && !is_same(&folder.join(name), known)?
-        {
-            return Err(BucketError::OtherModel { location });
-        }
-    }
-    Ok(())
+/// Whether a file says that others beside it are complete.
+pub(crate) fn is_mark(name: &str) -> bool {
+    name.rsplit('/').next() == Some("done")
 }
 
 /// The objects below a prefix, by key.
@@ -120,7 +108,7 @@ fn push_one(
     }
     let mut file = File::open(path).map_err(BucketError::file("read", path))?;
     client
-        .write(location, &mut file, size, &|bytes| progress(bytes))
+        .write(location, &mut file, size, None, &|bytes| progress(bytes))
         .map_err(|error| BucketError::write(error, path))?;
     let is_kept = false;
     Ok(PushedFile { size, is_kept })

@@ -80,7 +80,7 @@ pub enum ClusterError {
         seconds: u64,
     },
     /// The API server said no.
-    #[error("{action}: {}", .status.message)]
+    #[error("{action}: {}{}", .status.message, no_right(.status))]
     Refused {
         /// What was asked.
         action: String,
@@ -141,6 +141,15 @@ pub enum ClusterError {
         /// Kinds and names.
         left: String,
     },
+}
+
+/// The way out of a refusal for lack of a right; a quota or a policy refuses with the same code.
+fn no_right(status: &Status) -> &'static str {
+    if status.code == 403 && status.message.contains(" cannot ") {
+        "; name a namespace that is yours with -n, or have these rights given to you (deploy/role.yaml has all that are needed)"
+    } else {
+        ""
+    }
 }
 
 impl ClusterError {

@@ -14,6 +14,10 @@ use super::{Observed, pod};
 const PASSING: i64 = 30;
 /// A refusal that usually passes at once is reported as trouble after this long.
 const REFUSED: i64 = 8;
+/// A mount that passes at once in nearly every start is not worth a word before so many seconds.
+const USUAL: i64 = 8;
+/// A pull that lasts is told in steps of so many seconds.
+const PULLS: i64 = 30;
 /// How long it takes at most to add a machine.
 const ADDS_MACHINES: i64 = 900;
 /// A mount that usually passes at once, and is reported as trouble only after this long.
@@ -106,7 +110,7 @@ fn pulling(observed: &Observed, pod: &Pod) -> Option<Reason> {
     Some(Reason::Pulling {
         image: image.to_owned(),
         machine: pod::machine(pod).to_owned(),
-        seconds: seconds_since(observed, last(begun)).max(0),
+        seconds: seconds_since(observed, last(begun)).max(0) / PULLS * PULLS,
     })
 }
 
@@ -167,19 +171,23 @@ fn network(observed: &Observed, pod: &Pod) -> Option<Reason> {
     };
     let count: i32 = failed.iter().map(|event| times(event)).sum();
     let since = failed.iter().map(|event| first(event)).min()?;
-    if count < 2 && seconds_since(observed, since) < PASSING {
-        return Some(Reason::NetworkAgain);
-    }
     let machine = pod::machine(pod).to_owned();
     let message = message(newest);
     let lower = message.to_ascii_lowercase();
-    if !["network", "cni", "ip address"]
-        .iter()
-        .any(|word| lower.contains(word))
-    {
+    let is_network = !lower.contains("sandbox image")
+        && ["network", "cni", "ip address"]
+            .iter()
+            .any(|word| lower.contains(word));
+    if count < 2 && seconds_since(observed, since) < PASSING {
+        return Some(match is_network {
+            true => Reason::NetworkAgain,
+            false => Reason::SandboxAgain,
+        });
+    }
+    if !is_network {
         return Some(Reason::NoSandbox {
             machine,
-            message: shortened(message),
+            message: sandbox_image(message).unwrap_or_else(|| shortened(message)),
         });
     }
     let is_full = [
@@ -211,6 +219,16 @@ fn network_not_ready(observed: &Observed, pod: &Pod) -> Option<Reason> {
     })
 }
 
+/// Every pod of a machine begins with an image that the machine is set up with, often from a public registry.
+fn sandbox_image(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("sandbox image \"")?;
+    let image = rest.split('"').next()?;
+    Some(format!(
+        "it cannot get image {image}, with which every pod of that machine begins ({})",
+        shortened(message)
+    ))
+}
+
 /// The innermost part: what is before it names sandboxes and pods by ids that change with every try.
 fn shortened(message: &str) -> String {
     let last = message.rsplit(": ").next().unwrap_or(message);
@@ -234,11 +252,13 @@ fn mount(observed: &Observed, pod: &Pod) -> Option<Reason> {
     }
     let Some(newest) = lasting.iter().max_by_key(|event| last(event)) else {
         let newest = failed.iter().max_by_key(|event| last(event))?;
-        return Some(if age < STUBBORN {
-            Reason::MountsAgain
-        } else {
-            Reason::NotMounted(MountFailure::Other(message(newest).to_owned()))
-        });
+        return match age {
+            ..USUAL => None,
+            USUAL..STUBBORN => Some(Reason::MountsAgain),
+            _ => Some(Reason::NotMounted(MountFailure::Other(
+                message(newest).to_owned(),
+            ))),
+        };
     };
     let why = mount_failure(message(newest));
     let count: i32 = lasting.iter().map(|event| times(event)).sum();

@@ -194,7 +194,7 @@ pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &m
     failures(observed, job, state, into);
     if let Some(reason) = lacks(observed, job, &observed.pods) {
         into.add(subject(job), reason);
-    } else if !is_new(observed, job) {
+    } else if !is_new(observed, job) && !is_hopeless(&observed.pods) {
         for index in row::empty(&observed.pods, job) {
             into.add(Subject::Node(index), Reason::NoPodYet);
         }
@@ -207,11 +207,14 @@ pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &m
     claim::unbound(observed, &waiting, into);
 }
 
-/// Whether the Job has been made just now, so that its pods come without any pause.
+/// Whether the Job has begun just now, or goes on after a pause, so that its pods come one after the other without any delay.
 fn is_new(observed: &Observed, job: &Job) -> bool {
-    let made = job.metadata.creation_timestamp.as_ref();
-    let age = made.map(|made| observed.now.as_second() - made.0.as_second());
-    observed.pods.is_empty() && age.is_some_and(|age| age < NEW)
+    let begun = job
+        .status
+        .as_ref()
+        .and_then(|status| status.start_time.as_ref());
+    let begun = begun.or(job.metadata.creation_timestamp.as_ref());
+    begun.is_some_and(|begun| observed.now.as_second() - begun.0.as_second() < NEW)
 }
 
 /// A pod that has not ended.
@@ -275,19 +278,35 @@ fn lost_machines(observed: &Observed, into: &mut Collected) {
     }
 }
 
-/// Pods that have failed: named one by one as long as not all nodes run, and in one line when they do again.
+/// Whether a pod has failed in a way for which the Job makes no successor: it fails itself in a moment.
+fn is_hopeless(pods: &[Pod]) -> bool {
+    own_failures(pods)
+        .filter_map(pod::exit)
+        .any(|exit| exit.is_final())
+}
+
+/// Pods that have failed: reported in full until their successors run, and in one line then.
 fn failures(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
-    if state != JobState::Running {
-        return failures_of(observed, job, &observed.pods, into);
-    }
-    let evicted = observed
-        .pods
-        .iter()
-        .filter_map(|it| match pod::evicted(it) {
-            Some(Reason::Evicted { message, .. }) => Some(ContainerExit::Evicted(message)),
-            _ => None,
-        });
-    let own = own_failures(&observed.pods).filter_map(pod::exit);
+    let current = row::current(&observed.pods);
+    let is_replaced = |it: &Pod| {
+        let successor = current
+            .iter()
+            .find(|other| pod::index(other) == pod::index(it));
+        match (pod::index(it), successor) {
+            (Some(_), Some(successor)) => {
+                pod::name(successor) != pod::name(it) && pod::phase(successor) == "Running"
+            }
+            _ => state == JobState::Running,
+        }
+    };
+    let (replaced, open): (Vec<Pod>, Vec<Pod>) =
+        observed.pods.iter().cloned().partition(is_replaced);
+    failures_of(observed, job, &open, into);
+    let evicted = replaced.iter().filter_map(|it| match pod::evicted(it) {
+        Some(Reason::Evicted { message, .. }) => Some(ContainerExit::Evicted(message)),
+        _ => None,
+    });
+    let own = own_failures(&replaced).filter_map(pod::exit);
     let exits: Vec<ContainerExit> = evicted.chain(own).collect();
     if let Some(exit) = exits.last() {
         into.add(

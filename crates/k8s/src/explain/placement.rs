@@ -6,6 +6,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::reason::{Placement, Reason};
 use super::{Observed, event, pod};
 
+/// Others may be ending at this moment: what keeps a pod from all machines is told after so many seconds.
+const SETTLES: i64 = 5;
+
 /// What keeps a pod from a machine, if the scheduler has looked at it.
 pub(super) fn not_placed(observed: &Observed, it: &Pod) -> Option<Reason> {
     let condition =
@@ -15,6 +18,10 @@ pub(super) fn not_placed(observed: &Observed, it: &Pod) -> Option<Reason> {
     }
     if let Some(message) = event::machine_comes(observed, it) {
         return Some(Reason::MachineComes { message });
+    }
+    let since = condition.last_transition_time.as_ref();
+    if since.is_some_and(|since| observed.now.as_second() - since.0.as_second() < SETTLES) {
+        return None;
     }
     let message = condition.message.as_deref().unwrap_or_default();
     Some(Reason::NotPlaced(placements(observed, it, message)))

@@ -96,7 +96,7 @@ pub enum Reason {
     Pulling {
         image: String,
         machine: String,
-        /// For how long.
+        /// For how many seconds at least, in steps: who watches needs no line for every second.
         seconds: i64,
     },
     /// The image cannot be pulled.
@@ -134,6 +134,8 @@ pub enum Reason {
     },
     /// The network of the pod is being set up again.
     NetworkAgain,
+    /// Another part of the preparation of a pod did not work at first; the machine tries again.
+    SandboxAgain,
     /// The machine does not respond.
     MachineLost {
         machine: String,
@@ -380,6 +382,7 @@ impl Reason {
             | Self::Pulling { .. }
             | Self::MountsAgain
             | Self::NetworkAgain
+            | Self::SandboxAgain
             | Self::MachineGivenUp
             | Self::Ending(_)
             | Self::FailedBefore { .. }
@@ -409,5 +412,12 @@ impl Reason {
             } => Weight::Note,
             _ => Weight::Trouble,
         }
+    }
+}
+
+impl ContainerExit {
+    /// Whether a new pod would end in the same way, so that the Job makes none: wrong usage, wrong configuration.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Code(64 | 78, _))
     }
 }

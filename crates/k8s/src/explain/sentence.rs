@@ -6,6 +6,8 @@ use super::reason::{
     ContainerExit, Ending, FailedBy, MountFailure, Placement, PodRefusal, PullFailure, Reason,
     Subject, Unbound,
 };
+use crate::job::PYTHON_IMAGE;
+
 use super::{Diagnosis, Finding, JobState, NodeCounts};
 
 /// More names than this are counted.
@@ -151,7 +153,7 @@ impl Display for Reason {
                 f,
                 "no machine has room yet; the cluster is adding one ({message})"
             ),
-            Self::NoPodYet => f.write_str("no pod at the moment; the Job makes one after a pause"),
+            Self::NoPodYet => f.write_str("no pod at the moment; the Job makes one after a pause, which doubles each time a pod of the node ends (10 s, 20 s, … 10 minutes)"),
             Self::NotPlaced(reasons) => {
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 write!(f, "cannot be placed: {}", reasons.join("; "))
@@ -160,9 +162,16 @@ impl Display for Reason {
                 image,
                 machine,
                 seconds,
-            } => write!(f, "machine {machine} has been pulling image {image} for {seconds} s"),
+            } => match seconds {
+                0 => write!(f, "machine {machine} is pulling image {image}"),
+                _ => write!(f, "machine {machine} has been pulling image {image} for more than {seconds} s"),
+            },
             Self::ImageNotPulled { image, why } => {
-                write!(f, "image {image} cannot be pulled: {why}")
+                write!(f, "image {image} cannot be pulled: {why}")?;
+                match image == PYTHON_IMAGE {
+                    true => f.write_str("; --python-image (`pythonImage` in job.yaml) names another image with Python, which the machines can pull"),
+                    false => Ok(()),
+                }
             }
             Self::ImageNameInvalid { image } => write!(
                 f,
@@ -209,6 +218,9 @@ impl Display for Reason {
                 "cannot be started on machine {machine}: {message}; have {machine} mended, or keep pods away from it (`kubectl cordon {machine}`) and delete \
                  these, so that they are placed elsewhere"
             ),
+            Self::SandboxAgain => f.write_str(
+                "not started yet: the machine could not make room for it at first, and tries again by itself",
+            ),
             Self::NetworkAgain => f.write_str(
                 "not started yet: its network could not be set up at first; the machine tries again by itself",
             ),
@@ -251,6 +263,7 @@ impl Display for Reason {
             Self::PodFailed { exit, used, limit } => {
                 write!(f, "{exit}")?;
                 match used {
+                    _ if exit.is_final() => f.write_str("; the job fails at once, because a new pod would fail the same way"),
                     0 => f.write_str("; a new pod takes its place"),
                     _ if used > limit => f.write_str("; that is one failure too many"),
                     _ => write!(f, "; {used} of {limit} retries used, a new pod takes its place"),
@@ -258,7 +271,7 @@ impl Display for Reason {
             }
             Self::Ended(exit) => write!(f, "{exit}"),
             Self::FailedBefore { pods, exit } => {
-                write!(f, "{} failed before ({exit}); all nodes run again", count_pods(*pods))
+                write!(f, "{} failed before ({exit}) and {} replaced", count_pods(*pods), if *pods == 1 { "was" } else { "were" })
             }
             Self::NotBound(why) => write!(f, "is not bound: {why}"),
         }
@@ -543,7 +556,7 @@ impl Display for PullFailure {
                 "the registry wants a login; make a secret with `kubectl create secret docker-registry` and name it under `imagePullSecrets`"
             }
             Self::Unreachable => {
-                "the registry cannot be reached from the cluster; check the name in `image` of job.yaml, and that the machines reach that registry"
+                "the registry cannot be reached from the cluster; check its name, and that the machines reach it"
             }
             Self::UnknownOrLogin => {
                 "the registry does not have it, or wants a login for it; check name and tag in job.yaml, and `imagePullSecrets`"

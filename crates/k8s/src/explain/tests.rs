@@ -470,7 +470,7 @@ fn an_old_event_is_not_told_of_a_pod_that_runs() {
     ));
     assert_eq!(
         texts(&pulls),
-        ["pod ctr-1-x7k2p: machine worker-2 has been pulling image canoe:9 for 0 s"]
+        ["pod ctr-1-x7k2p: machine worker-2 is pulling image canoe:9"]
     );
 }
 
@@ -601,4 +601,114 @@ fn a_job_that_was_made_just_now_has_no_pods_and_that_is_no_trouble() {
     assert_eq!(made_at(1), [""; 0]);
     let late = made_at(60);
     assert!(late[0].starts_with("nodes 0, 1, 2: no pod"), "{late:?}");
+    // Pods are made one after the other, also of a job that was paused for an hour.
+    observed.pods = vec![node("ctr-0-aaaaa", 0, creating())];
+    assert_eq!(texts(&observed).len(), 1, "a minute later");
+    let resumed = observed.now - std::time::Duration::from_secs(1);
+    let status = observed.job.as_mut().unwrap().status.as_mut().unwrap();
+    status.start_time = Some(typed(json!(resumed.to_string())));
+    assert_eq!(texts(&observed), [""; 0]);
+}
+
+fn node(name: &str, index: u32, status: Value) -> Pod {
+    let mut made = pod(name, status);
+    let label = "batch.kubernetes.io/job-completion-index".to_owned();
+    made.metadata.labels = Some([(label, index.to_string())].into());
+    made
+}
+
+fn ended(code: i32) -> Value {
+    json!({"phase": "Failed", "containerStatuses": [container(json!({"terminated": {"exitCode": code}}))]})
+}
+
+fn runs() -> Value {
+    json!({"phase": "Running", "containerStatuses": [container(json!({"running": {}}))]})
+}
+
+#[test]
+fn a_failure_is_told_in_full_until_its_own_successor_runs() {
+    let mut observed = starting();
+    // The Job's numbers come a moment after its pods: all are ready, they say, when one has just been killed.
+    observed.job = Some(job(json!({"active": 3, "ready": 3})));
+    observed.pods = vec![
+        node("ctr-0-aaaaa", 0, ended(137)),
+        node("ctr-1-aaaaa", 1, runs()),
+        node("ctr-2-aaaaa", 2, runs()),
+    ];
+    let text = texts(&observed).join("\n");
+    assert!(
+        text.contains("pod ctr-0-aaaaa: ended with code 137") && !text.contains("failed before"),
+        "{text}"
+    );
+    // Its successor runs, and another node is lost: whose place is long taken is history.
+    let status = json!({"active": 2, "ready": 2, "failed": 1});
+    observed.job = Some(job(status));
+    let mut successor = node("ctr-0-bbbbb", 0, runs());
+    successor.metadata.creation_timestamp = Some(typed(json!(NOW)));
+    observed.pods[2] = successor;
+    let text = texts(&observed).join("\n");
+    assert!(
+        text.contains("1 pod failed before (ended with code 137")
+            && text.contains("and was replaced"),
+        "{text}"
+    );
+    assert!(!text.contains("a new pod takes its place"), "{text}");
+}
+
+#[test]
+fn nothing_is_promised_to_a_pod_that_gets_no_successor() {
+    let mut observed = starting();
+    observed
+        .job
+        .as_mut()
+        .unwrap()
+        .spec
+        .as_mut()
+        .unwrap()
+        .completion_mode = Some("Indexed".to_owned());
+    observed.pods = vec![node("ctr-0-aaaaa", 0, ended(78))];
+    let text = texts(&observed).join("\n");
+    assert!(
+        text.contains("the job fails at once") && !text.contains("takes its place"),
+        "{text}"
+    );
+    assert!(!text.contains("no pod at the moment"), "{text}");
+}
+
+/// In a namespace where other pods end at this moment, the scheduler finds no room and then does.
+#[test]
+fn a_pod_without_room_is_no_trouble_before_others_had_time_to_end() {
+    let mut observed = with_pod(json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": NOW,
+        "message": "0/3 nodes are available: 3 Insufficient cpu."}]}));
+    assert_eq!(texts(&observed), [""; 0]);
+    observed.now += std::time::Duration::from_secs(6);
+    assert!(
+        texts(&observed)[0].contains("enough free cores"),
+        "{:?}",
+        texts(&observed)
+    );
+}
+
+/// Who watches gets a line when something changes, not for every second.
+#[test]
+fn a_pull_is_told_in_steps() {
+    let mut observed = with_pod(creating());
+    observed.events.push(event(
+        "Pod",
+        "ctr-1-x7k2p",
+        "Pulling",
+        "Pulling image \"canoe:9\"",
+        NOW,
+    ));
+    let mut after = |seconds: u64| {
+        observed.now = NOW.parse::<Timestamp>().unwrap() + std::time::Duration::from_secs(seconds);
+        texts(&observed).remove(0)
+    };
+    assert_eq!(after(1), after(29));
+    assert!(
+        after(59).ends_with("has been pulling image canoe:9 for more than 30 s"),
+        "{}",
+        after(59)
+    );
 }

@@ -2,8 +2,9 @@
 //!
 //! A pod that mounts the volume reads them, so the job's own pods may be gone, and the Job too.
 
-use std::io::BufReader;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
@@ -15,10 +16,8 @@ use tokio_util::io::SyncIoBridge;
 
 use super::helper;
 use super::interrupt::Begun;
-use crate::commands::data;
 use crate::commands::progress::{bytes_bar, human_bytes, number_of, set_total};
-use dataset::bucket;
-use dataset::carry::{self, CarryError, Existing, Received};
+use dataset::carry::{self, CarryError, Existing, Prefix, Received};
 use dataset::pick::Pick;
 use s3::{Client, Location};
 use trainer::{pass_directory, scores_file};
@@ -69,66 +68,73 @@ fn destination(to: Option<&str>, job: &str) -> anyhow::Result<Destination> {
     }
 }
 
-/// Brings it here, or through here to an object store, and says where it is.
+/// Brings it here, or to an object store, and says where it is.
 pub(super) async fn get(
     cluster: &Cluster,
     begun: &Begun,
     target: &TargetJob,
     wanted: &WantedModels,
 ) -> anyhow::Result<()> {
-    match destination(wanted.to.as_deref(), &target.job)? {
+    let destination = destination(wanted.to.as_deref(), &target.job)?;
+    let files = files_of(cluster, target).await?;
+    let place = match &destination {
         Destination::Folder(folder) => {
-            let received = bring(cluster, begun, target, wanted, &folder).await?;
-            for name in tops(&received.names) {
-                println!("{}", folder.join(name).display());
-            }
-            Ok(())
+            make_folder(folder)?;
+            Place::Folder(folder.clone())
         }
-        Destination::Store(store) => to_store(cluster, begun, target, wanted, store).await,
+        Destination::Store(location) => Place::Store(open(location.clone()).await?),
+    };
+    let received = bring(cluster, begun, &files, wanted, &place).await?;
+    for name in tops(&received.names) {
+        match &destination {
+            Destination::Folder(folder) => println!("{}", folder.join(name).display()),
+            Destination::Store(location) => println!("{}", location.join(name)),
+        }
+    }
+    Ok(())
+}
+
+/// What is ready to take files in.
+#[derive(Clone)]
+enum Place {
+    Folder(PathBuf),
+    Store(Arc<Prefix>),
+}
+
+impl Place {
+    fn receive(
+        &self,
+        existing: Existing,
+        input: &mut dyn BufRead,
+        output: &mut dyn Write,
+        tell: &dyn Fn(u64, u64),
+    ) -> Result<Received, CarryError> {
+        match self {
+            Self::Folder(folder) => carry::receive(folder, existing, input, output, tell),
+            Self::Store(prefix) => carry::receive_into_store(prefix, existing, input, output, tell),
+        }
     }
 }
 
-/// Through a folder that is gone afterwards.
-async fn to_store(
-    cluster: &Cluster,
-    begun: &Begun,
-    target: &TargetJob,
-    wanted: &WantedModels,
-    store: Location,
-) -> anyhow::Result<()> {
-    // Whoever has no right to write there is told before anything is copied.
-    let asked = store.clone();
-    tokio::task::spawn_blocking(move || Client::new()?.list(&asked))
-        .await
-        .context("ask the store")??;
-    let folder = tempfile::tempdir().context("make a folder on the way to the store")?;
-    let received = bring(cluster, begun, target, wanted, folder.path()).await?;
-    begun.then("what is in the store stays, and the same command sends the rest".to_owned());
-    let (to, force) = (store.clone(), wanted.force);
-    let pushed = tokio::task::spawn_blocking(move || {
-        if !force {
-            bucket::check_models(&Client::new()?, folder.path(), &to)?;
-        }
-        data::push(folder.path(), &to)
+/// Whoever has no right there is told before a pod is made.
+async fn open(location: Location) -> anyhow::Result<Arc<Prefix>> {
+    let asked = tokio::task::spawn_blocking(move || {
+        let client = Client::new()?;
+        client.list(&location)?;
+        Ok::<_, s3::S3Error>(Prefix { client, location })
     });
-    pushed.await.context("copy to the store")??;
-    for name in tops(&received.names) {
-        println!("{}", store.join(name));
-    }
-    Ok(())
+    Ok(Arc::new(asked.await.context("ask the store")??))
 }
 
 async fn bring(
     cluster: &Cluster,
     begun: &Begun,
-    target: &TargetJob,
+    files: &FilesPod,
     wanted: &WantedModels,
-    folder: &Path,
+    place: &Place,
 ) -> anyhow::Result<Received> {
-    let files = files_of(cluster, target).await?;
-    make_folder(folder)?;
-    let received = helper::with_pod(cluster, begun, &files, &reader(), async |pod| {
-        helper::persist(async || receive_once(cluster, &files, pod, wanted, folder).await).await
+    let received = helper::with_pod(cluster, begun, files, &reader(), async |pod| {
+        helper::persist(async || receive_once(cluster, files, pod, wanted, place).await).await
     })
     .await?;
     let carried = received.carried;
@@ -138,7 +144,7 @@ async fn bring(
         human_bytes(carried.bytes),
         human_bytes(carried.kept)
     );
-    if wanted.pick == Pick::Output {
+    if let (Pick::Output, Place::Folder(folder)) = (wanted.pick, place) {
         link_best(folder)?;
     }
     Ok(received)
@@ -213,7 +219,7 @@ async fn receive_once(
     files: &FilesPod,
     pod: &str,
     wanted: &WantedModels,
-    folder: &Path,
+    place: &Place,
 ) -> anyhow::Result<Received> {
     let earlier = wanted.earlier.map(|number| format!("-{number}"));
     let output = format!(
@@ -235,7 +241,7 @@ async fn receive_once(
         Existing::KeepModels
     };
     let bar = bytes_bar("downloading", None);
-    let (shown, folder) = (bar.clone(), folder.to_owned());
+    let (shown, place) = (bar.clone(), place.clone());
     let received = tokio::task::spawn_blocking(move || {
         let mut input = input;
         let tell = |bytes, total| {
@@ -243,7 +249,7 @@ async fn receive_once(
             shown.set_position(bytes);
         };
         let mut output = BufReader::new(output);
-        carry::receive(&folder, existing, &mut output, &mut input, &tell)
+        place.receive(existing, &mut output, &mut input, &tell)
     });
     let received = received.await.context("receive the files")?;
     bar.finish_and_clear();

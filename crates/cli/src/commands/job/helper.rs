@@ -67,7 +67,7 @@ pub(super) async fn persist<T>(once: impl AsyncFn() -> anyhow::Result<T>) -> any
     }
 }
 
-const NO_EXEC: &str = "files are copied by a command in a pod, for which you need the right to create `pods/exec` (docs/kubernetes.md has a Role with all \
+const NO_EXEC: &str = "files are copied by a command in a pod, for which you need the rights to get and to create `pods/exec` (docs/kubernetes.md has a Role with all \
      rights that are needed); without it, train with `image` and `data.url` in job.yaml, and have models copied by `copies`";
 
 fn is_forbidden(error: &anyhow::Error) -> bool {

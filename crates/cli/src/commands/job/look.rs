@@ -23,7 +23,7 @@ use words::process::ProcessId;
 
 use crate::display::{TerminalSize, terminal_size};
 use crate::exit::Exit;
-use crate::table::{Align, TextTable};
+use crate::table::{Align, TextTable, wrapped};
 
 /// Between two looks at a job that is watched.
 const LOOK: Duration = Duration::from_secs(2);
@@ -134,7 +134,12 @@ async fn beside(
 fn is_away(row: &&NodeRow) -> bool {
     matches!(
         row.shown,
-        ShownPod::NoPod | ShownPod::Lost | ShownPod::Ending | ShownPod::Failed
+        ShownPod::NoPod
+            | ShownPod::Pending
+            | ShownPod::Starting(_)
+            | ShownPod::Lost
+            | ShownPod::Ending
+            | ShownPod::Failed
     )
 }
 
@@ -209,9 +214,15 @@ impl ObservedJob {
                 self.target.job, self.target.namespace, self.target.namespace
             );
         }
-        let findings = self.diagnosis.findings.iter();
-        let lines: String = findings.map(|finding| format!("\n  {finding}")).collect();
-        format!("{}{lines}", self.diagnosis.summary())
+        let findings = self.diagnosis.findings.iter().map(ToString::to_string);
+        let lines: Vec<String> = match self.diagnosis.state {
+            // Its files are there, and they are what there is to say.
+            JobState::Absent => findings.collect(),
+            _ => std::iter::once(self.diagnosis.summary())
+                .chain(findings.map(|finding| format!("  {finding}")))
+                .collect(),
+        };
+        lines.join("\n")
     }
 
     /// The same for programs.
@@ -235,8 +246,12 @@ impl ObservedJob {
         })
     }
 
-    /// A row for each node.
+    /// A row for each node. What programs read has a line for a thing, however long.
     pub(super) fn table(&self) -> String {
+        self.table_within(io::stdout().is_terminal().then_some(WIDTH))
+    }
+
+    fn table_within(&self, width: Option<usize>) -> String {
         if self.nodes.is_empty() {
             return String::new();
         }
@@ -261,11 +276,11 @@ impl ObservedJob {
         if whole.lines().all(|line| line.chars().count() <= WIDTH) {
             return whole;
         }
-        format!("{}{}", shown(&columns[..7]), self.doings())
+        format!("{}{}", shown(&columns[..7]), self.doings(width))
     }
 
     /// What nodes do, below the table: a line for everything that is done, by whomever.
-    fn doings(&self) -> String {
+    fn doings(&self, width: Option<usize>) -> String {
         let mut doings: Vec<(String, Vec<String>)> = Vec::new();
         for cells in self.nodes.iter().map(Node::cells) {
             let [node, .., does] = cells;
@@ -277,7 +292,8 @@ impl ObservedJob {
         }
         let lines = doings.iter().map(|(does, nodes)| {
             let plural = if nodes.len() == 1 { "" } else { "s" };
-            format!("  node{plural} {}: {does}\n", nodes.join(", "))
+            let line = format!("node{plural} {}: {does}", nodes.join(", "));
+            format!("  {}\n", wrapped(&line, 4, width))
         });
         lines.collect()
     }
@@ -305,10 +321,13 @@ impl Node {
             Reported::Status(status) => NodeStatus::clone(status),
             Reported::Nothing => NodeStatus::default(),
             Reported::NotAllowed => says("you may not ask it (no right to pods/exec)"),
-            Reported::Late => says(&format!("has not responded within {} s", TELL.as_secs())),
+            Reported::Late => says(&format!(
+                "has not responded within {} s; a machine that is lost is named after about a minute",
+                TELL.as_secs()
+            )),
             Reported::Failed(reason) => says(&format!(
                 "cannot be asked: {}",
-                text::fit(last_line(reason), 80)
+                text::fit(last_part(reason), 60)
             )),
         }
     }
@@ -391,8 +410,10 @@ impl Node {
     }
 }
 
-fn last_line(text: &str) -> &str {
-    text.lines().next_back().unwrap_or("")
+/// What is behind the names of what was tried.
+fn last_part(text: &str) -> &str {
+    let line = text.lines().next_back().unwrap_or("");
+    line.rsplit(": ").next().unwrap_or(line)
 }
 
 /// Looks again and again until the job has ended. On a terminal the picture is drawn anew, as `canoe run` draws a job
@@ -533,6 +554,23 @@ mod tests {
         assert_eq!(node.cells()[7], does);
         node.away = vec![0];
         assert_eq!(node.cells()[7], "waits for node 0");
+        let ends = "ask the node in pod lr-1: Internal error occurred: unable to upgrade connection: container not found";
+        let ending = running(Reported::Failed(ends.to_owned()));
+        assert_eq!(ending.cells()[7], "cannot be asked: container not found");
+        for shown in [
+            ShownPod::Pending,
+            ShownPod::Starting("PodInitializing".to_owned()),
+        ] {
+            let row = NodeRow {
+                node: Some(0),
+                pod: None,
+                shown,
+            };
+            assert!(
+                is_away(&&row),
+                "{row:?} cannot be waited for by its name only"
+            );
+        }
         let silent = running(Reported::Nothing);
         assert!(silent.events().is_empty());
         let forbidden = running(Reported::NotAllowed).cells();
@@ -565,7 +603,7 @@ mod tests {
                     rows: Vec::new(),
                 },
             }
-            .table()
+            .table_within(Some(WIDTH))
         };
         let trains = seen(&|| {
             let trainer = Status {
@@ -585,7 +623,16 @@ mod tests {
         let forbidden = seen(&|| Reported::NotAllowed);
         let note = "\n  nodes 0, 1, 2: you may not ask it (no right to pods/exec)\n";
         assert!(forbidden.ends_with(note), "{forbidden}");
-        for table in [trains, forbidden] {
+        let waits = seen(&|| {
+            Reported::Status(Box::new(says(
+                "waits: server long-2.long:7164 cannot be reached: failed to lookup address information: Name or service not known (35 s)",
+            )))
+        });
+        assert!(
+            waits.contains("cannot be reached:\n    failed to lookup"),
+            "{waits}"
+        );
+        for table in [trains, forbidden, waits] {
             let is_narrow = |line: &str| line.chars().count() <= WIDTH;
             assert!(table.lines().all(is_narrow), "{table}");
         }

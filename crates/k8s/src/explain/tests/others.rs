@@ -18,6 +18,33 @@ fn pulled(image: &str, message: &str) -> Observed {
         "state": {"waiting": {"reason": "ErrImagePull", "message": message}}}]}))
 }
 
+/// Nobody has named the image with Python, so `image` in job.yaml is not where to look.
+#[test]
+fn the_image_that_nobody_named_has_a_way_out_of_its_own() {
+    let message = "failed to do request: Head: dial tcp: lookup registry-1.docker.io: i/o timeout";
+    let (text, trouble) = told(&pulled(crate::job::PYTHON_IMAGE, message));
+    assert!(trouble && text.contains("--python-image"), "{text}");
+    let (text, _) = told(&pulled("reg.example/team/canoe:1", message));
+    assert!(!text.contains("--python-image"), "{text}");
+}
+
+/// As a machine without a way to the registry said it.
+#[test]
+fn the_image_that_every_pod_of_a_machine_begins_with_is_no_network() {
+    let message = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox image \"reg.example/pause:3.8\": failed to pull image \"reg.example/pause:3.8\": failed to do request: Head \"https://reg.example/v2/pause/manifests/3.8\": dial tcp 192.0.2.1:443: connect: network is unreachable";
+    let mut observed = with_event("Pod", "FailedCreatePodSandBox", message);
+    observed.events[0].count = Some(1);
+    let (text, trouble) = told(&observed);
+    assert!(
+        text.contains("the machine could not make room for it at first") && !trouble,
+        "{text}"
+    );
+    observed.events[0].count = Some(2);
+    let (text, trouble) = told(&observed);
+    assert!(trouble && text.contains("cannot get image reg.example/pause:3.8, with which every pod of that machine begins"), "{text}");
+    assert!(!text.contains("network does not work"), "{text}");
+}
+
 #[test]
 fn registries_refuse_in_many_words() {
     let image = "reg.example/team/canoe@sha256:4290429";

@@ -9,17 +9,26 @@
 //! ```
 //!
 //! The pipe is a command in a pod; it may break at any byte, and then the whole copy is started again.
+//!
+//! - [`folder`]: files arrive in a folder. - [`store`]: they go on to an object store.
 
-use std::fs::{self, File, OpenOptions};
+mod folder;
+mod store;
+
+use std::fs::{self, File};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
+use super::bucket::BucketError;
 use super::checksum;
 use super::pick::Pick;
 use words::causes::chain;
+
+pub use folder::Existing;
+pub use store::Prefix;
 
 /// A longer line does not belong to this protocol.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
@@ -67,6 +76,9 @@ pub enum CarryError {
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
     )]
     Differs { path: PathBuf },
+    /// The object store that files go on to.
+    #[error(transparent)]
+    Store(#[from] BucketError),
 }
 
 fn full(error: &io::Error) -> &'static str {
@@ -113,21 +125,12 @@ pub struct Carried {
     pub kept: u64,
 }
 
-/// What becomes of a file that exists with another content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
-    /// It is replaced.
-    Replace,
-    /// It is replaced, unless it belongs to a model (a pass directory): then nothing is received.
-    KeepModels,
-}
-
 /// What has arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
     /// How much.
     pub carried: Carried,
-    /// The files, relative to the folder.
+    /// The files, relative to the folder or the prefix.
     pub names: Vec<String>,
 }
 
@@ -245,6 +248,24 @@ fn send_file(
     Ok(())
 }
 
+/// Where files arrive.
+trait Place {
+    /// How many bytes of each are there; an error if what is there must stay.
+    fn bytes_there(&self, items: &[Item]) -> Result<Vec<u64>, CarryError>;
+
+    /// Takes in what is missing of a file and checks the whole. `tell` gets the bytes that are there.
+    fn take(
+        &mut self,
+        item: &Item,
+        there: u64,
+        input: &mut dyn BufRead,
+        tell: &dyn Fn(u64),
+    ) -> Result<(), CarryError>;
+
+    /// Every file has been taken in.
+    fn complete(&mut self) -> Result<(), CarryError>;
+}
+
 /// Receives into `folder`, which is created if it does not exist. `tell` is called with the bytes that are there, and their total.
 pub fn receive(
     folder: &Path,
@@ -253,7 +274,30 @@ pub fn receive(
     output: &mut dyn Write,
     tell: &dyn Fn(u64, u64),
 ) -> Result<Received, CarryError> {
-    let ended = try_receive(folder, existing, input, output, tell);
+    let mut place = folder::Folder::new(folder, existing);
+    receive_at(&mut place, input, output, tell)
+}
+
+/// Receives into an object store, without a copy on the way. What it has already is not asked for again, and an object appears when its
+/// content has been checked.
+pub fn receive_into_store(
+    prefix: &Prefix,
+    existing: Existing,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+    tell: &dyn Fn(u64, u64),
+) -> Result<Received, CarryError> {
+    let mut place = store::Objects::new(prefix, existing);
+    receive_at(&mut place, input, output, tell)
+}
+
+fn receive_at(
+    place: &mut dyn Place,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+    tell: &dyn Fn(u64, u64),
+) -> Result<Received, CarryError> {
+    let ended = try_receive(place, input, output, tell);
     let answer = match &ended {
         Ok(_) => ReceiverMessage::Done,
         Err(CarryError::Differs { path }) => ReceiverMessage::Differs(path.clone()),
@@ -265,23 +309,16 @@ pub fn receive(
 }
 
 fn try_receive(
-    folder: &Path,
-    existing: Existing,
+    place: &mut dyn Place,
     input: &mut dyn BufRead,
     output: &mut dyn Write,
     tell: &dyn Fn(u64, u64),
 ) -> Result<Received, CarryError> {
     let items = read_items(input)?;
-    let mut there = Vec::new();
     for item in &items {
         check_name(&item.name)?;
-        let path = folder.join(&item.name);
-        there.push(bytes_there(&path, item)?);
-        let is_other = path.exists() && !is_complete(&path, item)?;
-        if existing == Existing::KeepModels && is_other && item.name.starts_with("pass-") {
-            return Err(CarryError::Other { path });
-        }
     }
+    let there = place.bytes_there(&items)?;
     write_line(output, &ReceiverMessage::There(there.clone())).map_err(CarryError::Broken)?;
     let mut received = Received::default();
     let total: u64 = items.iter().map(|item| item.size).sum();
@@ -290,15 +327,11 @@ fn try_receive(
         received.carried.kept += there;
         let before = received.carried.bytes;
         tell(before + there, total);
-        if there < item.size || !folder.join(&item.name).exists() {
-            let path = folder.join(&item.name);
-            receive_file(&path, item, there, input, &|bytes| {
-                tell(before + bytes, total)
-            })?;
-        }
+        place.take(item, there, input, &|bytes| tell(before + bytes, total))?;
         received.carried.bytes += item.size;
         received.names.push(item.name.clone());
     }
+    place.complete()?;
     Ok(received)
 }
 
@@ -309,89 +342,6 @@ fn read_items(input: &mut dyn BufRead) -> Result<Vec<Item>, CarryError> {
         Ok(ReceiverMessage::Failed(reason)) => CarryError::Refused(reason),
         _ => CarryError::Strange(line.chars().take(80).collect()),
     })
-}
-
-fn part(path: &Path) -> PathBuf {
-    path.with_added_extension("part")
-}
-
-fn length(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |meta| meta.len())
-}
-
-/// Whether a file is there with the right content.
-fn is_complete(path: &Path, item: &Item) -> Result<bool, CarryError> {
-    if !path.is_file() || length(path) != item.size {
-        return Ok(false);
-    }
-    let sum = checksum::sha256(path).map_err(|source| CarryError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(sum.to_string() == item.sum)
-}
-
-/// A complete file with the right content counts with all its bytes, otherwise what an earlier attempt left.
-fn bytes_there(path: &Path, item: &Item) -> Result<u64, CarryError> {
-    if is_complete(path, item)? {
-        return Ok(item.size);
-    }
-    Ok(length(&part(path)).min(item.size))
-}
-
-fn receive_file(
-    path: &Path,
-    item: &Item,
-    there: u64,
-    input: &mut dyn BufRead,
-    tell: &dyn Fn(u64),
-) -> Result<(), CarryError> {
-    let part = part(path);
-    let failed = |source| CarryError::Write {
-        path: part.clone(),
-        source,
-    };
-    if let Some(parent) = path.parent() {
-        if let Some(file) = parent.ancestors().find(|it| it.is_file()) {
-            return Err(CarryError::InTheWay {
-                path: file.to_owned(),
-            });
-        }
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&part)
-        .map_err(failed)?;
-    file.set_len(there).map_err(failed)?;
-    file.seek(SeekFrom::End(0)).map_err(failed)?;
-    let mut buffer = vec![0; 1 << 16];
-    let mut left = item.size - there;
-    while left > 0 {
-        let most = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let count = input
-            .read(&mut buffer[..most])
-            .map_err(CarryError::Broken)?;
-        if count == 0 {
-            return Err(CarryError::Broken(io::ErrorKind::UnexpectedEof.into()));
-        }
-        file.write_all(&buffer[..count]).map_err(failed)?;
-        left -= count as u64;
-        tell(item.size - left);
-    }
-    file.sync_all().map_err(failed)?;
-    if checksum::sha256(&part).map_err(failed)?.to_string() != item.sum {
-        // A wrong part must not be continued.
-        drop(fs::remove_file(&part));
-        return Err(CarryError::Differs {
-            path: path.to_owned(),
-        });
-    }
-    fs::rename(&part, path).map_err(failed)
 }
 
 /// All files below a folder in the order of their names, hidden ones left out. Links are followed.
