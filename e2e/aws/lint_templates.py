@@ -113,7 +113,7 @@ def replacements():
     source = (ROOT / "crates/provision/src/double/account.rs").read_text()
     table = re.search(r"const CREATE_ONLY.*?= \[(.*?)\n\];", source, re.S).group(1)
     found = re.findall(r'"(AWS::[\w:]+)",\s*&\[(.*?)\]', table, re.S)
-    assert len(found) == 2, table
+    assert len(found) == 6, table
     bad = 0
     for kind, names in found:
         known = {path.split("/")[2] for path in json.loads((SCHEMAS / f"resources/{index[kind]}.json").read_text())["createOnlyProperties"]}

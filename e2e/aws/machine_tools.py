@@ -228,7 +228,7 @@ def start_etcd():
             return
         check(process.poll() is None, "etcd ended: " + pathlib.Path("/state/etcd.log").read_text()[-800:])
         time.sleep(0.1)
-    raise Refused("etcd does not answer")
+    raise Refused("etcd does not respond")
 
 
 def stop_etcd():
@@ -348,6 +348,8 @@ def kubectl(arguments):
 
 
 def crictl(arguments):
+    config = pathlib.Path("/etc/crictl.yaml")
+    check(config.is_file() and "runtime-endpoint: unix:///run/containerd/containerd.sock" in config.read_text(), "no endpoint is set")
     if arguments[0] == "ps":
         check(arguments[1:] == ["--name", "etcd", "--state", "Running", "-q"], arguments)
         if etcd_runs():

@@ -540,6 +540,76 @@ def interrupted(place, port):
     print("Ctrl-C: up and down go on where they were")
 
 
+def two_machines(place, port):
+    """One cluster.yaml on two machines: `up` and `down` at once, again and again, make and leave one cluster, or nothing."""
+    second = place.directory / "second"
+    second.mkdir()
+    ended = set()
+    for _ in range(3):
+        (second / "cluster.yaml").write_bytes((place.directory / "cluster/cluster.yaml").read_bytes())
+        for command in (UP, DOWN):
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                runs = [pool.submit(place.run, *command, ok=None, folder=folder) for folder in ("cluster", "second")]
+                for code, said in (run.result() for run in runs):
+                    ended.add(code)
+                    assert code in (0, 1) and "panicked" not in said, said
+            place.run(*command)
+            left = inventory(place, port)
+            if command is UP:
+                files = [f for f in left if f.startswith("fs-")]
+                assert len(files) == 1 and left.count("demo-base") == 1, left
+            else:
+                assert left == [], left
+    assert 0 in ended
+    print("two machines at once: one cluster, one file system, and nothing is left")
+
+
+def edited(place, port):
+    """cluster.yaml edited while the cluster is up, `init --force` over it, and a kubeconfig that is locked, a link or broken."""
+    place.run(*UP)
+    path = place.directory / "cluster/cluster.yaml"
+    good, before = path.read_text(), inventory(place, port)
+    for old, new, words in (
+        ("zones: [us-west-2a, us-west-2b]", "zones: [us-west-2a]", "would remove MountTarget2"),
+        ("directory: /canoe", "directory: /other", "would replace AccessPoint"),
+        ("us-west-2", "eu-west-1", "a cluster cannot move"),
+    ):
+        assert old in good
+        path.write_text(good.replace(old, new))
+        assert words in place.run(*UP, ok=False), words
+        if "cannot move" in words:
+            for command in (DOWN, ["status"], ["scale", "--workers", "4", "--yes"], ["validate"], ["kubeconfig"]):
+                assert words in place.run(*command, ok=False), command
+        path.write_text(good)
+        assert inventory(place, port) == before
+    # The file of a cluster that is up is kept when another cluster takes its place, and still takes that one down.
+    place.run(*["other" if word == "demo" else word for word in INIT], "--force")
+    kept = list((place.directory / "cluster").glob("cluster-*.yaml"))
+    assert [file.read_text() for file in kept] == [good], kept
+    said = place.run("down", "--yes", *QUICK)  # the kubeconfig in the folder is that of demo
+    assert "nothing of cluster other" in said and inventory(place, port) == before, said
+    path.write_text(good)
+    # The common kubeconfig.
+    config = place.directory / ".kube/config"
+    real = place.directory / "dotfiles"
+    real.write_text(json.dumps(TOKEN))
+    config.parent.mkdir(exist_ok=True)
+    config.symlink_to(real)
+    lock = config.with_name("config.lock")
+    lock.touch()
+    assert "is locked: kubectl or another program" in place.run("kubeconfig", "--merge", ok=False)
+    assert json.loads(real.read_text()) == TOKEN
+    lock.unlink()
+    place.run("kubeconfig", "--merge")
+    assert config.is_symlink() and "name: demo" in real.read_text()
+    real.write_text("broken: [")
+    said = place.run(*DOWN)
+    assert "nothing that costs money is left" in said and "entries stay in your kubeconfig" in said, said
+    assert real.read_text() == "broken: [" and inventory(place, port) == []
+    config.unlink()
+    print("edited while it is up: refused before AWS is asked; the replaced file is kept; the kubeconfig is whole")
+
+
 def no_secret(place):
     assert not (place.directory / ".aws").exists()
     for text in place.said:
@@ -604,9 +674,9 @@ esac
 
 # Parts that run one after another; the chains run beside each other.
 CHAINS = [
-    [good_way, others, colleague, interrupted, private],
+    [good_way, others, colleague, interrupted, private, edited],
     [life, unreachable, kept_data, large_template, submitted],
-    [faults, broken_stack, bad_credentials],
+    [faults, broken_stack, bad_credentials, two_machines],
     [groups_and_spot, given_network, service_role, running_jobs, lacking_service, self_managed],
 ]
 

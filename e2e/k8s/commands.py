@@ -124,7 +124,7 @@ def being_deleted(bench):
 
     bench.store.update("pods", "default", pod, lose)
     deleting = bench.start("delete", NAME, "--yes")
-    said = bench.says(["status", NAME], "the job is being deleted", f"waits for pod {pod} on machine worker-2, which does not answer", f"kubectl delete pod {pod} -n default --force")
+    said = bench.says(["status", NAME], "the job is being deleted", f"waits for pod {pod} on machine worker-2, which does not respond", f"kubectl delete pod {pod} -n default --force")
     print("    " + said.splitlines()[1].strip()[:230])
     said = bench.canoe("submit", bench.job, code=1)
     expect(f"job {NAME} is being deleted; `canoe job status {NAME} -n default`" in said, said)
@@ -184,7 +184,7 @@ def lost_machine(bench):
         fresh["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}, {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]}
 
     bench.store.update("pods", "default", pod["metadata"]["name"], lose)
-    said = bench.says(["status", NAME], "machine worker-2: does not answer; node 0 of the job is there", "kubectl delete node worker-2", "out-of-service")
+    said = bench.says(["status", NAME], "machine worker-2: does not respond; node 0 of the job is there", "kubectl delete node worker-2", "out-of-service")
     print("    " + next(line for line in said.splitlines() if "worker-2" in line).strip()[:230])
 
 
@@ -227,7 +227,7 @@ def failing_api(bench):
     faults.clear()
     faults.add("GET /apis/batch/v1/.*jobs/", hang=30)
     said = bench.canoe("--request-timeout=2", "status", NAME, code=1, seconds=240)
-    expect("has not answered within 2 s" in said, said)
+    expect("has not responded within 2 s" in said, said)
     faults.clear()
     faults.add("PATCH", code=403, message='jobs.batch is forbidden: User "tester" cannot patch resource "jobs"')
     said = bench.canoe("submit", bench.job, code=1)
@@ -332,7 +332,7 @@ def train(bench):
     bench.api.faults.clear()
     bench.api.faults.add("/exec", hang=30, times=1)
     said = bench.canoe("status", NAME)
-    expect("has not answered within 4 s" in said, said)
+    expect("has not responded within 4 s" in said, said)
     bench.api.faults.clear()
     pods = bench.store.list("pods", "default", f"batch.kubernetes.io/job-name={NAME}")[0]
     bench.controllers.delete_pod(pods[1])

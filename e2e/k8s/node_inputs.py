@@ -161,7 +161,7 @@ def main():
         ("500 Internal Server Error", 75, "the API server returned 500"),
         ("429 Too Many Requests", 75, "the API server is busy (429)"),
         ("closes", 75, "cannot be reached"),
-        ("hangs", 75, "has not answered within 10 s"),
+        ("hangs", 75, "has not responded within 10 s"),
     ):
         server = Tls(pod.folder, 0, bad)
         check(f"an API server: {bad}", pod.run("--discovery=podlist", KUBERNETES_SERVICE_PORT_HTTPS=str(server.port)), code, text)

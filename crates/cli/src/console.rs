@@ -12,7 +12,7 @@ use trainer::report::PassProgress;
 use words::process::ProcessId;
 use words::status::Status;
 
-use crate::display::terminal_size;
+use crate::display::{TerminalSize, terminal_size};
 
 /// Time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -78,12 +78,12 @@ impl Console {
             .view
             .take(at, &JobEvent::Progress { process, status });
         picture.drawn = Instant::now();
-        let (width, height) = terminal_size();
-        let lines = picture.view.lines(at, width, height.saturating_sub(1));
+        let TerminalSize { columns, rows } = terminal_size();
+        let lines = picture.view.lines(at, columns, rows.saturating_sub(1));
         // A closed standard error is no reason to stop training.
         let _ = io::stderr()
             .lock()
-            .write_all(picture.screen.draw(&lines, width).as_bytes());
+            .write_all(picture.screen.draw(&lines, columns).as_bytes());
     }
 
     /// A pass of this many batches is over.
@@ -123,12 +123,10 @@ impl Log for Console {
         let line = format_line(level, now, std::process::id(), topic, text);
         let text = match &mut self.picture {
             Some(picture) => {
-                let (width, height) = terminal_size();
-                let lines =
-                    picture
-                        .view
-                        .lines(picture.begun.elapsed(), width, height.saturating_sub(1));
-                picture.screen.above(&line, &lines, width)
+                let TerminalSize { columns, rows } = terminal_size();
+                let at = picture.begun.elapsed();
+                let lines = picture.view.lines(at, columns, rows.saturating_sub(1));
+                picture.screen.above(&line, &lines, columns)
             }
             None if std::mem::take(&mut self.unfinished) => format!("\n{line}\n"),
             None => format!("{line}\n"),

@@ -75,26 +75,37 @@ impl Display {
 }
 
 fn draw(view: &TerminalView, elapsed: Duration, screen: &mut Screen) {
-    let (width, height) = terminal_size();
-    let lines = view.lines(elapsed, width, height.saturating_sub(1));
+    let TerminalSize { columns, rows } = terminal_size();
+    let lines = view.lines(elapsed, columns, rows.saturating_sub(1));
     // A terminal that was closed is no reason to end the job.
     let _ = io::stderr()
         .lock()
-        .write_all(screen.draw(&lines, width).as_bytes());
+        .write_all(screen.draw(&lines, columns).as_bytes());
 }
 
 /// Columns for a help text: those of the terminal that shows it, at most a hundred; `None` if none does.
 pub(crate) fn help_width() -> Option<usize> {
     let shown = io::stdout().is_terminal() && io::stderr().is_terminal();
-    shown.then(|| terminal_size().0.min(100))
+    shown.then(|| terminal_size().columns.min(100))
 }
 
-/// Columns and rows of the terminal on standard error.
-pub(crate) fn terminal_size() -> (usize, usize) {
+/// How much text a terminal shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TerminalSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+/// The size of the terminal on standard error.
+pub(crate) fn terminal_size() -> TerminalSize {
     match rustix::termios::tcgetwinsize(io::stderr()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 1 => {
-            (usize::from(size.ws_col), usize::from(size.ws_row))
-        }
-        _ => (80, 24),
+        Ok(size) if size.ws_col > 0 && size.ws_row > 1 => TerminalSize {
+            columns: usize::from(size.ws_col),
+            rows: usize::from(size.ws_row),
+        },
+        _ => TerminalSize {
+            columns: 80,
+            rows: 24,
+        },
     }
 }

@@ -44,9 +44,17 @@ static MEMORY: memory::LargePages = memory::LargePages;
 /// What `--version` prints and pass directories record.
 const VERSION: &str = concat!("canoe version: ", env!("CARGO_PKG_VERSION"));
 
+/// What a newcomer may try first.
+const BEGIN: &str = "\
+To begin:
+  canoe demo quick_start demo                      a job folder with generated data
+  canoe run demo --config trainer_config.lr.py     train it, and watch it on a page
+  canoe new mine                                   a small job of your own
+  canoe doctor                                     what works on this machine";
+
 /// Distributed training with parameter servers, on a laptop and on Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "canoe", version, max_term_width = 100)]
+#[command(name = "canoe", version, max_term_width = 100, after_help = BEGIN)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -100,6 +108,7 @@ enum Command {
     /// Look into a pass directory, check it, export it, compare two.
     Model(commands::model::ModelArgs),
     /// Compute for py_paddle, over standard input and output: v1's predict scripts start it themselves.
+    #[command(hide = true)]
     PythonWorker,
     /// Check the recovery snapshots of parameter servers.
     Snapshot(commands::snapshot::SnapshotArgs),

@@ -240,11 +240,8 @@ impl Reporter for ConsoleObserver {
         }
     }
 
-    fn task(&mut self, task: Option<(&'static str, u64)>) {
-        lock(&self.figures.newest).task = task.map(|(name, done)| Task {
-            name: name.to_owned(),
-            done,
-        });
+    fn task(&mut self, task: Option<Task>) {
+        lock(&self.figures.newest).task = task;
     }
 
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {

@@ -402,7 +402,7 @@ pub(crate) const TRAIN: FlagTable = &[
         "beam_size",
         Int,
         "1",
-        "sequence generation is not implemented yet",
+        "the configuration says it: beam_search(beam_size=…)",
     ),
     ignored(
         "rnn_use_batch",
@@ -414,7 +414,7 @@ pub(crate) const TRAIN: FlagTable = &[
         "diy_beam_search_prob_so",
         Text,
         "",
-        "sequence generation is not implemented yet",
+        "beam search runs inside the network, without callbacks",
     ),
     ignored(
         "memory_threshold_on_load_data",

@@ -33,27 +33,59 @@ fn unread(folder: &Folder, args: &[&str]) -> String {
 #[test]
 fn a_table_without_a_reader_ends_quietly() {
     let folder = Folder::with_demo(60);
-    succeeded(&folder.train("trainer_config.lr.py", "out", &["--num_passes=1"]));
+    succeeded(&folder.train("trainer_config.lr.py", "job/output", &["--num_passes=1"]));
     let config = "job/quick_start/trainer_config.lr.py";
-    let commands: [&[&str]; 16] = [
+    let yaml =
+        "name: river\nimage: registry.example/canoe:1\nnodes: 1\nvolume: {claim: {name: data}}\n";
+    std::fs::write(folder.path("job/job.yaml"), yaml).unwrap();
+    let commands: [&[&str]; 23] = [
         &["help"],
         &["data", "show", "job"],
-        &["model", "show", "out/pass-00000"],
-        &["model", "diff", "out/pass-00000", "out/pass-00000"],
-        &["model", "verify", "out/pass-00000"],
+        &["model", "show", "job/output/pass-00000"],
+        &[
+            "model",
+            "diff",
+            "job/output/pass-00000",
+            "job/output/pass-00000",
+        ],
+        &["model", "verify", "job/output/pass-00000"],
         &["config", "dump", config],
         &["config", "diagram", config],
         &["train", "-h"],
         &["node", "--help"],
-        &["model", "list", "out"],
+        &["model", "list", "job/output"],
         &["config", "check", config],
         &["data", "split", "job", "--shards=2"],
-        &["snapshot", "verify", "out"],
+        &["snapshot", "verify", "job/output"],
         &["doctor"],
         &["completions", "bash"],
-        &["report", "out", "--to", "report.html"],
+        &["report", "job/output", "--to", "report.html"],
+        &[
+            "predict",
+            "job/output",
+            "--input-format=provider",
+            "job/data/test.txt",
+        ],
+        &["model", "embed", "job/output", "fc_layer_0.weight"],
+        &[
+            "model",
+            "neighbours",
+            "job/output",
+            "fc_layer_0.weight",
+            "7",
+        ],
+        &["job", "render", "job"],
+        &["python", "path"],
+        &["demo", "--help"],
+        &["pserver", "--help"],
     ];
     for command in commands {
+        let whole = folder.canoe(command);
+        assert!(
+            !whole.stdout.is_empty(),
+            "{command:?}: {}",
+            common::said(&whole)
+        );
         let said = unread(&folder, command);
         assert!(!said.contains("panicked"), "{command:?}: {said}");
         assert!(!said.contains("Broken pipe"), "{command:?}: {said}");

@@ -135,7 +135,7 @@ fn a_folder_that_does_not_exist_is_named_with_what_to_do() {
 #[test]
 fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
     type Harm = fn(&Path);
-    let cases: [(&str, Harm, &str); 12] = [
+    let cases: [(&str, Harm, &str); 15] = [
         (
             "a batch of nothing",
             |job| {
@@ -249,6 +249,39 @@ fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
             },
             "has dimension 2 but the layer has size 5",
         ),
+        (
+            "a data layer of no size",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "name='point', size=2",
+                    "name='point', size=0",
+                )
+            },
+            "trainer_config.py:14: data layer 'point' has size 0",
+        ),
+        (
+            "a misspelt key of a sample",
+            |job| {
+                change(
+                    &job.join("model/provider.py"),
+                    "'label': int(label)",
+                    "'lable': int(label)",
+                )
+            },
+            "needs an integer, got nothing: the sample has only 'lable', 'point'",
+        ),
+        (
+            "a rate that is no number",
+            |job| {
+                change(
+                    &job.join("model/trainer_config.py"),
+                    "learning_rate=0.01",
+                    "learning_rate='fast'",
+                )
+            },
+            "trainer_config.py:12: OptimizationConfig.learning_rate must be a finite number, not 'fast'",
+        ),
     ];
     for (name, harm, words) in cases {
         let folder = new_job();
@@ -274,8 +307,13 @@ fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
 fn misspelt_words_are_guessed() {
     let folder = new_job();
     fs::write(folder.path("job/job.yaml"), "name: a\nnods: 3\n").unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    fs::write(folder.path("job/model/trainer_config-wide.py"), "").unwrap();
+    let cases: [(&[&str], &str); 7] = [
         (&["rnu", "job"], "'run'"),
+        (
+            &["run", "job", "--config", "trainer_config"],
+            "did you mean trainer_config.py?",
+        ),
         (
             &["run", "job", "--config", "trainer_confg.py"],
             "did you mean trainer_config.py?",
@@ -288,6 +326,71 @@ fn misspelt_words_are_guessed() {
     for (command, meant) in cases {
         let text = failed(&folder.canoe(command));
         assert!(text.contains(meant), "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn a_folder_stands_for_its_only_configuration() {
+    let folder = new_job();
+    let check = folder.canoe_in("job", &["config", "check", "."]);
+    succeeded(&check);
+    assert!(
+        said(&check).contains("./model/trainer_config.py can be trained"),
+        "{}",
+        said(&check)
+    );
+    let second = folder.path("job/model/trainer_config.b.py");
+    fs::copy(folder.path("job/model/trainer_config.py"), second).unwrap();
+    let text = failed(&folder.canoe(&["config", "dump", "job"]));
+    assert!(
+        text.contains("2 configurations") && text.contains("trainer_config.b.py"),
+        "{text}"
+    );
+    let text = failed(&folder.canoe(&["config", "diagram", "job/data"]));
+    assert!(text.contains("job/data is a folder without"), "{text}");
+}
+
+#[test]
+fn proposed_commands_can_be_copied() {
+    let folder = Folder::empty();
+    let new = folder.canoe(&["new", "Größe 1"]);
+    succeeded(&new);
+    assert!(
+        said(&new).contains("canoe run 'Größe 1'\n"),
+        "{}",
+        said(&new)
+    );
+    let run = folder.canoe(&["run", "Größe 1", "--passes=1", "--watch=127.0.0.1:0"]);
+    succeeded(&run);
+    assert!(
+        said(&run).contains("canoe dashboard 'Größe 1'\n"),
+        "{}",
+        said(&run)
+    );
+    let demo = folder.canoe(&[
+        "demo",
+        "recommendation",
+        "it's",
+        "--ratings=2000",
+        "--users=50",
+    ]);
+    succeeded(&demo);
+    let quoted = r"canoe run 'it'\''s' --config trainer_config.py";
+    assert!(said(&demo).contains(quoted), "{}", said(&demo));
+}
+
+#[test]
+fn a_folder_that_models_cannot_be_saved_in_is_named_before_training() {
+    let folder = new_job();
+    std::os::unix::fs::symlink("nowhere", folder.path("job/output")).unwrap();
+    for (flags, named) in [
+        (&[][..], "./output/model"),
+        (&["--save_dir=output/a"], "job/output/a"),
+    ] {
+        let args = [&["train", "--config=model/trainer_config.py"], flags].concat();
+        let text = failed(&folder.canoe_in("job", &args));
+        let is_named = text.contains("save models in ") && text.contains(named);
+        assert!(is_named && !text.contains("Pass=0"), "{text}");
     }
 }
 
@@ -408,6 +511,45 @@ fn a_header_and_a_list_in_the_configuration_lose_and_repeat_no_sample_on_nodes()
 }
 
 #[test]
+fn a_table_with_a_header_is_read_by_a_provider_on_nodes() {
+    let folder = new_job();
+    let rows = (0..60).map(|i| format!("{},0.{},0.{}\n", i % 2, i % 7, i % 5));
+    let table = format!("label,x,y\n{}", rows.collect::<String>());
+    fs::write(folder.path("job/data/train.csv"), &table).unwrap();
+    fs::write(folder.path("job/data/train.list"), "data/train.csv\n").unwrap();
+    fs::write(folder.path("job/data/test.list"), "data/train.csv\n").unwrap();
+    fs::write(
+        folder.path("job/model/provider.py"),
+        "import csv\nfrom paddle.trainer.PyDataProvider2 import *\n\n\n\
+         @provider(input_types={'point': dense_vector(2), 'label': integer_value(2)})\n\
+         def process(settings, name):\n    for row in csv.DictReader(open(name)):\n        \
+         yield {'point': [float(row['x']), float(row['y'])], 'label': int(row['label'])}\n",
+    )
+    .unwrap();
+    for nodes in ["--nodes=1", "--nodes=3"] {
+        assert_eq!(samples(&folder, &["run", "job", nodes]), 60, "{nodes}");
+    }
+    // Without a folder data/, the files of the list are divided.
+    for file in ["train.csv", "train.list", "test.list"] {
+        fs::rename(
+            folder.path("job/data").join(file),
+            folder.path("job").join(file),
+        )
+        .unwrap();
+    }
+    fs::remove_dir_all(folder.path("job/data")).unwrap();
+    for list in ["train", "test"] {
+        fs::write(folder.path(&format!("job/{list}.list")), "train.csv\n").unwrap();
+        change(
+            &folder.path("job/model/trainer_config.py"),
+            &format!("data/{list}.list"),
+            &format!("{list}.list"),
+        );
+    }
+    assert_eq!(samples(&folder, &["run", "job", "--nodes=2"]), 60);
+}
+
+#[test]
 fn replaced_data_are_split_again_and_empty_data_are_an_error() {
     let folder = new_job();
     assert_eq!(samples(&folder, &["run", "job", "--nodes=2"]), 2000);
@@ -456,6 +598,13 @@ fn a_wrong_word_moves_nothing_aside() {
     assert!(text.contains("--start-pass 1 would continue"), "{text}");
     let text = failed(&run(&["--nodes", "-1"]));
     assert!(text.contains("1..") && !text.contains("'-- -1'"), "{text}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = failed(&folder.canoe(&["run", "job", "--fresh", "--watch", &address]));
+    assert!(
+        text.contains("needs another port") && text.contains(&address),
+        "{text}"
+    );
     assert!(!folder.path("job/output-1").exists());
     succeeded(&run(&["--passes=2"]));
 }

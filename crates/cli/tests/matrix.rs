@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::run::{DEADLINE, Run, signal};
-use common::{BY_ROW, Folder, reversal, succeeded};
+use common::{BY_ROW, Folder, images, reversal, succeeded};
 
 const CONFIG: &str = "trainer_config.emb.py";
 
@@ -37,6 +37,16 @@ const MOMENTS: [(&str, &str, u32); 8] = [
 const GROUP_MOMENTS: [(&str, &str, u32); 3] = [
     ("trainer-1", "pushing", 2),
     ("pserver-0", "applying", 3),
+    ("trainer-0", "saving", 1),
+];
+
+/// Moments of a job with batch normalisation. A batch pushes six tables, so the job is inside a pass, and most often
+/// rolls back to a snapshot.
+const IMAGE_MOMENTS: [(&str, &str, u32); 5] = [
+    ("trainer-0", "pushing", 20),
+    ("trainer-1", "pushing", 33),
+    ("pserver-0", "applying", 27),
+    ("trainer-0", "testing", 1),
     ("trainer-0", "saving", 1),
 ];
 
@@ -108,6 +118,13 @@ impl Job {
         let folder = reversal::job();
         succeeded(&folder.canoe(&["data", "split", "job", &format!("--shards={nodes}")]));
         Job::undisturbed(folder, "quick_start/c.py", nodes)
+    }
+
+    /// Batch normalisation on two nodes.
+    fn of_images() -> Job {
+        let folder = images::job();
+        succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+        Job::undisturbed(folder, images::CONFIG, 2)
     }
 
     fn undisturbed(folder: Folder, config: &'static str, nodes: u32) -> Job {
@@ -292,19 +309,29 @@ fn nothing_is_lost_on_nfs() {
     run_all(&Job::new(), Case::all(), Some(&layer));
 }
 
-#[test]
-fn nothing_of_a_recurrent_group_is_lost_on_two_and_three_nodes() {
+/// Kills of everybody, the holder of the model as well, at these moments.
+fn kills(moments: &[(&'static str, &'static str, u32)]) -> Vec<Case> {
     let mut cases = Vec::new();
-    for moment in GROUP_MOMENTS {
+    for moment in moments {
         for victims in VICTIMS.into_iter().chain([HOLDER]) {
             cases.push(Case {
-                moment,
+                moment: *moment,
                 victims,
                 kill: true,
             });
         }
     }
+    cases
+}
+
+#[test]
+fn nothing_of_a_recurrent_group_is_lost_on_two_and_three_nodes() {
     for nodes in [2, 3] {
-        run_all(&Job::of_groups(nodes), cases.clone(), None);
+        run_all(&Job::of_groups(nodes), kills(&GROUP_MOMENTS), None);
     }
+}
+
+#[test]
+fn nothing_of_moving_statistics_is_lost() {
+    run_all(&Job::of_images(), kills(&IMAGE_MOMENTS), None);
 }

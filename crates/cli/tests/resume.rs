@@ -120,6 +120,33 @@ fn the_same_command_resumes_after_an_interrupt() {
 }
 
 #[test]
+fn a_job_whose_configuration_is_not_in_a_folder_of_its_own_resumes() {
+    let folder = Folder::empty();
+    succeeded(&folder.canoe(&["new", "job"]));
+    let job = folder.path("job");
+    for file in ["trainer_config.py", "provider.py"] {
+        fs::rename(job.join("model").join(file), job.join(file)).unwrap();
+    }
+    let args = ["--nodes=2", "--passes=100000", "--watch=off"];
+    let mut run = Run::start(&folder, &args, &[]);
+    let second = folder.path("job/output/pass-00001/done");
+    wait_until(&mut run, &folder, "a pass", || second.exists());
+    signal(run.0.id() as i32, libc::SIGINT);
+    run.0.wait().unwrap();
+    fs::write(job.join("notes.txt"), "lr 0.01").unwrap();
+    let provider = fs::read_to_string(job.join("provider.py")).unwrap();
+    fs::write(job.join("provider.py"), format!("{provider}\n")).unwrap();
+    let text = failed(&canoe_run(&folder, &args));
+    assert!(text.contains("provider.py has changed"), "{text}");
+    fs::write(job.join("provider.py"), provider).unwrap();
+    let mut run = Run::start(&folder, &args, &[]);
+    let resumes = || log(&folder).contains("resuming the run");
+    wait_until(&mut run, &folder, "the resumed run", resumes);
+    signal(run.0.id() as i32, libc::SIGINT);
+    run.0.wait().unwrap();
+}
+
+#[test]
 fn the_same_command_resumes_after_its_parent_was_killed() {
     let (_, text) = resumes_after(|run| {
         let children = run.children();

@@ -82,29 +82,32 @@ fn nodes_equal_one_process_that_plays_them() {
     }
 }
 
-/// Trainers on the same host as their servers copy only the rows of a large embedding that they read; what is saved or
-/// tested in the middle of a pass is complete all the same.
+/// Trainers fetch only the rows that they read of a large table that is looked up by row, copied on the same host and over a
+/// connection elsewhere; what is saved or tested in the middle of a pass is complete all the same.
 #[test]
-fn an_embedding_is_whole_whenever_somebody_looks() {
+fn a_table_that_is_read_by_row_is_whole_whenever_somebody_looks() {
     let folder = Folder::with_demo(1200);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
     let often = ["--saving_period_by_batches=2", "--test_period=3"];
-    succeeded(&folder.played(
-        2,
-        EMB,
-        "played",
-        &[&often[..], &["--num_passes=1"]].concat(),
-    ));
-    succeeded(&folder.nodes(2, EMB, &[&["--passes=1", "--"], &often[..]].concat()));
-    for pass in ["pass-00000-001", "pass-00000-002", "pass-00000"] {
-        let expected = folder.parameters(&format!("played/{pass}"));
-        let embedding = expected.iter().map(|(_, bytes)| bytes.len()).max();
-        assert!(embedding > Some(1 << 20), "large enough to be read by row");
-        assert_eq!(
-            folder.parameters(&format!("job/output/{pass}")),
-            expected,
-            "{pass}"
-        );
+    // Sizes in bytes from which they are read by row.
+    for (config, least) in [(EMB, 1 << 20), (LR, 1 << 16)] {
+        let played = format!("played-{config}");
+        let once = [&often[..], &["--num_passes=1"]].concat();
+        succeeded(&folder.played(2, config, &played, &once));
+        for local in ["--local_sockets=true", "--local_sockets=false"] {
+            let trainers = [&["--fresh", "--passes=1", "--", local], &often[..]].concat();
+            succeeded(&folder.nodes(2, config, &trainers));
+            for pass in ["pass-00000-001", "pass-00000-002", "pass-00000"] {
+                let expected = folder.parameters(&format!("{played}/{pass}"));
+                let largest = expected.iter().map(|(_, bytes)| bytes.len()).max();
+                assert!(largest > Some(least), "large enough to be read by row");
+                assert_eq!(
+                    folder.parameters(&format!("job/output/{pass}")),
+                    expected,
+                    "{config} {local} {pass}"
+                );
+            }
+        }
     }
 }
 

@@ -89,13 +89,15 @@ pub fn summary(file: &str, config: &TrainerConfig) -> String {
         ("test", &config.test_data_config),
     ] {
         if let Some(data) = data {
-            let provider = [data.load_data_module(), data.load_data_object()].join(".");
+            let named = [data.load_data_module(), data.load_data_object()];
+            let named: Vec<&str> = named.into_iter().filter(|name| !name.is_empty()).collect();
             let _ = writeln!(
                 out,
-                "{:<8} {} ({} {provider})",
+                "{:<8} {} ({} {})",
                 format!("{what}:"),
                 data.files(),
-                data.r#type
+                data.r#type,
+                named.join(".")
             );
         }
     }

@@ -265,17 +265,18 @@ mod tests {
 
     #[test]
     fn damaged_shards_are_found_in_both_layouts() {
-        for (layout, path) in [
-            (ShardLayout::Data, "data/1/train.txt"),
-            (ShardLayout::Tutorial, "1/data/train.txt"),
+        for (layout, path, header, shards) in [
+            (ShardLayout::Data, "data/1/train.txt", false, 3),
+            (ShardLayout::Data, "data/1/train.txt", true, 2),
+            (ShardLayout::Tutorial, "1/data/train.txt", false, 3),
         ] {
             let job = job();
             let options = SplitOptions {
-                shards: 3,
+                shards,
                 by: By::Lines,
                 shuffle: None,
                 layout,
-                header: false,
+                header,
             };
             split(
                 &Sources::job(job.path(), None).unwrap(),
@@ -288,7 +289,7 @@ mod tests {
             assert_eq!(
                 state,
                 SplitState {
-                    shards: 3,
+                    shards,
                     interrupted: false,
                     damaged: vec![]
                 }

@@ -108,7 +108,7 @@ pub struct JobFile {
     /// Seconds that nodes wait for each other and for their data before they give up (and are tried again).
     #[serde(default = "default_patience")]
     pub patience_seconds: u32,
-    /// Let a Prometheus in the cluster read the numbers of all processes; left out: nobody can.
+    /// Let a Prometheus in the cluster read the metrics of all processes; left out: nobody can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
     /// Encrypt and authenticate the traffic between the nodes.
@@ -311,11 +311,11 @@ impl Default for Resources {
     }
 }
 
-/// Who reads the numbers of a job's processes, and where.
+/// Who reads the metrics of a job's processes, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metrics {
-    /// Port of every node; `/metrics` there has the numbers of its server and its trainer.
+    /// Port of every node; `/metrics` there has the metrics of its server and its trainer.
     #[serde(default = "default_metrics_port")]
     pub port: u16,
     /// Namespaces whose pods may read them, such as `monitoring`; `*` for all.

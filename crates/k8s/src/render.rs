@@ -44,17 +44,16 @@ pub fn gather(
         config_dir: job.config_dir.as_ref().map(PathBuf::from),
         ..FolderOptions::default()
     };
-    let (config_dir, config) =
-        layout::find_config(folder, &wish).map_err(|source| RenderError::Config {
-            job: folder.to_owned(),
-            source,
-        })?;
+    let config = layout::find_config(folder, &wish).map_err(|source| RenderError::Config {
+        job: folder.to_owned(),
+        source,
+    })?;
     let files = match job.config_from {
-        ConfigFrom::ConfigMap => folder::read(&config_dir)?,
+        ConfigFrom::ConfigMap => folder::read(&config.folder)?,
         ConfigFrom::Volume => Files::new(),
     };
-    let config_folder = config_dir.clone();
-    let in_job = config_dir
+    let in_job = config
+        .folder
         .strip_prefix(folder)
         .ok()
         .filter(|path| !path.as_os_str().is_empty());
@@ -66,8 +65,8 @@ pub fn gather(
     Ok(ObjectInputs {
         job,
         config: files,
-        config_file: config.display().to_string(),
-        config_folder,
+        config_file: config.file.display().to_string(),
+        config_folder: config.folder,
         credentials,
         program,
         data_note: None,

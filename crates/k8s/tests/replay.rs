@@ -710,7 +710,7 @@ fn machines_in_trouble() {
         "node-cut-off",
         &[(73.5, 408.4)],
         &[
-            expect(73.6, 403.9, "n3 does not answer", lost),
+            expect(73.6, 403.9, "n3 does not respond", lost),
             expect(374.0, 403.9, "its pod cannot hear", |reason| {
                 matches!(reason, Reason::MachineLost { is_asked: true, .. })
             }),
@@ -721,7 +721,7 @@ fn machines_in_trouble() {
         "job-deleted-with-a-pod-on-a-lost-node",
         &[(71.1, 406.0)],
         &[
-            expect(71.2, 124.3, "n3 does not answer", lost),
+            expect(71.2, 124.3, "n3 does not respond", lost),
             expect(124.6, 405.8, "the job is being deleted", |reason| {
                 matches!(reason, Reason::BeingDeleted { .. })
             }),

@@ -26,6 +26,13 @@ pub struct Build<'a> {
     pub(crate) used: Vec<ParameterIndex>,
 }
 
+/// The size of an image.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ImageFrame {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+}
+
 impl Build<'_> {
     /// Width of the output.
     pub fn size(&self) -> usize {
@@ -38,11 +45,14 @@ impl Build<'_> {
         self.model.layers.iter().find(|layer| layer.name == *name)
     }
 
-    /// Height and width of the images that an input's description declares.
-    pub(crate) fn input_frame(&self, input: usize) -> Option<(usize, usize)> {
+    /// The size of the images that an input's description declares.
+    pub(crate) fn input_frame(&self, input: usize) -> Option<ImageFrame> {
         let config = self.input_config(input)?;
-        let frame = (config.height() as usize, config.width() as usize);
-        (frame.0 > 0 && frame.1 > 0).then_some(frame)
+        let frame = ImageFrame {
+            height: config.height() as usize,
+            width: config.width() as usize,
+        };
+        (frame.height > 0 && frame.width > 0).then_some(frame)
     }
 
     /// An error that names this layer and its type.

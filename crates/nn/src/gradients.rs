@@ -396,6 +396,7 @@ mod tests {
                 by_row: false,
                 looked_up: false,
                 is_static: false,
+                maintained: false,
             };
             let p = ParameterIndex(0);
             let mut gradients = Gradients::new(&[spec]);
@@ -437,6 +438,7 @@ mod tests {
             by_row: true,
             looked_up: true,
             is_static: false,
+            maintained: false,
         };
         let rows = |values: &[f32]| {
             let mut m = Matrix::zeros(values.len() / 2, 2);

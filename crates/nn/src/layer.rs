@@ -71,11 +71,17 @@ pub trait Layer: Send {
     /// a layer that outputs other rows sets its own.
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError>;
 
-    /// Adds to the gradients of inputs and parameters, given the gradient of `pass.out`, which it may overwrite.
+    /// Adds to the gradients of inputs and parameters, given the gradient of `pass.out`, which it may overwrite. The last
+    /// forward was one to learn: after others a layer need not have kept what this takes.
     fn backward(&mut self, pass: &mut Backward<'_>);
 
-    /// What the last forward does to parameters that the layer itself maintains, such as moving averages; empty unless
-    /// the batch was used to learn.
+    /// Parameters that the layer itself maintains, such as moving averages; see [`Layer::assigned`].
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        Vec::new()
+    }
+
+    /// What the last forward does to the parameters that the layer itself maintains; empty unless the batch was used to
+    /// learn.
     fn assigned(&self) -> Vec<Assigned<'_>> {
         Vec::new()
     }

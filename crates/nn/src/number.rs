@@ -2,6 +2,12 @@
 
 /// Formats like `std::ostream << double`, that is like C's `%g`.
 pub fn general(value: f64) -> String {
+    significant(value, 6)
+}
+
+/// The same with another number of significant digits, at least one.
+pub fn significant(value: f64, digits: usize) -> String {
+    let behind = digits.saturating_sub(1);
     if value.is_nan() {
         return if value.is_sign_negative() {
             "-nan"
@@ -16,11 +22,11 @@ pub fn general(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
-    let scientific = format!("{value:.5e}");
+    let scientific = format!("{value:.behind$e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
-        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+    if (-4..=behind as i32).contains(&exponent) {
+        let decimals = usize::try_from(behind as i32 - exponent).unwrap_or(0);
         return without_trailing_zeros(&format!("{value:.decimals$}")).to_owned();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -42,6 +48,18 @@ fn without_trailing_zeros(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::general;
+
+    #[test]
+    fn fewer_digits_are_rounded() {
+        for (value, text) in [
+            (0.628761, "0.6288"),
+            (-1.82957e-5, "-1.83e-05"),
+            (12345.6, "1.235e+04"),
+            (1234.5, "1234"),
+        ] {
+            assert_eq!(super::significant(value, 4), text);
+        }
+    }
 
     #[test]
     fn prints_like_a_stream() {

@@ -24,14 +24,22 @@ pub struct ParameterSpec {
     pub by_row: bool,
     /// Whether the network only ever reads the rows that a batch's data name.
     pub looked_up: bool,
-    /// Whether it never changes and therefore needs no gradient.
+    /// Whether no optimizer changes it: it needs no gradient.
     pub is_static: bool,
+    /// Whether it is static and a layer maintains it ([`Network::assigned`](crate::Network::assigned)): a moving average
+    /// of batch normalisation.
+    pub maintained: bool,
 }
 
 impl ParameterSpec {
     /// Number of values: rows times columns.
     pub fn size(&self) -> usize {
         self.rows * self.cols
+    }
+
+    /// Whether training changes it: an optimizer does, or the layer that maintains it.
+    pub fn changes(&self) -> bool {
+        !self.is_static || self.maintained
     }
 
     /// The parameters of a model, in its order.
@@ -65,6 +73,7 @@ impl ParameterSpec {
                     by_row: parameter.sparse_update() || parameter.sparse_remote_update(),
                     looked_up: false,
                     is_static: parameter.is_static(),
+                    maintained: false,
                 })
             })
             .collect()

@@ -59,6 +59,19 @@ impl Rule {
         }
     }
 
+    /// Takes over what a trainer pushes: for parameters that layers maintain themselves.
+    pub fn assign() -> Self {
+        Self {
+            method: Method::Assign,
+            ..Self::sgd(1.0)
+        }
+    }
+
+    /// Whether a step in which nobody pushes leaves the values as they are; with other rules it is a gradient of zeros.
+    pub fn stays_without_push(&self) -> bool {
+        self.method == Method::Assign
+    }
+
     /// Floats of state per value.
     pub fn slots(&self) -> usize {
         self.method.slots() + self.momentum_slots() + self.average.map_or(0, |_| average::SLOTS)
@@ -385,6 +398,7 @@ impl Method {
                 elements::run(|_| m::adamax::Kernel::new(beta1, beta2), tail, pieces);
             }
             Method::Add { rate } => pieces.each(|_, piece| m::add::apply(rate, piece)),
+            Method::Assign => pieces.each(|_, piece| m::assign::apply(piece)),
         }
     }
 }

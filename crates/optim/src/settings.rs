@@ -231,7 +231,9 @@ fn check_constants(method: &Method) -> Result<(), SettingsError> {
             fraction("adam_beta2", beta2)
         }
         Method::Add { rate } => finite("delta_add_rate", rate),
-        Method::Momentum | Method::TorchMomentum | Method::SparseMomentum => Ok(()),
+        Method::Momentum | Method::TorchMomentum | Method::SparseMomentum | Method::Assign => {
+            Ok(())
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub struct OutputField {
     pub name: String,
     /// Width of a row.
     pub width: usize,
-    /// Whether a row is a distribution over classes, whose largest entry is the answer.
+    /// Whether a row is a distribution over classes, whose largest entry is the prediction.
     pub classes: bool,
     /// Names of the classes.
     pub labels: Option<Arc<Dictionary>>,
@@ -421,6 +421,7 @@ fn specs(network: &ModelConfig, whole: bool) -> Result<Vec<ParameterSpec>, Predi
                     by_row: parameter.sparse_update() || parameter.sparse_remote_update(),
                     looked_up: false,
                     is_static: parameter.is_static(),
+                    maintained: false,
                 }
             })
             .collect()),

@@ -1,7 +1,7 @@
 //! The process behind `py_paddle`: v1's predict scripts ask it to compute. `py_paddle/worker.py` describes the protocol.
 //!
-//! A message is a line of JSON, then the arrays that it lists. Requests are answered one after another; one that cannot
-//! be answered changes nothing and gets a reply with `error`.
+//! A message is a line of JSON, then the arrays that it lists. Requests get their replies one after another; one that
+//! fails changes nothing and gets a reply with `error`.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};

@@ -56,14 +56,10 @@ pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) ->
     ))
 }
 
-/// The oldest containerd (major, minor) that the kubelet of a Kubernetes minor version works with: Kubernetes
+/// The oldest containerd that the kubelet of a Kubernetes minor version works with: Kubernetes
 /// 1.35 is the last that supports containerd 1.x (kubernetes.io, "Kubernetes v1.35 sneak peek").
-pub(crate) fn least_containerd(kubernetes_minor: u32) -> (u32, u32) {
-    if kubernetes_minor > 35 {
-        (2, 0)
-    } else {
-        (1, 7)
-    }
+pub(crate) fn least_containerd(kubernetes_minor: u32) -> &'static str {
+    if kubernetes_minor > 35 { "2.0" } else { "1.7" }
 }
 
 /// A machine type.
@@ -87,7 +83,7 @@ const fn machine(name: &'static str, cpus: u32, memory_gib: u32, price: f64) -> 
     }
 }
 
-/// Types with known prices.
+/// Types with known prices; [`crate::prices`] says what they were compared with.
 pub(crate) const INSTANCE_TYPES: &[InstanceType] = &[
     machine("t3.small", 2, 2, 0.0208),
     machine("t3.medium", 2, 4, 0.0416),
@@ -140,7 +136,7 @@ pub(crate) const INSTANCE_TYPES: &[InstanceType] = &[
     machine("r7g.xlarge", 4, 32, 0.2142),
 ];
 
-/// Regions with the factor of their prices over us-east-1's.
+/// Regions with the factor of their prices over us-east-1's, which is that of `m5.large`.
 pub(crate) const REGIONS: &[(&str, f64)] = &[
     ("us-east-1", 1.0),
     ("us-east-2", 1.0),
@@ -163,6 +159,13 @@ pub(crate) const REGIONS: &[(&str, f64)] = &[
     ("me-south-1", 1.22),
     ("af-south-1", 1.32),
 ];
+
+/// Zones, by their ids, in which EKS puts no control plane ("View Amazon EKS networking requirements for VPC and subnets", EKS
+/// User Guide). Their letters differ between accounts.
+pub(crate) const ZONES_WITHOUT_EKS: [&str; 3] = ["cac1-az3", "use1-az3", "usw1-az2"];
+
+/// Most networks that EKS takes in `publicAccessCidrs` (quota "Public endpoint access CIDR ranges per cluster").
+pub(crate) const MOST_PUBLIC_CIDRS: usize = 40;
 
 /// Add-ons that EKS has and that make sense here.
 pub(crate) const ADDONS: &[&str] = &[
@@ -286,10 +289,7 @@ mod tests {
                 .iter()
                 .all(|(minor, _)| *minor <= VERSIONS.1)
         );
-        assert_eq!(
-            (least_containerd(35), least_containerd(36)),
-            ((1, 7), (2, 0))
-        );
+        assert_eq!((least_containerd(35), least_containerd(36)), ("1.7", "2.0"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 
+use crate::catalog;
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
 use crate::ownership::{Tags, Thing};
@@ -25,7 +26,7 @@ pub enum CloudError {
     Refused {
         /// Such as `cloudformation:CreateChangeSet`.
         action: String,
-        /// Of the HTTP answer.
+        /// Of the HTTP response.
         status: u16,
         /// AWS's error code.
         code: String,
@@ -49,8 +50,8 @@ pub enum CloudError {
         /// No connection came about: no such host, refused, no route.
         connecting: bool,
     },
-    /// The answer could not be read.
-    #[error("{action}: the answer of AWS cannot be read: {reason}")]
+    /// The response could not be read.
+    #[error("{action}: the response of AWS cannot be read: {reason}")]
     Unreadable {
         /// Such as `ec2:DescribeVolumes`.
         action: String,
@@ -68,6 +69,14 @@ const BUSY: &[&str] = &[
     "SlowDown",
     "RequestTimeout",
     "PriorRequestNotComplete",
+];
+
+/// What a region says of good credentials of an account that has not enabled it, as well as of wrong ones.
+const NOT_KNOWN_HERE: [&str; 4] = [
+    "InvalidClientTokenId",
+    "UnrecognizedClient",
+    "AuthFailure",
+    "OptInRequired",
 ];
 
 /// Some refusals say nothing but their code.
@@ -98,7 +107,7 @@ impl CloudError {
         words.iter().any(|word| self.code().contains(word))
     }
 
-    /// Whether trying again later may help: no answer, a failing server, or too many requests.
+    /// Whether trying again later may help: no response, a failing server, or too many requests.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -120,7 +129,7 @@ impl CloudError {
         ) || self.code() == "UnknownOperationException"
     }
 
-    /// Whether the service may have refused because our clock is wrong; its answer carries its own time.
+    /// Whether the service may have refused because our clock is wrong; its response carries its own time.
     pub(crate) fn is_about_time(&self) -> bool {
         self.has_code(&[
             "Skewed",
@@ -176,10 +185,14 @@ impl CloudError {
     /// What the user can do.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Credentials(_) => "sign in, then run this again",
+            Self::Credentials(_) => "then run this again",
             Self::Settings(_) => "correct it, then run this again",
             _ if self.is_skewed() => {
                 "the clock of this machine is wrong; set it, then run this again"
+            }
+            _ if self.has_code(&NOT_KNOWN_HERE) => {
+                "the credentials are wrong or have expired, or this account has not enabled the region; sign in again, or enable it \
+                 (`aws account list-regions` shows which are), then run this again: it continues where it stopped"
             }
             _ if self.is_expired() => {
                 "the credentials have expired or are wrong; sign in again, then run this again: it continues where it stopped"
@@ -272,6 +285,22 @@ pub struct Offer {
     pub standard_ends: Option<time::Date>,
 }
 
+/// A zone that the account can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneView {
+    /// Such as `us-west-2a`; each account has its own letters.
+    pub name: String,
+    /// Such as `usw2-az1`: the same for everybody.
+    pub id: String,
+}
+
+impl ZoneView {
+    /// Whether EKS puts no control plane there.
+    pub fn lacks_eks(&self) -> bool {
+        catalog::ZONES_WITHOUT_EKS.contains(&self.id.as_str())
+    }
+}
+
 /// A subnet that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubnetView {
@@ -311,6 +340,15 @@ pub struct ChangeSetRequest {
     pub role: Option<String>,
 }
 
+/// A change set that was made. By its own id, since another machine may have made one of the same name meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeSetId {
+    /// Its ARN.
+    pub arn: String,
+    /// ARN of its stack.
+    pub stack: String,
+}
+
 /// A managed policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PolicyView {
@@ -318,6 +356,15 @@ pub struct PolicyView {
     pub tags: Tags,
     /// The version that holds.
     pub version: String,
+}
+
+/// What counts against the network quotas of a region.
+#[derive(Debug, Clone, Copy)]
+pub struct NetworkUse {
+    /// VPCs.
+    pub vpcs: usize,
+    /// Elastic addresses.
+    pub addresses: usize,
 }
 
 type CloudResult<T> = Result<T, CloudError>;
@@ -339,7 +386,8 @@ pub trait Cloud: Send + Sync {
     fn create_change_set(
         &self,
         request: &ChangeSetRequest,
-    ) -> impl Future<Output = CloudResult<()>> + Send;
+    ) -> impl Future<Output = CloudResult<ChangeSetId>> + Send;
+    /// By name or ARN, as in the next two.
     fn change_set(
         &self,
         stack: &str,
@@ -366,7 +414,7 @@ pub trait Cloud: Send + Sync {
         detection: &str,
     ) -> impl Future<Output = CloudResult<Option<DriftStatus>>> + Send;
 
-    fn zones(&self) -> impl Future<Output = CloudResult<Vec<String>>> + Send;
+    fn zones(&self) -> impl Future<Output = CloudResult<Vec<ZoneView>>> + Send;
     /// Pairs of zone and type.
     fn offered_types(
         &self,
@@ -453,8 +501,8 @@ pub trait Cloud: Send + Sync {
     fn delete_policy(&self, arn: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Name of a Route 53 zone, without the dot at its end.
     fn hosted_zone(&self, id: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
-    /// How many VPCs and elastic addresses the region has.
-    fn network_use(&self) -> impl Future<Output = CloudResult<(usize, usize)>> + Send;
+    /// What the account has in the region.
+    fn network_use(&self) -> impl Future<Output = CloudResult<NetworkUse>> + Send;
 
     fn log_groups(&self, prefix: &str) -> impl Future<Output = CloudResult<Vec<Thing>>> + Send;
     fn delete_log_group(&self, name: &str) -> impl Future<Output = CloudResult<()>> + Send;

@@ -34,7 +34,7 @@ pub struct Estimate {
     pub parts: Vec<CostItem>,
     /// What is paid by use, in words.
     pub by_use: Vec<String>,
-    /// Where the numbers are from, and what they leave out.
+    /// Where the prices are from, and what they leave out.
     pub notes: Vec<String>,
 }
 
@@ -145,12 +145,16 @@ fn estimate_with(spec: &ClusterSpec, eks: f64) -> Estimate {
     }
 }
 
-/// What stacks of these ages (hours) have cost so far, if they always had their present size.
-pub(crate) fn so_far(estimate: &Estimate, ages: &[(StackLayer, f64)]) -> f64 {
-    let costs = ages
-        .iter()
-        .map(|(layer, hours)| estimate.hourly_of(*layer) * hours.max(0.0));
-    costs.sum()
+/// How long a stack has existed.
+pub(crate) struct StackAge {
+    pub(crate) layer: StackLayer,
+    pub(crate) hours: f64,
+}
+
+/// What stacks of these ages have cost so far, if they always had their present size.
+pub(crate) fn so_far(estimate: &Estimate, ages: &[StackAge]) -> f64 {
+    let cost = |age: &StackAge| estimate.hourly_of(age.layer) * age.hours.max(0.0);
+    ages.iter().map(cost).sum()
 }
 
 fn part(layer: StackLayer, what: &str, count: u32, each: f64) -> CostItem {
@@ -294,10 +298,14 @@ fn network_parts(spec: &ClusterSpec, factor: f64, parts: &mut Vec<CostItem>) {
 
 fn by_use(spec: &ClusterSpec, factor: f64) -> Vec<String> {
     let usd = |each: f64| each * factor;
+    let cold = match spec.storage.throughput {
+        Throughput::Elastic => price::FILES_COLD_GIB_MONTH,
+        Throughput::Bursting => price::FILES_COLD_BURSTING_GIB_MONTH,
+    };
     let mut lines = vec![format!(
         "EFS storage {:.2} USD per GiB and month; after 30 days without use {:.3}, and {:.2} per GiB when it is used again",
         usd(price::FILES_GIB_MONTH),
-        usd(price::FILES_COLD_GIB_MONTH),
+        usd(cold),
         usd(price::FILES_COLD_ACCESS_GIB)
     )];
     match spec.storage.throughput {
@@ -468,7 +476,13 @@ mod tests {
         let base = 0.05 + 1.0 / 730.0;
         assert!(close(estimate.hourly_of(StackLayer::Base), base));
         assert!(close(
-            so_far(&estimate, &[(StackLayer::Base, 10.0)]),
+            so_far(
+                &estimate,
+                &[StackAge {
+                    layer: StackLayer::Base,
+                    hours: 10.0
+                }]
+            ),
             base * 10.0
         ));
         let layers = StackLayer::ALL.map(|layer| estimate.hourly_of(layer));

@@ -4,6 +4,8 @@
 //! request with whatever AWS credentials the user has at that moment. A self-managed one points at
 //! the admin pair by relative path, so that no private key is copied.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::spec::ClusterSpec;
@@ -61,9 +63,9 @@ fn whole(spec: &ClusterSpec, mut cluster: Value, mut user: Value) -> Value {
     let name = &spec.name;
     let mut context = json!({"cluster": name, "user": name});
     if let Some(id) = &spec.id {
+        let content = json!({"id": id, "name": name, "region": spec.region});
         for entry in [&mut cluster, &mut user, &mut context] {
-            entry["extensions"] =
-                json!([{"name": EXTENSION, "extension": {"id": id, "name": name}}]);
+            entry["extensions"] = json!([{"name": EXTENSION, "extension": content}]);
         }
     }
     json!({
@@ -96,14 +98,81 @@ const LISTS: [(&str, &str); 3] = [
     ("contexts", "context"),
 ];
 
+/// By what the entries of a cluster are found.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusterKey<'a> {
+    /// The id in its cluster.yaml.
+    pub id: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// What is left of a kubeconfig without the entries of a cluster.
+#[derive(Debug, PartialEq)]
+pub struct RemainingConfig {
+    /// The kubeconfig.
+    pub config: Value,
+    /// The names of the contexts that were taken out.
+    pub contexts: Vec<String>,
+}
+
+/// Whose a kubeconfig is that lies in a cluster's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KubeconfigOwner {
+    /// The cluster's that `cluster.yaml` describes.
+    Ours,
+    /// That of the same cluster in this other region: `cluster.yaml` names another one since.
+    InRegion(String),
+    /// Somebody else's.
+    Other,
+}
+
+/// Whose it is, by what its entries carry. An older one does not say its region.
+pub fn owner(config: &Value, spec: &ClusterSpec) -> KubeconfigOwner {
+    let entries = config["clusters"].as_array().into_iter().flatten();
+    let cluster = ClusterKey {
+        id: spec.id.as_deref().unwrap_or_default(),
+        name: &spec.name,
+    };
+    let Some(entry) = entries
+        .into_iter()
+        .find(|entry| carries(entry, "cluster", cluster))
+    else {
+        return KubeconfigOwner::Other;
+    };
+    let extensions = entry["cluster"]["extensions"].as_array();
+    let mut regions = extensions
+        .into_iter()
+        .flatten()
+        .filter_map(|extension| extension["extension"]["region"].as_str());
+    match regions.find(|region| *region != spec.region) {
+        Some(region) => KubeconfigOwner::InRegion(region.to_owned()),
+        None => KubeconfigOwner::Ours,
+    }
+}
+
+/// The files that a kubeconfig names are relative to where it lies; in another place they need their whole paths.
+pub fn with_whole_paths(mut config: Value, folder: &Path) -> Value {
+    for (list, key) in LISTS {
+        for entry in config[list].as_array_mut().into_iter().flatten() {
+            for name in ["certificate-authority", "client-certificate", "client-key"] {
+                if let Some(relative) = entry[key][name].as_str() {
+                    entry[key][name] = json!(folder.join(relative));
+                }
+            }
+        }
+    }
+    config
+}
+
 /// Whether an entry carries the id and the name of a cluster; an older one has the name only as its own.
-fn carries(entry: &Value, key: &str, (id, name): (&str, &str)) -> bool {
+fn carries(entry: &Value, key: &str, cluster: ClusterKey<'_>) -> bool {
     let extensions = entry[key]["extensions"].as_array().into_iter().flatten();
     let mut ours = extensions.filter(|extension| extension["name"] == EXTENSION);
     ours.any(|extension| {
         let content = &extension["extension"];
         let named = content["name"].as_str().or(entry["name"].as_str());
-        content["id"] == id && named == Some(name)
+        content["id"] == cluster.id && named == Some(cluster.name)
     })
 }
 
@@ -111,7 +180,7 @@ fn carries(entry: &Value, key: &str, (id, name): (&str, &str)) -> bool {
 /// replaced, everything else stays, and the current context becomes ours.
 ///
 /// `Err` names the entries of the same name that are not ours.
-pub fn merge(existing: Value, ours: &Value, cluster: (&str, &str)) -> Result<Value, Vec<String>> {
+pub fn merge(existing: Value, ours: &Value, cluster: ClusterKey<'_>) -> Result<Value, Vec<String>> {
     let mut merged = if existing.is_object() {
         existing
     } else {
@@ -136,9 +205,8 @@ pub fn merge(existing: Value, ours: &Value, cluster: (&str, &str)) -> Result<Val
     Ok(merged)
 }
 
-/// Takes the entries of the cluster (its id and name) out again, for `down`. Returns the rest and the names of the
-/// contexts that went; `None` when nothing did.
-pub fn remove(existing: &Value, cluster: (&str, &str)) -> Option<(Value, Vec<String>)> {
+/// Takes the entries of the cluster out again, for `down`; `None` if there are none.
+pub fn remove(existing: &Value, cluster: ClusterKey<'_>) -> Option<RemainingConfig> {
     let mut left = existing.clone();
     let current = left["current-context"].clone();
     let (mut changed, mut contexts) = (false, Vec::new());
@@ -161,14 +229,21 @@ pub fn remove(existing: &Value, cluster: (&str, &str)) -> Option<(Value, Vec<Str
             left["current-context"] = json!("");
         }
     }
-    changed.then_some((left, contexts))
+    changed.then_some(RemainingConfig {
+        config: left,
+        contexts,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const A: (&str, &str) = ("a", "demo");
+    const A: ClusterKey<'_> = key("a", "demo");
+
+    const fn key<'a>(id: &'a str, name: &'a str) -> ClusterKey<'a> {
+        ClusterKey { id, name }
+    }
 
     fn owned(id: &str) -> ClusterSpec {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
@@ -183,6 +258,42 @@ mod tests {
         }
     }
 
+    /// With another region in cluster.yaml, `up` made a second cluster and the first was forgotten, while it cost.
+    #[test]
+    fn a_kubeconfig_says_whose_it_is_and_in_which_region() {
+        let spec = owned("a");
+        let config = eks(&spec, &endpoint(), "canoe");
+        assert_eq!(owner(&config, &spec), KubeconfigOwner::Ours);
+        let mut moved = spec.clone();
+        moved.region = "eu-west-1".to_owned();
+        let there = KubeconfigOwner::InRegion("us-west-2".to_owned());
+        assert_eq!(owner(&config, &moved), there);
+        let text = config.to_string().replace(r#","region":"us-west-2"}"#, "}");
+        let older: Value = serde_json::from_str(&text).unwrap();
+        assert_ne!(older, config);
+        assert_eq!(owner(&older, &moved), KubeconfigOwner::Ours);
+        assert_eq!(owner(&config, &owned("b")), KubeconfigOwner::Other);
+        assert_eq!(owner(&Value::Null, &spec), KubeconfigOwner::Other);
+    }
+
+    /// Merged into ~/.kube/config, `credentials/ca.pem` was looked for in ~/.kube.
+    #[test]
+    fn files_are_named_by_their_whole_paths_in_another_place() {
+        let config = with_whole_paths(
+            self_managed(&owned("a"), "https://x"),
+            Path::new("/home/me/mine"),
+        );
+        let user = &config["users"][0]["user"];
+        assert_eq!(
+            user["client-key"],
+            "/home/me/mine/credentials/admin-key.pem"
+        );
+        let authority = &config["clusters"][0]["cluster"]["certificate-authority"];
+        assert_eq!(*authority, "/home/me/mine/credentials/ca.pem");
+        let plain = eks(&owned("a"), &endpoint(), "canoe");
+        assert_eq!(with_whole_paths(plain.clone(), Path::new("/x")), plain);
+    }
+
     #[test]
     fn merging_twice_is_merging_once_and_keeps_the_rest() {
         let spec = owned("a");
@@ -192,7 +303,10 @@ mod tests {
         assert_eq!(merge(once.clone(), &ours, A).unwrap(), once);
         assert_eq!(once["clusters"].as_array().unwrap().len(), 2);
         assert_eq!(once["current-context"], "demo");
-        let (back, contexts) = remove(&once, A).unwrap();
+        let RemainingConfig {
+            config: back,
+            contexts,
+        } = remove(&once, A).unwrap();
         assert_eq!(contexts, ["demo"]);
         assert_eq!(back["clusters"], theirs["clusters"]);
         assert_eq!(back["current-context"], "");
@@ -229,13 +343,13 @@ mod tests {
     #[test]
     fn a_copy_does_not_take_out_the_entries_of_its_original() {
         let first = eks(&owned("a"), &endpoint(), "/usr/bin/canoe");
-        assert_eq!(remove(&first, ("a", "other")), None);
+        assert_eq!(remove(&first, key("a", "other")), None);
         let mut older = first;
         for (list, key) in LISTS {
             let extension = &mut older[list][0][key]["extensions"][0]["extension"];
             extension.as_object_mut().unwrap().remove("name");
         }
-        assert_eq!(remove(&older, ("a", "other")), None);
+        assert_eq!(remove(&older, key("a", "other")), None);
         assert!(remove(&older, A).is_some());
     }
 

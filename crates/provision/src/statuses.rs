@@ -1,4 +1,4 @@
-//! The words in which AWS tells the state of things, as types. A word that is not known here is kept.
+//! The words in which AWS reports the state of things, as types. A word that is not known here is kept.
 
 use std::fmt;
 

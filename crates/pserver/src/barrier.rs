@@ -1,6 +1,6 @@
 //! Decides when gradients may be applied and when a step or a pass is complete, for one service.
 //!
-//! The barrier is a value, not a task: it is told what arrived and returns what to do. Sockets, timeouts and locks
+//! The barrier is a value, not a task: it takes what arrived and returns what to do. Sockets, timeouts and locks
 //! belong to the caller, so every order of arrival can be tested and simulated.
 //!
 //! Synchronous: a table is applied when every trainer has pushed it, has finished its batch without it, or has no

@@ -45,12 +45,12 @@ pub(crate) fn serve(host: &Arc<Host>, port: usize, member: Greeted) {
         host.unregister(number);
         return;
     }
-    let done = match admit(host, (port, number), (&nonce, &hello), &mut channel) {
+    let id = ConnectionId { port, number };
+    let done = match admit(host, id, &nonce, &hello, &mut channel) {
         Ok(Admitted::Ended) => Ok(()),
         Err(error) => Err(error),
         Ok(Admitted::Data(run)) => {
-            let place = ((host, &run), (port, number));
-            let line = Line::open(place.0, place.1, hello.trainer.index(), channel);
+            let line = Line::open(host, &run, id, hello.trainer.index(), channel);
             match line.map(|line| host.lines.add(host, line)) {
                 Some(Ok(())) => return,
                 // The trainer sees its connection close, and tries again.
@@ -106,19 +106,29 @@ enum Admitted {
     Data(Arc<crate::run::GenerationRun>),
 }
 
+/// Which connection of a server it is.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionId {
+    /// Index of the port that it came to, from 0.
+    pub(crate) port: usize,
+    /// Its number on this server.
+    pub(crate) number: u64,
+}
+
 fn admit(
     host: &Arc<Host>,
-    (port, number): (usize, u64),
-    (nonce, hello): (&str, &Hello),
+    id: ConnectionId,
+    nonce: &str,
+    hello: &Hello,
     channel: &mut Channel,
 ) -> Result<Admitted, ChannelError> {
     channel.name_peer(format!("trainer {} at {}", hello.trainer, channel.peer()));
     let admitted = match hello.role {
-        ConnectionRole::Pulse => join(host, hello, number),
+        ConnectionRole::Pulse => join(host, hello, id.number),
         ConnectionRole::Command => check_ports(host, hello)
             .and_then(|()| host.members().command(hello))
             .map(|()| None),
-        ConnectionRole::Data => attach(host, hello, (port, number), channel).map(Some),
+        ConnectionRole::Data => attach(host, hello, id, channel).map(Some),
     };
     let run = match admitted {
         Ok(run) => run,
@@ -186,7 +196,7 @@ fn join(
 fn attach(
     host: &Host,
     hello: &Hello,
-    (port, number): (usize, u64),
+    id: ConnectionId,
     channel: &Channel,
 ) -> Result<Arc<crate::run::GenerationRun>, Refusal> {
     check_ports(host, hello)?;
@@ -198,11 +208,11 @@ fn attach(
         stopper,
         line: Some(DataConnection {
             trainer: hello.trainer,
-            port,
+            port: id.port,
             meter: channel.stream().meter().clone(),
         }),
     };
-    host.attach(hello, number, line)
+    host.attach(hello, id.number, line)
 }
 
 /// Hears the heartbeats of one trainer.
@@ -258,7 +268,7 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
             } => {
                 let fill =
                     |run: &crate::run::GenerationRun| receive_initial(channel, run, &initial);
-                host.open(hello.trainer, (epoch, start, saved), *spec, fill)
+                host.open(hello.trainer, epoch, start, saved, *spec, fill)
             }
             Command::Save { directory, what } => saving::save(host, directory.as_ref(), what),
             Command::Fail { reason } => {

@@ -159,7 +159,8 @@ impl DensePiece {
         &self,
         table: &Table,
         samples: u64,
-        (gradients, before): (&[Held], usize),
+        gradients: &[Held],
+        before: usize,
         arriving: Receive<'_, E>,
     ) -> Result<(), E> {
         let held = gradients
@@ -281,6 +282,9 @@ impl Stretch<'_> {
         step: &UpdateStep,
         gradients: &mut [GradientSource<'_, E>],
     ) -> Result<(), E> {
+        if gradients.is_empty() && table.rule.stays_without_push() {
+            return Ok(());
+        }
         let longest = self.blocks.iter().map(|block| block.len).max().unwrap_or(0);
         let (mut sum, mut scratch) = (vec![0.0; longest], Vec::new());
         let mut at = 0;
@@ -410,7 +414,7 @@ mod tests {
                 rest = later;
                 Ok::<(), Infallible>(())
             });
-            let Ok(()) = alone.apply_arriving(&table, samples, (&both[..1], 1), receive);
+            let Ok(()) = alone.apply_arriving(&table, samples, &both[..1], 1, receive);
         }
         let bits = |numbers: &[f32]| numbers.iter().map(|n| n.to_bits()).collect::<Vec<_>>();
         let (shared, alone) = (shared.read(), alone.read());

@@ -319,7 +319,7 @@ impl Gate<'_> {
     }
 }
 
-/// Keeps strangers from filling the log: in each period the first few complaints are told, of the others their number
+/// Keeps strangers from filling the log: in each period the first few complaints are logged, of the others their number
 /// and the last one. Pure.
 #[derive(Debug, Default)]
 struct Complaints {
@@ -334,7 +334,7 @@ impl Complaints {
     const PERIOD: u64 = 10_000;
     const TOLD: u32 = 5;
 
-    /// Takes a complaint; returns it if it may be told now.
+    /// Takes a complaint; returns it if it may be logged now.
     fn take(&mut self, text: String, now: u64) -> Option<String> {
         if self.held == 0 && now.saturating_sub(self.since) >= Self::PERIOD {
             (self.since, self.told) = (now, 0);

@@ -8,7 +8,7 @@ use crate::run::GenerationRun;
 use crate::server::{Level, ServerConfig, ServerLog};
 use crate::service::{Listener, TablePiece};
 use crate::snapshot::plan::{RowScope, due, overdue};
-use crate::snapshot::writer::{SnapshotOutcome, Snapshotter, Tell};
+use crate::snapshot::writer::{OwnSnapshots, SnapshotOutcome, Snapshotter, Tell};
 use crate::snapshot::{SnapshotOwner, SnapshotStore};
 use optim::ParameterProgress;
 use std::collections::HashMap;
@@ -225,13 +225,13 @@ impl Host {
 
     /// Detects silent trainers, requests that have waited for too long, and threads that are stuck.
     pub(crate) fn tick(self: &Arc<Self>) {
-        let (effect, cut) = self.members().tick(self.now());
-        for number in cut {
+        let silent = self.members().tick(self.now());
+        for number in silent.connections {
             if let Some(connection) = self.connections().get(&number) {
                 connection.stopper.stop();
             }
         }
-        self.after(effect);
+        self.after(silent.effect);
         self.lines.tick(self);
         if let Some(run) = self.run() {
             let limit = self.config.stall;
@@ -279,14 +279,12 @@ impl Host {
         let run = self.run();
         let members = self.members();
         let wanted = members.wanted();
-        let (snapshots, settled) = self.snapshot_list(wanted.as_ref());
+        let snapshots = self.snapshot_list(wanted.as_ref());
         let mut disk = self.disk().clone();
         disk.confirmed = disk.confirmed.max(self.stable());
         let phase = members.phase();
-        let (step, pass, _) = run
-            .as_ref()
-            .and_then(|run| run.services.first())
-            .map_or((0, 0, vec![]), |s| s.look());
+        let first = run.as_ref().and_then(|run| run.services.first());
+        let service = first.map(|service| service.status()).unwrap_or_default();
         let waits_for = match (phase, &run) {
             (Phase::Running, Some(run)) => self.slow_snapshot().unwrap_or_else(|| run.waits_for()),
             (Phase::Lobby, _) if !members.missing().is_empty() => {
@@ -302,16 +300,16 @@ impl Host {
             waiting: members.waiting(),
             missing: members.missing(),
             boundary: run.and_then(|run| run.boundary()),
-            snapshots,
-            settled,
+            snapshots: snapshots.complete,
+            settled: snapshots.settled,
             disk,
             wanted: self.wish(),
             lines: Vec::new(),
             status: PeerStatus {
                 role: "pserver".to_owned(),
                 id: wanted.map_or(0, |wanted| wanted.server),
-                pass,
-                step,
+                pass: service.pass,
+                step: service.step,
                 waits_for,
                 ..PeerStatus::default()
             },
@@ -331,7 +329,10 @@ impl Host {
         let run = self.run();
         let services = run.iter().flat_map(|run| &run.services);
         let waits = services.filter(|service| !service.is_over());
-        let mut on: Vec<u32> = waits.flat_map(|s| s.look().2).map(|id| id.0).collect();
+        let mut on: Vec<u32> = waits
+            .flat_map(|s| s.status().waits_for)
+            .map(|id| id.0)
+            .collect();
         on.sort_unstable();
         on.dedup();
         on
@@ -398,9 +399,9 @@ impl Host {
         true
     }
 
-    fn snapshot_list(&self, wanted: Option<&SnapshotOwner>) -> (Vec<Step>, Option<Step>) {
+    fn snapshot_list(&self, wanted: Option<&SnapshotOwner>) -> OwnSnapshots {
         let (Some(snapshots), Some(wanted)) = (&self.snapshots, wanted) else {
-            return (Vec::new(), None);
+            return OwnSnapshots::default();
         };
         let mut listed = self.listed.lock();
         if listed.as_ref() != Some(wanted) && self.look_for_snapshots(snapshots, wanted) {
@@ -456,7 +457,7 @@ impl Host {
     pub(crate) fn want_snapshot(&self) {
         let step = self
             .run()
-            .map(|run| run.services.first().map(|s| s.look().0));
+            .map(|run| run.services.first().map(|s| s.status().step));
         let running = self.members().phase() == Phase::Running;
         if let (Some(Some(step)), true, Some(_)) = (step, running, &self.snapshots) {
             self.wish.store(step + 1, Ordering::Release);
@@ -562,9 +563,9 @@ impl Host {
                         size.bytes += (piece.len() * (1 + table.slots) * 4) as u64;
                     }
                     TablePiece::Sparse(piece) => {
-                        let (rows, bytes) = piece.size();
-                        size.rows += rows;
-                        size.bytes += bytes;
+                        let stored = piece.size();
+                        size.rows += stored.rows;
+                        size.bytes += stored.bytes;
                         heat.extend(piece.heat());
                     }
                     TablePiece::Absent => {}

@@ -1,7 +1,7 @@
 //! The threads that serve data connections: few, however many trainers there are.
 //!
 //! A connection that waits for its trainer is in the kernel's list (epoll). One that waits for other trainers is kept by
-//! its service until what it waits for has happened ([`crate::waiters::Waiter`]). A thread takes one that can go on, and
+//! its service until what it waits for has happened ([`crate::waiters::Waiter`]). A thread takes one that can continue, and
 //! works on it with plain blocking reads and writes, which move large gradients without a copy.
 //!
 //! There is a thread for each core. One that begins with something large, which takes long and may wait for its peer, has

@@ -65,6 +65,15 @@ pub enum Effect {
     Broken,
 }
 
+/// Trainers that were silent for too long, found by [`Members::tick`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentTrainers {
+    /// Whether their silence ended the generation.
+    pub effect: Effect,
+    /// Their connections, to be cut.
+    pub connections: Vec<u64>,
+}
+
 impl Members {
     /// No trainer has joined yet. `silence`: how long a trainer may send nothing.
     pub fn new(trainers: u32, silence: Millis) -> Self {
@@ -288,7 +297,7 @@ impl Members {
             }
             _ => Err(Refusal {
                 code: Code::Interrupted,
-                text: format!("epoch {} is over: {}", hello.epoch, self.reason),
+                text: format!("generation {} is over: {}", hello.epoch, self.reason),
             }),
         }
     }
@@ -305,10 +314,12 @@ impl Members {
         self.end(format!("trainer {trainer} is lost: its connection closed"))
     }
 
-    /// Finds trainers that have been silent for too long; returns their connections, to be cut.
-    pub fn tick(&mut self, now: Millis) -> (Effect, Vec<u64>) {
-        let mut cut = Vec::new();
-        let mut effect = Effect::None;
+    /// Finds trainers that have been silent for too long.
+    pub fn tick(&mut self, now: Millis) -> SilentTrainers {
+        let mut silent = SilentTrainers {
+            effect: Effect::None,
+            connections: Vec::new(),
+        };
         for at in 0..self.seats.len() {
             let Some(seat) = self.seats[at] else { continue };
             let quiet = now.saturating_sub(seat.heard);
@@ -316,16 +327,16 @@ impl Members {
                 continue;
             }
             self.seats[at] = None;
-            cut.push(seat.connection);
+            silent.connections.push(seat.connection);
             let reason = format!(
                 "trainer {at} is lost: not heard for {:.1} s",
                 quiet as f64 / 1000.0
             );
             if self.end(reason) == Effect::Broken {
-                effect = Effect::Broken;
+                silent.effect = Effect::Broken;
             }
         }
-        (effect, cut)
+        silent
     }
 
     /// May this generation begin? All trainers must be connected and waiting.
@@ -344,7 +355,10 @@ impl Members {
             });
         }
         if epoch <= self.epoch {
-            return interrupted(format!("epoch {epoch} is not newer than {}", self.epoch));
+            return interrupted(format!(
+                "generation {epoch} is not newer than {}",
+                self.epoch
+            ));
         }
         if self.waiting().len() != self.seats.len() {
             return interrupted("not all trainers have joined".to_owned());
@@ -382,7 +396,7 @@ impl Members {
             .collect()
     }
 
-    /// The job has finished before this process began, so every trainer is told that it is over.
+    /// The job has finished before this process began, so every trainer gets to know that it is over.
     pub fn finish(&mut self) {
         self.phase = Phase::Finished;
     }
@@ -571,7 +585,9 @@ mod tests {
             m.beat(TrainerId(0), 1, Generation(1), 900),
             Ok(Effect::None)
         );
-        assert_eq!(m.tick(1100), (Effect::Broken, vec![2]));
+        let silent = m.tick(1100);
+        assert_eq!(silent.effect, Effect::Broken);
+        assert_eq!(silent.connections, [2]);
         assert!(m.reason().contains("trainer 1"), "{}", m.reason());
     }
 
@@ -582,7 +598,7 @@ mod tests {
         assert_eq!(m.join(&hello(1, 12), 5, 10), Ok(Effect::None));
         assert!(
             m.may_open(TrainerId(0), Generation(2)).is_err(),
-            "trainer 0 is still in the old epoch"
+            "trainer 0 is still in the old generation"
         );
         assert_eq!(m.join(&hello(0, 10), 6, 20), Ok(Effect::None));
         assert!(

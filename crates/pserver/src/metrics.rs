@@ -175,7 +175,7 @@ impl ServerMetrics {
         let seconds = |counter: &Counter| counter.get() as f64 / 1e6;
         let metrics = [
             ("pushes_total", "Pushes accepted", self.pushes.get() as f64),
-            ("pulls_total", "Pulls answered", self.pulls.get() as f64),
+            ("pulls_total", "Pulls replied to", self.pulls.get() as f64),
             (
                 "received_bytes_total",
                 "Payload bytes received",
@@ -256,7 +256,7 @@ impl ServerMetrics {
             ),
             (
                 "common_snapshot_age_steps",
-                "Steps since the newest snapshot that all servers have or the start of the epoch, -1 while none are taken",
+                "Steps since the newest snapshot that all servers have or the start of the generation, -1 while none are taken",
                 gauges.common_age.map_or(-1.0, |age| age as f64),
             ),
             (

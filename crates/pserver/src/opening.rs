@@ -1,4 +1,4 @@
-//! Opening a generation on a server: the old one's threads end, tables come from nowhere, memory or a snapshot.
+//! Opening a generation on a server: the old one's threads end; tables are created, kept, or restored from a snapshot.
 
 use crate::host::Host;
 use crate::run::{GenerationRun, OpenError, ServerIndex};
@@ -22,16 +22,18 @@ impl Host {
     pub(crate) fn open(
         &self,
         trainer: TrainerId,
-        (epoch, start, saved): (Generation, GenerationStart, Option<String>),
+        epoch: Generation,
+        start: GenerationStart,
+        saved: Option<String>,
         spec: JobSpec,
         fill: impl FnOnce(&GenerationRun) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.members().may_open(trainer, epoch)?;
         self.await_data_connections()?;
-        let run = self.make_run(epoch, (start, saved), spec)?;
+        let run = self.make_run(epoch, start, saved, spec)?;
         fill(&run)?;
         if let Some(snapshots) = &self.snapshots {
-            match fate(start, snapshots.have().0.last().copied()) {
+            match fate(start, snapshots.have().complete.last().copied()) {
                 SnapshotFate::Keep => {}
                 SnapshotFate::Rewind(step) => snapshots.rewind(step, run.place.server),
                 SnapshotFate::PutAside => self.put_aside(snapshots, &run)?,
@@ -85,7 +87,8 @@ impl Host {
     fn make_run(
         &self,
         epoch: Generation,
-        (start, saved): (GenerationStart, Option<String>),
+        start: GenerationStart,
+        saved: Option<String>,
         spec: JobSpec,
     ) -> Result<GenerationRun, Refusal> {
         let unable = |text: String| Refusal {

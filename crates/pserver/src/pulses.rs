@@ -3,12 +3,12 @@
 
 use crate::connection;
 use crate::host::Host;
-use std::os::fd::AsFd;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::TrainerId;
 use wire::bell::Bell;
-use wire::channel::Channel;
+use wire::channel::{Channel, ChannelError};
 use words::lock::{Mutex, MutexGuard};
 
 /// How long a heartbeat that has begun may take to arrive: the others wait for it.
@@ -58,29 +58,39 @@ impl PulseQueue {
 
 /// Serves the pulse connections until the server ends.
 pub(crate) fn serve(host: &Host) {
-    let mut pulses: Vec<PulseConnection> = Vec::new();
+    let bell = &host.pulses.bell;
+    let mut pulses: HashMap<u64, PulseConnection> = HashMap::new();
     loop {
         let mut new = host.pulses.lock();
-        pulses.append(new.get_or_insert_default());
-        if host.stopping.load(Ordering::Acquire) && pulses.is_empty() {
+        let added = std::mem::take(new.get_or_insert_default());
+        if host.stopping.load(Ordering::Acquire) && pulses.is_empty() && added.is_empty() {
             *new = None;
             return;
         }
         drop(new);
-        let sockets = pulses.iter().map(|pulse| pulse.channel.stream().as_fd());
-        let mut ready = host.pulses.bell.wait(sockets, TICK).into_iter();
-        pulses.retain_mut(|pulse| {
-            if !ready.next().unwrap_or(false) {
-                return true;
+        for pulse in added {
+            match bell.watch(pulse.channel.stream(), pulse.number) {
+                Ok(()) => drop(pulses.insert(pulse.number, pulse)),
+                // The kernel has no room for it; the trainer tries again.
+                Err(_) => end(host, &pulse, Ok(())),
             }
+        }
+        for number in bell.wait(TICK) {
+            let Some(pulse) = pulses.get_mut(&number) else {
+                continue;
+            };
             let heard = connection::beat(host, pulse.trainer, pulse.number, &mut pulse.channel);
-            let goes_on = matches!(heard, Ok(true));
-            if !goes_on {
-                let peer = pulse.channel.peer().to_owned();
-                connection::end_pulse(host, pulse.trainer, pulse.number);
-                connection::ended(host, pulse.number, &peer, heard.map(|_| ()));
+            if matches!(heard, Ok(true)) {
+                continue;
             }
-            goes_on
-        });
+            bell.forget(pulse.channel.stream());
+            end(host, pulse, heard.map(|_| ()));
+            pulses.remove(&number);
+        }
     }
+}
+
+fn end(host: &Host, pulse: &PulseConnection, done: Result<(), ChannelError>) {
+    connection::end_pulse(host, pulse.trainer, pulse.number);
+    connection::ended(host, pulse.number, pulse.channel.peer(), done);
 }

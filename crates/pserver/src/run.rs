@@ -107,7 +107,7 @@ impl GenerationRun {
     ) -> Result<Self, OpenError> {
         let shared = spec.mode == Mode::Sync;
         let run = Self::build(epoch, spec, place, boundary, |tables, map, port| {
-            new_pieces(tables, (&place, map), port, shared)
+            new_pieces(tables, &place, map, port, shared)
         })?;
         for service in &run.services {
             for (table, piece) in run.tables.iter().zip(service.pieces()) {
@@ -248,10 +248,10 @@ impl GenerationRun {
     /// Whom the server waits for, as a sentence; empty if it waits for nobody.
     pub(crate) fn waits_for(&self) -> String {
         for service in &self.services {
-            let (step, _, trainers) = service.look();
-            if !trainers.is_empty() {
-                let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
-                return format!("step {step} waits for trainer {}", list.join(", "));
+            let status = service.status();
+            if !status.waits_for.is_empty() {
+                let list: Vec<String> = status.waits_for.iter().map(ToString::to_string).collect();
+                return format!("step {} waits for trainer {}", status.step, list.join(", "));
             }
         }
         String::new()
@@ -404,7 +404,8 @@ impl GenerationRun {
 /// read, if `shared` and the system allow it.
 fn new_pieces(
     tables: &[Table],
-    (place, map): (&ServerIndex, &ShardMap),
+    place: &ServerIndex,
+    map: &ShardMap,
     port: u32,
     shared: bool,
 ) -> TablePieces {
@@ -417,36 +418,44 @@ fn new_pieces(
     let blocks: Vec<Option<Vec<Block>>> = tables.iter().enumerate().map(dense).collect();
     let len = |blocks: &Option<Vec<Block>>| blocks.iter().flatten().map(|block| block.len).sum();
     let lens: Vec<usize> = blocks.iter().map(len).collect();
-    let memory = if shared { shared_numbers(&lens) } else { None };
-    let (values, numbers) = match memory {
-        Some((descriptor, numbers)) => (Some(Arc::new(descriptor)), numbers),
-        None => (None, lens.iter().map(|len| own_numbers(*len)).collect()),
-    };
-    let parts = tables.iter().zip(blocks).zip(numbers);
-    let all = parts.map(|((table, blocks), numbers)| match blocks {
-        Some(blocks) => TablePiece::Dense(Arc::new(DensePiece::new(table, blocks, numbers))),
+    let memory = if shared { shared_values(&lens) } else { None };
+    let memory = memory.unwrap_or_else(|| own_values(&lens));
+    let parts = tables.iter().zip(blocks).zip(memory.values);
+    let all = parts.map(|((table, blocks), values)| match blocks {
+        Some(blocks) => TablePiece::Dense(Arc::new(DensePiece::new(table, blocks, values))),
         None => sparse_piece(table, place, port),
     });
     TablePieces {
         all: all.collect(),
-        values,
+        values: memory.descriptor.map(Arc::new),
     }
 }
 
-fn own_numbers(len: usize) -> BlockValues {
-    BlockValues::Own(vec![0.0; len])
+/// Memory for the dense pieces of a port.
+struct BlockMemory {
+    /// With what a trainer on this host can read it.
+    descriptor: Option<OwnedFd>,
+    values: Vec<BlockValues>,
 }
 
-/// Memory for all dense pieces of a port; `None` where the system does not provide it.
-fn shared_numbers(lens: &[usize]) -> Option<(OwnedFd, Vec<BlockValues>)> {
-    let (_, len) = layout(lens.iter().copied());
-    let (descriptor, parts) = SharedRegion::create(len)
-        .and_then(|r| r.divide(lens))
-        .ok()?;
-    Some((
-        descriptor,
-        parts.into_iter().map(BlockValues::Shared).collect(),
-    ))
+fn own_values(lens: &[usize]) -> BlockMemory {
+    let values = lens.iter().map(|len| BlockValues::Own(vec![0.0; *len]));
+    BlockMemory {
+        descriptor: None,
+        values: values.collect(),
+    }
+}
+
+/// `None` where the system has no shared memory.
+fn shared_values(lens: &[usize]) -> Option<BlockMemory> {
+    let len = layout(lens.iter().copied()).len;
+    let region = SharedRegion::create(len).and_then(|region| region.divide(lens));
+    let region = region.ok()?;
+    let values = region.parts.into_iter().map(BlockValues::Shared);
+    Some(BlockMemory {
+        descriptor: Some(region.descriptor),
+        values: values.collect(),
+    })
 }
 
 fn sparse_piece(table: &Table, place: &ServerIndex, port: u32) -> TablePiece {

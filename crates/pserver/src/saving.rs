@@ -35,10 +35,14 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
     }
     // If it were created here, it would be a different directory from the trainer's, on another machine.
     if !directory.is_dir() {
-        return Err(refused(format!(
+        let text = format!(
             "there is no directory {}; trainers and servers must share it",
             directory.display()
-        )));
+        );
+        return Err(Refusal {
+            code: Code::Invalid,
+            text,
+        });
     }
     match what {
         Saved::Rows => save_rows(&run, directory),
@@ -51,7 +55,7 @@ fn save_state(run: &GenerationRun, directory: &Path) -> Result<(), StoreError> {
     let store = SnapshotStore::new(directory.to_owned());
     let first = run.services.first();
     let (step, pass) = first.map_or((wire::Step(0), 0), |service| {
-        let (boundary, _) = service.saved(&run.tables);
+        let boundary = service.saved(&run.tables).boundary;
         (boundary.step, boundary.pass)
     });
     // Another job may have another number of trainers.
@@ -62,10 +66,10 @@ fn save_state(run: &GenerationRun, directory: &Path) -> Result<(), StoreError> {
     };
     let mut files = Vec::new();
     for (port, service) in run.services.iter().enumerate() {
-        let (_, progress) = service.saved(&run.tables);
+        let progress = service.saved(&run.tables).progress;
         let header = saved_header(run, boundary.clone(), port, progress);
-        let name = (run.place.server, port);
-        let part = store.write_part(boundary.step, name, &header, |writer| {
+        let server = run.place.server;
+        let part = store.write_part(boundary.step, server, port, &header, |writer| {
             for (table, piece) in service.pieces().iter().enumerate() {
                 match piece {
                     TablePiece::Absent => {}
@@ -166,8 +170,8 @@ fn save_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
         else {
             continue;
         };
-        let (boundary, progress) = service.saved(&run.tables);
-        let header = saved_header(run, boundary, port, progress);
+        let saved = service.saved(&run.tables);
+        let header = saved_header(run, saved.boundary, port, saved.progress);
         let path = directory.join(format!("pserver.{number:04}"));
         write_file(&path, &Flush::default(), &header, |writer| {
             for (table, piece) in service.pieces().iter().enumerate() {

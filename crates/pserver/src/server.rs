@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::metrics::{Heat, ServerCounts};
 use crate::pulses;
 use crate::snapshot::Flush;
+use crate::table::StoredSize;
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -190,7 +191,7 @@ impl Server {
         }
     }
 
-    /// For a server that was restarted after its job had finished: tells it to trainers that did not hear it from its
+    /// For a server that was restarted after its job had finished: reports it to trainers that did not hear it from its
     /// predecessor, for as long as `limit`.
     pub fn announce_end(&self, limit: Duration) {
         self.host.members().finish();
@@ -220,12 +221,15 @@ impl Server {
         self.host.gauges().heat
     }
 
-    /// Rows and bytes of all its tables.
-    pub fn size(&self) -> (u64, u64) {
-        let tables = self.host.gauges().tables;
-        tables.iter().fold((0, 0), |sum, table| {
-            (sum.0 + table.rows, sum.1 + table.bytes)
-        })
+    /// What all its tables occupy.
+    pub fn size(&self) -> StoredSize {
+        let tables = self.host.gauges().tables.into_iter();
+        tables
+            .map(|table| StoredSize {
+                rows: table.rows,
+                bytes: table.bytes,
+            })
+            .sum()
     }
 
     /// What the server is doing and whom it waits for.

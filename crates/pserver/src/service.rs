@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wire::message::{Code, Refusal};
 use wire::recovery::Boundary;
-use wire::{Step, TableId};
+use wire::{Step, TableId, TrainerId};
 use words::lock::{Condvar, Mutex, MutexGuard};
 
 /// One service's part of a table.
@@ -101,6 +101,14 @@ pub(crate) struct Push {
     pub samples: u64,
 }
 
+/// A push that may be received.
+pub(crate) struct BegunPush {
+    /// By how many batches the trainer is ahead of the slowest one.
+    pub(crate) lead: u64,
+    /// What to apply while the push arrives, if its table is dense and waits for nothing else.
+    pub(crate) apply: Option<Apply>,
+}
+
 /// The end of a trainer's batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FinishedBatch {
@@ -166,6 +174,22 @@ impl State {
             .iter()
             .all(|table| self.barrier.readable(trainer, table.index(), step.0))
     }
+}
+
+/// Where a service is.
+#[derive(Default)]
+pub(crate) struct ServiceStatus {
+    pub(crate) step: u64,
+    pub(crate) pass: u64,
+    pub(crate) waits_for: Vec<TrainerId>,
+}
+
+/// What is saved of a service beside values and state.
+pub(crate) struct SavedProgress {
+    /// Where a job would continue.
+    pub(crate) boundary: Boundary,
+    /// The scalars of each table; `None` if the service has nothing of it.
+    pub(crate) progress: Vec<Option<ParameterProgress>>,
 }
 
 /// One port's part of the job in one generation.
@@ -268,8 +292,8 @@ impl Service {
         self.lock().barrier.boundary()
     }
 
-    /// Where a job would continue from what is saved now, and the scalars of all tables there.
-    pub(crate) fn saved(&self, tables: &[Table]) -> (Boundary, Vec<Option<ParameterProgress>>) {
+    /// What is saved now beside values and state.
+    pub(crate) fn saved(&self, tables: &[Table]) -> SavedProgress {
         let state = self.lock();
         let boundary = state.barrier.saved_boundary();
         let over = state.barrier.over();
@@ -282,17 +306,20 @@ impl Service {
                 progress
             })
         });
-        (boundary.clone(), progress.collect())
+        SavedProgress {
+            boundary: boundary.clone(),
+            progress: progress.collect(),
+        }
     }
 
-    /// Step, pass, and whom the service waits for.
-    pub(crate) fn look(&self) -> (u64, u64, Vec<wire::TrainerId>) {
+    /// Where the service is, and whom it waits for.
+    pub(crate) fn status(&self) -> ServiceStatus {
         let state = self.lock();
-        (
-            state.barrier.step(),
-            state.barrier.pass(),
-            state.barrier.waits_for(),
-        )
+        ServiceStatus {
+            step: state.barrier.step(),
+            pass: state.barrier.pass(),
+            waits_for: state.barrier.waits_for(),
+        }
     }
 
     /// Whether no trainer has more data in the pass.
@@ -400,7 +427,7 @@ impl Service {
         })
     }
 
-    /// What a request is told that has waited for `limit`.
+    /// The error for a request that has waited for `limit`.
     pub(crate) fn overdue(&self, limit: Duration) -> Refusal {
         let trainers = self.lock().barrier.waits_for();
         let list: Vec<String> = trainers.iter().map(ToString::to_string).collect();
@@ -459,13 +486,8 @@ impl Service {
         }
     }
 
-    /// Waits until the trainer may push, and registers the push. Returns its lead over the slowest trainer and, if
-    /// the table is dense and waits only for this push, what to apply while it arrives.
-    pub(crate) fn begin_push(
-        &self,
-        limit: Duration,
-        push: &Push,
-    ) -> Result<(u64, Option<Apply>), Refusal> {
+    /// Waits until the trainer may push, and registers the push.
+    pub(crate) fn begin_push(&self, limit: Duration, push: &Push) -> Result<BegunPush, Refusal> {
         let (trainer, table) = (push.trainer, push.table.index());
         let dense = matches!(self.pieces[table], TablePiece::Dense(_));
         self.wait(limit, |state| {
@@ -479,7 +501,10 @@ impl Service {
                     } else {
                         None
                     };
-                    Some(Ok((state.barrier.lead(trainer), apply)))
+                    Some(Ok(BegunPush {
+                        lead: state.barrier.lead(trainer),
+                        apply,
+                    }))
                 }
                 Admission::Later => None,
                 Admission::Refused(error) => Some(Err(invalid(error.to_string()))),
@@ -515,7 +540,7 @@ impl Service {
                 *self.place(trainer, apply.table) = Staged::Dense(pushes.remove(before));
             }
             Last::Arriving(receive) => {
-                piece.apply_arriving(table, apply.samples, (&pushes, before), receive)?;
+                piece.apply_arriving(table, apply.samples, &pushes, before, receive)?;
             }
         }
         for (other, push) in others.zip(pushes) {
@@ -656,7 +681,7 @@ impl Service {
         (ended.pass > pass).then_some(ended)
     }
 
-    /// Whether the trainer may read these tables with `step` steps applied, in a generation that goes on.
+    /// Whether the trainer may read these tables with `step` steps applied, in a generation that continues.
     pub(crate) fn is_readable(&self, trainer: usize, tables: &[TableId], step: Step) -> bool {
         if self.is_complete(step) {
             return true;
@@ -681,7 +706,7 @@ impl Service {
         })
     }
 
-    /// Whether all tables have this many steps applied, in a generation that goes on.
+    /// Whether all tables have this many steps applied, in a generation that continues.
     fn is_complete(&self, step: Step) -> bool {
         self.sync
             && self.complete.load(Ordering::Acquire) >= step.0

@@ -1,7 +1,26 @@
 //! A table's rules: what a gradient does to it, and what its values are before the first one.
 
 use optim::{Initial, Rule};
+use std::iter::Sum;
 use wire::TableSpec;
+
+/// What tables occupy on a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoredSize {
+    /// Rows that exist; of a dense table, its values.
+    pub rows: u64,
+    /// Bytes of values and state.
+    pub bytes: u64,
+}
+
+impl Sum for StoredSize {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::default(), |sum, size| Self {
+            rows: sum.rows + size.rows,
+            bytes: sum.bytes + size.bytes,
+        })
+    }
+}
 
 /// A table of the job, with its rules parsed.
 #[derive(Debug, Clone)]

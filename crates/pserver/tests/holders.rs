@@ -38,7 +38,7 @@ fn servers_that_hold_nothing_have_no_data_connections_and_the_bytes_are_the_same
         let model = job.run(&cluster);
         same(&model, &job.local());
         let all = cluster.servers.iter().flatten();
-        let holds: Vec<bool> = all.clone().map(|server| server.size().1 > 0).collect();
+        let holds: Vec<bool> = all.clone().map(|server| server.size().bytes > 0).collect();
         assert!(holds[0] && !holds[servers as usize - 1], "{holds:?}");
         for (server, holds) in all.zip(holds) {
             assert_eq!(server.counts().received_bytes > 0, holds);

@@ -297,3 +297,55 @@ fn values_of_trainer_0_replace_initial_ones() {
     let model = job.run(&cluster);
     same(&vec![model[0].clone()], &vec![given]);
 }
+
+/// One trainer pushes values that layers maintain: they replace the server's, bit for bit whatever the encoding of
+/// gradients, and stay in a step in which nobody pushes them.
+#[test]
+fn pushed_values_replace_those_of_the_server_exactly() {
+    for encoding in [Encoding::F32, Encoding::F16, Encoding::Bf16] {
+        let mut job = Job {
+            servers: 1,
+            passes: 1,
+            encoding,
+            ..Job::new(&[1, 1])
+        };
+        job.tables = vec![
+            table("mean", 1, 10, false, Rule::assign()),
+            table("w", 1, 10, false, Rule::sgd(0.1)),
+        ];
+        let cluster = job.start(None);
+        // More than 16 bits have, and beyond their range.
+        let pushed: Vec<f32> = (0..10).map(|at| 1e5 / 3.0 * at as f32).collect();
+        let threads: Vec<_> = (0..2_u32)
+            .map(|trainer| {
+                let (config, spec) = (job.client_config(trainer, &cluster.bases), job.spec());
+                let pushed = pushed.clone();
+                std::thread::spawn(move || {
+                    let (mut session, _) = Session::connect(config, spec).unwrap();
+                    let (mut mean, mut w) = (vec![0.0; 10], vec![0.0; 10]);
+                    for batch in 0..2 {
+                        session.start_batch(1);
+                        if trainer == 0 && batch == 0 {
+                            session.push_values(TableId(0), &pushed).unwrap();
+                        }
+                        session.push_dense(TableId(1), &[1.0; 10], None).unwrap();
+                        session.finish_batch(0.0).unwrap();
+                        let mut places = [
+                            (TableId(0), mean.as_mut_slice()),
+                            (TableId(1), w.as_mut_slice()),
+                        ];
+                        session.wait_values(&mut places).unwrap();
+                        assert_eq!(
+                            mean, pushed,
+                            "batch {batch} of trainer {trainer}, {encoding:?}"
+                        );
+                    }
+                    session.close().unwrap();
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! A client's connection: a state machine that never waits.
 //!
-//! One thread at a time owns a connection: the one that was told that something arrived, and then the one that computes
+//! One thread at a time owns a connection: the one that was notified that something arrived, and then the one that computes
 //! its request. What happens meanwhile is noted and looked at when the owner lets go, so nobody waits for anybody.
 
 use std::io;
@@ -42,10 +42,10 @@ pub trait Handler {
     fn reserve(&mut self, bytes: usize) -> bool;
     /// Gives it back.
     fn release(&mut self, bytes: usize);
-    /// The samples of a body; or a status and a response.
-    fn samples(&mut self, body: &[u8]) -> Result<Self::Samples, (u16, Vec<u8>)>;
-    /// The type and text of a page.
-    fn page(&mut self, target: Target) -> (&'static str, Vec<u8>);
+    /// The samples of a body; or the response, if nothing is to be computed.
+    fn samples(&mut self, body: &[u8]) -> Result<Self::Samples, EarlyResponse>;
+    /// A page.
+    fn page(&mut self, target: Target) -> PageBody;
     /// A response with this status is about to be sent.
     fn replied(&mut self, target: Target, status: u16);
     /// The time, as HTTP writes it.
@@ -54,6 +54,29 @@ pub trait Handler {
     fn now(&self) -> u64;
     /// Whether the server is about to end.
     fn ending(&self) -> bool;
+}
+
+/// A response to a request from which nothing is computed, as JSON.
+pub struct EarlyResponse {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What a page consists of.
+pub struct PageBody {
+    /// Its content type.
+    pub kind: &'static str,
+    /// The body.
+    pub text: Vec<u8>,
+}
+
+impl PageBody {
+    pub(crate) fn new(kind: &'static str, text: impl Into<Vec<u8>>) -> Self {
+        let text = text.into();
+        Self { kind, text }
+    }
 }
 
 /// What came of driving a connection.
@@ -237,7 +260,7 @@ impl ClientConnection {
     ) -> Driven<H::Samples> {
         let mut state = self.state.lock();
         if let Stage::Computing(incoming) = state.stage {
-            state.reply(handler, incoming, (status, JSON), None, body);
+            state.reply(handler, incoming, status, JSON, None, body);
         }
         self.drive(&mut state, handler)
     }
@@ -411,13 +434,7 @@ impl ConnectionState {
             // What follows is not read, so the connection cannot be used again.
             incoming.keep &= size == 0 && !chunked;
             self.forget(from);
-            self.reply(
-                handler,
-                incoming,
-                (status, JSON),
-                allow,
-                &error_body(reason),
-            );
+            self.reply(handler, incoming, status, JSON, allow, &error_body(reason));
             return true;
         }
         if size > most {
@@ -463,8 +480,8 @@ impl ConnectionState {
         body: &[u8],
     ) -> Option<H::Samples> {
         if incoming.target != Target::Predict {
-            let (kind, text) = handler.page(incoming.target);
-            self.reply(handler, incoming, (200, kind), None, &text);
+            let page = handler.page(incoming.target);
+            self.reply(handler, incoming, 200, page.kind, None, &page.text);
             return None;
         }
         match handler.samples(body) {
@@ -477,8 +494,8 @@ impl ConnectionState {
                 self.enter(Stage::Computing(incoming), 0);
                 Some(samples)
             }
-            Err((status, text)) => {
-                self.reply(handler, incoming, (status, JSON), None, &text);
+            Err(early) => {
+                self.reply(handler, incoming, early.status, JSON, None, &early.body);
                 None
             }
         }
@@ -500,7 +517,7 @@ impl ConnectionState {
             }
             _ => error_body(error.reason),
         };
-        self.reply(handler, incoming, (error.status, JSON), None, &body);
+        self.reply(handler, incoming, error.status, JSON, None, &body);
         self.input.clear();
     }
 
@@ -508,7 +525,8 @@ impl ConnectionState {
         &mut self,
         handler: &mut H,
         incoming: Incoming,
-        (status, kind): (u16, &'static str),
+        status: u16,
+        kind: &'static str,
         allow: Option<&str>,
         body: &[u8],
     ) {

@@ -1,4 +1,4 @@
-//! What happens on the sockets of a server, told once to one of its threads (epoll, edge-triggered).
+//! Events on the sockets of a server, each delivered to one of its threads (epoll, edge-triggered).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -28,7 +28,7 @@ pub struct RequestHead<'a> {
     pub length: usize,
 }
 
-/// The methods that are told apart.
+/// The methods that are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
     Get,

@@ -1,6 +1,6 @@
 //! A trained model over HTTP: JSON in, JSON out.
 //!
-//! A few threads share all connections: each is told what happens on some socket, reads the request, checks every field of
+//! A few threads share all connections: each gets events of some sockets, reads the request, checks every field of
 //! its samples, computes them if one of the runners is free, and sends the response; so a lonely request changes threads
 //! nowhere and waits for nobody. If all runners compute, requests go into a bounded queue, and who finishes a batch takes
 //! what waits as the next one: batches grow with the load. A full queue is an immediate 503.

@@ -1,4 +1,4 @@
-//! A thread of the server: it is told what happens on sockets, and replies.
+//! A thread of the server: it gets the events of sockets, and replies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::access::ClientAccess;
 use crate::compute::{self, ParsedSamples, PredictRequest, ServerQueue};
-use crate::connection::{Driven, Handler};
+use crate::connection::{Driven, EarlyResponse, Handler, PageBody};
 use crate::connections::Connections;
 use crate::current::Current;
 use crate::events::{Events, LISTENER, SocketEvent};
@@ -148,15 +148,21 @@ impl Handler for ServeWorker {
         self.shared.memory.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    fn samples(&mut self, body: &[u8]) -> Result<ParsedSamples, (u16, Vec<u8>)> {
+    fn samples(&mut self, body: &[u8]) -> Result<ParsedSamples, EarlyResponse> {
         let since = Instant::now();
         let model = self.model();
         let parsed = parse(&model.inputs, body);
-        let (batch, single) = parsed.map_err(|text| (400, error_body(&text)))?;
+        let ParsedBody { batch, single } = parsed.map_err(|text| EarlyResponse {
+            status: 400,
+            body: error_body(&text),
+        })?;
         let model = model.clone();
         if batch.samples == 0 {
             let body = json!({"predictions": [], "pass": pass_name(&model)});
-            return Err((200, body.to_string().into()));
+            return Err(EarlyResponse {
+                status: 200,
+                body: body.to_string().into(),
+            });
         }
         Ok(ParsedSamples {
             batch,
@@ -166,20 +172,20 @@ impl Handler for ServeWorker {
         })
     }
 
-    fn page(&mut self, target: Target) -> (&'static str, Vec<u8>) {
+    fn page(&mut self, target: Target) -> PageBody {
         let shared = self.shared.clone();
         match target {
-            Target::Asset(kind, text) => (kind, text.into()),
+            Target::Asset(kind, text) => PageBody::new(kind, text),
             Target::Metrics => {
                 let text = shared.figures.text(shared.queue.len());
-                ("text/plain; version=0.0.4", text.into())
+                PageBody::new("text/plain; version=0.0.4", text)
             }
             Target::Document => {
                 let document = openapi::document(self.model(), &shared.version);
-                (JSON, document.to_string().into())
+                PageBody::new(JSON, document.to_string())
             }
-            Target::Model => (JSON, openapi::description(self.model()).to_string().into()),
-            Target::Predict | Target::Refused(..) => (JSON, Vec::new()),
+            Target::Model => PageBody::new(JSON, openapi::description(self.model()).to_string()),
+            Target::Predict | Target::Refused(..) => PageBody::new(JSON, Vec::new()),
         }
     }
 
@@ -212,10 +218,19 @@ impl Handler for ServeWorker {
     }
 }
 
-/// The samples of a body: one object, or `{"samples": […]}`; and whether it is one.
-fn parse(inputs: &[InputField], body: &[u8]) -> Result<(Batch, bool), String> {
+/// What a body asks for.
+#[derive(Debug)]
+struct ParsedBody {
+    batch: Batch,
+    /// Whether it is one sample, not a list.
+    single: bool,
+}
+
+/// The samples of a body: one object, or `{"samples": […]}`.
+fn parse(inputs: &[InputField], body: &[u8]) -> Result<ParsedBody, String> {
     if let Some(batch) = fill_body(body, inputs) {
-        return Ok((batch, true));
+        let single = true;
+        return Ok(ParsedBody { batch, single });
     }
     let value: Value =
         serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
@@ -241,7 +256,10 @@ fn parse(inputs: &[InputField], body: &[u8]) -> Result<(Batch, bool), String> {
         }
         Some(_) => return Err("\"samples\" is a list of samples".to_owned()),
     }
-    Ok((filling.finish(), several.is_none()))
+    Ok(ParsedBody {
+        batch: filling.finish(),
+        single: several.is_none(),
+    })
 }
 
 #[cfg(test)]
@@ -263,8 +281,8 @@ mod tests {
         };
         let parse = |body: &str| parse(std::slice::from_ref(&words), body.as_bytes());
         let read = |body: &str| {
-            let (batch, single) = parse(body).unwrap();
-            (batch.samples, single)
+            let parsed = parse(body).unwrap();
+            (parsed.batch.samples, parsed.single)
         };
         assert_eq!(read(r#"{"word": [1, 2]}"#), (1, true));
         assert_eq!(read("[1, 2]"), (1, true));

@@ -199,6 +199,15 @@ pub struct Score {
     pub kept: bool,
 }
 
+/// A pass with a better value than the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BestPass {
+    /// The pass.
+    pub pass: u32,
+    /// Its measured value.
+    pub value: f64,
+}
+
 /// The test results of finished passes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
@@ -230,39 +239,39 @@ impl Scores {
         self.passes.insert(pass, score);
     }
 
-    /// The best of the passes before `end` and its value; of equal ones the first.
-    fn best_of(&self, end: u32, counts: impl Fn(&Score) -> bool) -> Option<(u32, f64)> {
+    /// The best of the passes before `end`; of equal ones the first.
+    fn best_of(&self, end: u32, counts: impl Fn(&Score) -> bool) -> Option<BestPass> {
         let better = self.measure.as_ref()?.better;
-        let mut best: Option<(u32, f64)> = None;
+        let mut best: Option<BestPass> = None;
         for (pass, score) in self.passes.range(..end) {
             let Some(value) = score.value.filter(|_| counts(score)) else {
                 continue;
             };
-            let improves = best.is_none_or(|(_, old)| match better {
-                Better::Lower => value < old,
-                Better::Higher => value > old,
+            let improves = best.is_none_or(|best| match better {
+                Better::Lower => value < best.value,
+                Better::Higher => value > best.value,
             });
             if improves {
-                best = Some((*pass, value));
+                best = Some(BestPass { pass: *pass, value });
             }
         }
         best
     }
 
     /// The best pass, whether its model is kept or not.
-    pub fn best(&self) -> Option<(u32, f64)> {
+    pub fn best(&self) -> Option<BestPass> {
         self.best_of(u32::MAX, |_| true)
     }
 
     /// The best of the models that are kept.
-    pub(crate) fn best_kept(&self) -> Option<(u32, f64)> {
+    pub(crate) fn best_kept(&self) -> Option<BestPass> {
         self.best_of(u32::MAX, |score| score.kept)
     }
 
     /// The best pass for people, with the best model that is kept if that is another.
     pub fn told_best(&self) -> Option<words::result::Best> {
-        let ((pass, value), measure) = self.best().zip(self.measure.as_ref())?;
-        let kept = self.best_kept().map(|(kept, _)| kept);
+        let (BestPass { pass, value }, measure) = self.best().zip(self.measure.as_ref())?;
+        let kept = self.best_kept().map(|kept| kept.pass);
         Some(words::result::Best {
             pass: u64::from(pass),
             measure: measure.name.clone(),
@@ -274,10 +283,10 @@ impl Scores {
     /// Whether training, which began with pass `start`, ends before pass `pass`: the last `patience` passes were
     /// tested, and none was better than the best before them. A run always gets as many passes.
     pub(crate) fn stops_before(&self, pass: u32, patience: u32, start: u32) -> bool {
-        let Some((best, _)) = self.best_of(pass, |_| true) else {
+        let Some(best) = self.best_of(pass, |_| true) else {
             return false;
         };
-        let after = start.max(best + 1);
+        let after = start.max(best.pass + 1);
         if after >= pass {
             return false;
         }
@@ -305,7 +314,7 @@ impl Scores {
             return Vec::new();
         };
         let best = self.best_kept().filter(|_| keep.best);
-        let best = best.map(|(pass, _)| pass);
+        let best = best.map(|best| best.pass);
         let kept = self.passes.iter().filter(|(_, score)| score.kept);
         let older = kept.map(|(pass, _)| *pass).rev().skip(last.max(1) as usize);
         older
@@ -332,6 +341,10 @@ impl Scores {
 mod tests {
     use super::*;
     use config::EvaluatorConfig;
+
+    fn found(pass: u32, value: f64) -> Option<BestPass> {
+        Some(BestPass { pass, value })
+    }
 
     fn scores(better: Better, values: &[f64]) -> Scores {
         let mut scores = Scores {
@@ -442,7 +455,7 @@ mod tests {
         assert!(!scores.stops_before(5, 1, 0));
         scores.add(5, Some(f64::NAN), true);
         assert!(scores.stops_before(6, 1, 0));
-        assert_eq!(scores.best(), Some((0, 0.5)));
+        assert_eq!(scores.best(), found(0, 0.5));
     }
 
     #[test]
@@ -479,7 +492,7 @@ mod tests {
     fn of_the_models_that_are_kept_the_best_is_linked() {
         let mut scores = scores(Better::Lower, &[0.1, 0.3, 0.2]);
         scores.removed(0);
-        assert_eq!(scores.best_kept(), Some((2, 0.2)));
+        assert_eq!(scores.best_kept(), found(2, 0.2));
     }
 
     #[test]
@@ -489,15 +502,15 @@ mod tests {
         scores.removed(0);
         let told = scores.told_best().unwrap();
         assert_eq!((told.pass, told.value, told.kept), (0, 0.1, Some(2)));
-        assert_eq!(scores.best(), Some((0, 0.1)));
+        assert_eq!(scores.best(), found(0, 0.1));
     }
 
     #[test]
     fn only_models_that_exist_are_kept() {
         let mut scores = scores(Better::Lower, &[0.5, 0.4, 0.3]);
         scores.check_kept(|pass| pass < 2);
-        assert_eq!(scores.best_kept(), Some((1, 0.4)));
-        assert_eq!(scores.best(), Some((2, 0.3)));
+        assert_eq!(scores.best_kept(), found(1, 0.4));
+        assert_eq!(scores.best(), found(2, 0.3));
     }
 
     #[test]

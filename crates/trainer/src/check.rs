@@ -65,6 +65,17 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         findings.problem(None, text);
         return findings;
     }
+    let mut empty = model
+        .layers
+        .iter()
+        .filter(|layer| layer.r#type.starts_with("data") && layer.size.unwrap_or(0) == 0);
+    if let Some(LayerConfig { name, .. }) = empty.next() {
+        let text = format!(
+            "data layer '{name}' has size 0; it needs the width of its vector, or the number of its ids"
+        );
+        findings.problem(Some(name), &text);
+        return findings;
+    }
     let network = match Network::new(model) {
         Ok(network) => network,
         Err(error) => {

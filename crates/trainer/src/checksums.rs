@@ -43,7 +43,7 @@ pub(crate) fn sum(path: &Path) -> io::Result<u128> {
 
 /// The checksums of a directory whose files are about to be used.
 #[derive(Debug, Default)]
-pub struct DirectorySums(Vec<FileSum>);
+pub struct DirectorySums(Option<Vec<FileSum>>);
 
 impl DirectorySums {
     /// Reads [`SUMS`]. A directory without it has nothing to compare with.
@@ -52,14 +52,21 @@ impl DirectorySums {
             path: directory.join(SUMS),
             source,
         };
-        Ok(Self(read(directory).map_err(failed)?.unwrap_or_default()))
+        Ok(Self(read(directory).map_err(failed)?))
     }
 
     /// Refuses a file that is not as it was saved.
     pub fn check(&self, path: &Path) -> Result<(), ParameterFileError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(wanted) = self.0.iter().find(|sum| sum.name == name) else {
+        let Some(sums) = &self.0 else {
             return Ok(());
+        };
+        let Some(wanted) = sums.iter().find(|sum| sum.name == name) else {
+            if !is_summed(&name) {
+                return Ok(());
+            }
+            let path = path.to_owned();
+            return Err(ParameterFileError::Unlisted { path });
         };
         let found = sum(path).map_err(|source| ParameterFileError::Read {
             path: path.to_owned(),
@@ -79,8 +86,7 @@ pub(crate) fn of_directory(directory: &Path) -> io::Result<String> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let own = name.starts_with("pserver.") || [SUMS, DONE].contains(&name.as_ref());
-        if path.is_file() && !own && !name.contains('\n') {
+        if path.is_file() && is_summed(&name) {
             lines.push((name.to_string(), sum(&path)?));
         }
     }
@@ -89,6 +95,12 @@ pub(crate) fn of_directory(directory: &Path) -> io::Result<String> {
         .iter()
         .map(|(name, sum)| format!("{sum:032x}  {name}\n"));
     Ok(lines.collect())
+}
+
+/// Whether a file of this name has a checksum in a directory that has any.
+pub(crate) fn is_summed(name: &str) -> bool {
+    let own = name.starts_with("pserver.") || [SUMS, DONE].contains(&name);
+    !own && !name.contains('\n')
 }
 
 /// The checksums of a directory; `None` if it was saved without.
@@ -114,6 +126,25 @@ pub(crate) fn read(directory: &Path) -> io::Result<Option<Vec<FileSum>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_the_sums_have_lost_is_not_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("w");
+        fs::write(&file, "x").unwrap();
+        let check = || DirectorySums::open(root.path()).unwrap().check(&file);
+        assert!(check().is_ok(), "saved without sums");
+        fs::write(root.path().join(SUMS), of_directory(root.path()).unwrap()).unwrap();
+        assert!(check().is_ok());
+        fs::write(root.path().join(SUMS), "").unwrap();
+        let refused = check().unwrap_err().to_string();
+        assert!(refused.contains("canoe.sums"), "{refused}");
+        // A parameter may have any name, also one that is never in the sums.
+        let unsummed = root.path().join("pserver.w");
+        fs::write(&unsummed, "x").unwrap();
+        let sums = DirectorySums::open(root.path()).unwrap();
+        assert!(sums.check(&unsummed).is_ok());
+    }
 
     #[test]
     fn sums_are_those_of_xxh128sum_and_read_back() {

@@ -75,13 +75,19 @@ fn save_dir(config: &TrainerConfig, settings: &TrainerSettings) -> PathBuf {
     given.unwrap_or_else(|| PathBuf::from(config.save_dir()))
 }
 
-/// The initial values, and the directory that they were loaded from, if any.
+/// The values that training begins with.
+struct StartingValues {
+    parameters: Parameters,
+    /// The directory that they were loaded from, if any.
+    from: Option<PathBuf>,
+}
+
 fn starting_values(
     config: &TrainerConfig,
     network: &Network,
     settings: &TrainerSettings,
     report: &mut dyn Reporter,
-) -> Result<(Parameters, Option<PathBuf>), TrainError> {
+) -> Result<StartingValues, TrainError> {
     report.line(Level::Info, Topic::Initialize, "Initing parameters..");
     let passes = &settings.passes;
     let from = match (&passes.init_model_path, passes.start) {
@@ -110,7 +116,7 @@ fn starting_values(
             &mut parameters,
         )?;
     }
-    Ok((parameters, from))
+    Ok(StartingValues { parameters, from })
 }
 
 fn train(
@@ -123,19 +129,23 @@ fn train(
     }
     let network = network(config)?;
     let inspector = inspector(config, settings)?;
-    let (sources, test_source) = all_sources(config, network.inputs(), settings)?;
-    let tester = test_source
+    let data = all_sources(config, network.inputs(), settings)?;
+    let tester = data
+        .test
         .map(|source| tester(config, settings, source, &inspector))
         .transpose()?;
     check_unheld(settings, &network, tester.is_some())?;
     let measure = measure(config, settings, tester.as_ref())?;
     let patience = patience(settings, measure.is_some())?;
-    let (mut parameters, from) = starting_values(config, &network, settings, report)?;
+    let StartingValues {
+        mut parameters,
+        from,
+    } = starting_values(config, &network, settings, report)?;
     let started = match &settings.remote {
         None => local(config, settings, &network, &mut parameters, from, report),
         Some(remote) => {
             let saved = from.as_deref().map(|directory| (directory, &parameters));
-            connect(config, (settings, remote), &network, saved, report)
+            connect(config, settings, remote, &network, saved, report)
         }
     };
     let (updater, start) = match started {
@@ -151,11 +161,17 @@ fn train(
     let saver = (settings.trainer == 0)
         .then(|| saver(config, settings, measure))
         .transpose()?;
+    if let Some(saver) = &saver
+        && settings.passes.saving_period <= settings.passes.count
+    {
+        // Better now than after a pass of an hour.
+        pass_directory::check_writable(&saver.save_dir)?;
+    }
     if let (Some(saver), Some(remote)) = (&saver, &settings.remote) {
         tell_lost_scores(saver, &remote.job, report);
     }
     let mut trainer = Trainer {
-        sources,
+        sources: data.train,
         evaluators: (
             evaluators(config, &inspector)?,
             evaluators(config, &inspector)?,
@@ -241,7 +257,8 @@ fn local_updater(
 
 fn connect(
     config: &TrainerConfig,
-    (settings, remote): (&TrainerSettings, &RemoteSettings),
+    settings: &TrainerSettings,
+    remote: &RemoteSettings,
     network: &Network,
     saved: Option<(&Path, &Parameters)>,
     report: &mut dyn Reporter,
@@ -459,7 +476,7 @@ fn check_gradient(
     report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
-    let (mut parameters, _) = starting_values(config, &network, settings, report)?;
+    let mut parameters = starting_values(config, &network, settings, report)?.parameters;
     let batch = first_batch(config, &network, settings)?;
     checkgrad::check(&mut network, &mut parameters, &batch, eps, report)
 }
@@ -484,7 +501,7 @@ fn time(
 ) -> Result<(), TrainError> {
     let mut network = network(config)?;
     let mut sources = train_sources(config, network.inputs(), settings)?;
-    let (mut parameters, _) = starting_values(config, &network, settings, report)?;
+    let mut parameters = starting_values(config, &network, settings, report)?.parameters;
     let mut updater = local_updater(config, &network, settings)?;
     sources[0].start_pass(0, 0);
     let timing = TrainerTiming {

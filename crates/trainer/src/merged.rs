@@ -252,7 +252,7 @@ impl Merged {
         file.read_exact_at(&mut encoded, 8)
             .map_err(read_error(path))?;
         let config = binary::decode(&encoded).map_err(|source| foreign(Some(source)))?;
-        let places = places(path, &file, &config, (8 + head, length))?;
+        let places = places(path, &file, &config, 8 + head, length)?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -317,7 +317,8 @@ fn places(
     path: &Path,
     file: &File,
     config: &TrainerConfig,
-    (start, length): (u64, u64),
+    start: u64,
+    length: u64,
 ) -> Result<Vec<MergedEntry>, MergedError> {
     let (mut at, mut places) = (start, Vec::new());
     let parameters = config.model_config.iter().flat_map(|m| &m.parameters);

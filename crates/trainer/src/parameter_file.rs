@@ -73,6 +73,14 @@ pub enum ParameterFileError {
         /// Path of the file.
         path: PathBuf,
     },
+    /// The checksums of the directory, which are of all its files, are not of this one.
+    #[error(
+        "canoe.sums, which has the checksums of what was saved, does not have {path}: one of them is damaged; use another pass, or, if you added the file on purpose, delete canoe.sums"
+    )]
+    Unlisted {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The file is valid but belongs to a parameter of another size.
     #[error("{path} holds {got} values, but the parameter has {want} in this configuration")]
     SizeMismatch {

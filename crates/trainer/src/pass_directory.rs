@@ -74,7 +74,7 @@ pub enum PassDirectoryError {
     },
     /// The job has finished, but its last model is missing.
     #[error(
-        "all passes are done, but {path} is missing or incomplete: the last model was removed, or saved elsewhere (all processes of a job must see the same save_dir); train again, or go on from an earlier pass with --start_pass"
+        "all passes are done, but {path} is missing or incomplete: the last model was removed, or saved elsewhere (all processes of a job must see the same save_dir); train again, or continue after an earlier pass with --start_pass"
     )]
     NotSaved {
         /// Path where the model should be.
@@ -99,6 +99,13 @@ pub fn name(pass: u32, inside: Option<u64>) -> String {
         None => format!("pass-{pass:05}"),
         Some(part) => format!("pass-{pass:05}-{part:03}"),
     }
+}
+
+/// Creates `save_dir`, and makes sure that directories can be created in it.
+pub(crate) fn check_writable(save_dir: &Path) -> Result<(), PassDirectoryError> {
+    let trial = save_dir.join(format!(".trial-{}", std::process::id()));
+    fs::create_dir_all(&trial).map_err(io_error("save models in", save_dir))?;
+    fs::remove_dir(&trial).map_err(io_error("save models in", save_dir))
 }
 
 /// The directory of a pass in `save_dir`, checked to be complete.

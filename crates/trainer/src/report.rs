@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::log::{Level, Log, Topic};
 use words::result::{Best, Stopped};
 use words::statistics::ParameterStatistics;
+use words::status::Task;
 
 /// Something that happened in a trainer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,7 +87,7 @@ pub trait Reporter: Log {
     }
 
     /// Work besides batches has come so far, or `None`: is over, as it is with the next event.
-    fn task(&mut self, task: Option<(&'static str, u64)>) {
+    fn task(&mut self, task: Option<Task>) {
         let _ = task;
     }
 

@@ -80,6 +80,17 @@ struct Section {
     start: u64,
 }
 
+/// A table with saved rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedTable {
+    /// Its name.
+    pub name: String,
+    /// How many rows are saved.
+    pub rows: usize,
+    /// Values per row.
+    pub cols: usize,
+}
+
 /// How to interpret the rows of one parameter.
 #[derive(Debug)]
 pub struct RowInterpretation<'a> {
@@ -105,7 +116,7 @@ impl SavedRows {
             save: None,
         };
         for (number, path) in paths.iter().enumerate() {
-            saved.add(path, (number, paths.len()))?;
+            saved.add(path, number, paths.len())?;
         }
         Ok(Some(saved))
     }
@@ -115,14 +126,15 @@ impl SavedRows {
         self.tables.contains_key(name)
     }
 
-    /// Name, saved rows and columns of every table that has rows, by name.
-    pub fn tables(&self) -> Vec<(String, usize, usize)> {
-        let of = |(name, table): (&String, &Table)| {
-            let rows = table.shards.values().map(|section| section.ids.len()).sum();
-            (name.clone(), rows, table.cols)
+    /// The tables that have rows, by name.
+    pub fn tables(&self) -> Vec<SavedTable> {
+        let of = |(name, table): (&String, &Table)| SavedTable {
+            name: name.clone(),
+            rows: table.shards.values().map(|section| section.ids.len()).sum(),
+            cols: table.cols,
         };
-        let mut tables: Vec<_> = self.tables.iter().map(of).filter(|t| t.1 > 0).collect();
-        tables.sort_unstable();
+        let mut tables: Vec<_> = self.tables.iter().map(of).filter(|t| t.rows > 0).collect();
+        tables.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         tables
     }
 
@@ -175,7 +187,7 @@ impl SavedRows {
     }
 
     /// Checks one file, `number` of `count`, and indexes its rows.
-    fn add(&mut self, path: &Path, (number, count): (usize, usize)) -> Result<(), SavedRowsError> {
+    fn add(&mut self, path: &Path, number: usize, count: usize) -> Result<(), SavedRowsError> {
         let file = File::open(path).map_err(read_error(path))?;
         let length = file.metadata().map_err(read_error(path))?.len();
         let input = BufReader::new(&file);

@@ -39,7 +39,8 @@ impl Saver {
         pass: u32,
         part: Option<u64>,
         specs: &[ParameterSpec],
-        (parameters, state): (&Parameters, Option<&SavedState<'_>>),
+        parameters: &Parameters,
+        state: Option<&SavedState<'_>>,
         beside: impl FnOnce(&Writer) -> Result<(), TrainError>,
     ) -> Result<PathBuf, TrainError> {
         let writer = Writer::create(&self.save_dir, &pass_directory::name(pass, part))?;
@@ -76,7 +77,7 @@ impl Saver {
             self.scores.removed(*old);
         }
         let linked = self.scores.best_kept();
-        let name = linked.map(|(pass, _)| pass_directory::name(pass, None));
+        let name = linked.map(|best| pass_directory::name(best.pass, None));
         scores_file::link(&self.save_dir, name.as_deref())?;
         for old in expendable {
             pass_directory::remove(&self.save_dir, old);
@@ -136,7 +137,7 @@ mod tests {
         assert!(missing.contains("pass-00002"), "{missing}");
         let nothing = Parameters(Vec::new());
         saver
-            .save(2, None, &[], (&nothing, None), |_| Ok(()))
+            .save(2, None, &[], &nothing, None, |_| Ok(()))
             .unwrap();
         assert_eq!(check(passes(0, 3, 2)), Ok(()));
         assert!(check(passes(0, 4, 1)).is_err(), "another pass is the last");
@@ -159,7 +160,7 @@ mod tests {
         let nothing = Parameters(Vec::new());
         let end = |saver: &mut Saver, pass: u32, value: f64| {
             let none = |_: &Writer| Ok(());
-            saver.save(pass, None, &[], (&nothing, None), none).unwrap();
+            saver.save(pass, None, &[], &nothing, None, none).unwrap();
             saver.finish_pass(pass, Some(value), true).unwrap()
         };
         let values = [0.5, 0.2, 0.4, 0.3, 0.25, 0.6];
@@ -187,10 +188,11 @@ mod tests {
         // Another one was killed right after the save.
         saver.note_test(6, Some(0.1)).unwrap();
         let none = |_: &Writer| Ok(());
-        saver.save(6, None, &[], (&nothing, None), none).unwrap();
+        saver.save(6, None, &[], &nothing, None, none).unwrap();
         saver.scores = scores_file::read(dir.path()).unwrap();
         saver.check_kept();
-        assert_eq!(saver.scores.best_kept(), Some((6, 0.1)));
+        let best = saver.scores.best_kept().unwrap();
+        assert_eq!((best.pass, best.value), (6, 0.1));
         end(&mut saver, 7, 0.2);
         assert!(names().contains(&"pass-00006".to_owned()), "{:?}", names());
         let best = std::fs::read_link(dir.path().join("best")).unwrap();

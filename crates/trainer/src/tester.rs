@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use nn::{BatchUse, Evaluators, Network};
+use words::status::Task;
 
 use crate::data::DataSource;
 use crate::error::TrainError;
@@ -66,7 +67,10 @@ impl Tester {
             inspector.evaluated(&mut self.evaluators, report)?;
             meter.add(cost, data.samples as u64);
             batch += 1;
-            report.task(Some((TEST, batch)));
+            report.task(Some(Task {
+                name: TEST.to_owned(),
+                done: batch,
+            }));
         }
         if batch == 0 {
             let text = "the test data have no samples";

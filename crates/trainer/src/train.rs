@@ -16,7 +16,7 @@ mod owed;
 
 use std::time::{Duration, Instant};
 
-use nn::{Batch, BatchUse, Evaluators, Gradients, Network, Parameters};
+use nn::{Batch, BatchUse, Evaluators, Gradients, Network, ParameterIndex, Parameters};
 
 use crate::data::DataSource;
 use crate::error::TrainError;
@@ -56,6 +56,9 @@ pub struct Trainer<'a> {
     /// Time in the current pass spent waiting for updates.
     pub waited: Duration,
 }
+
+/// The rows that a batch reads: parameter, ascending ids.
+type RowsNeeded = Vec<(ParameterIndex, Vec<u32>)>;
 
 /// One trainer's part of a batch: its gradients are summed with those of the others.
 struct Step {
@@ -139,30 +142,31 @@ impl Trainer<'_> {
         self.evaluators.0.reset();
         self.evaluators.1.reset();
         self.waited = Duration::ZERO;
-        let batches = self.batches(start, report)?;
+        let done = self.batches(start, report)?;
         // One of several trainers may have an empty data shard; alone it would only save its initial values.
         let remote = self.settings.remote.as_ref();
         let is_alone = remote.is_none_or(|remote| remote.session.trainers == 1);
-        if batches.1 == 0 && start.batch == 0 && is_alone {
+        if done.batches == 0 && start.batch == 0 && is_alone {
             return Err(TrainError::NoSamples { pass });
         }
         let begun = Instant::now();
         self.updater.finish_pass(&mut self.parameters)?;
         self.waited += begun.elapsed();
-        self.finish_pass(pass, batches, report)?;
+        self.finish_pass(pass, done, report)?;
         Ok(self.updater.end_pass()?)
     }
 
-    /// Runs the batches of a pass; returns the meter and the number of batches.
+    /// Runs the batches of a pass.
     fn batches(
         &mut self,
         start: Position,
         report: &mut dyn Reporter,
-    ) -> Result<(CostMeter, u64), TrainError> {
+    ) -> Result<FinishedBatches, TrainError> {
         let mut meter = CostMeter::default();
         let mut gradients = Gradients::new(self.network.parameters());
         let mut total = (self.sources.len() > 1).then(|| Gradients::new(self.network.parameters()));
         let mut batch = start.batch;
+        let mut ahead = None;
         let at = |batch| Position {
             pass: start.pass,
             batch,
@@ -170,11 +174,14 @@ impl Trainer<'_> {
         };
         loop {
             self.settle(at(batch), report)?;
-            let Some(step) = self.step(at(batch), &mut gradients, total.as_mut(), report)? else {
+            let sums = (&mut gradients, total.as_mut());
+            let Some(step) = self.step(at(batch), ahead.take(), sums, report)? else {
                 break;
             };
             let applied = total.as_ref().unwrap_or(&gradients);
             self.inspector.gradients(&self.network, applied, report);
+            ahead = self.rows_ahead();
+            self.updater.announce(ahead.as_deref().unwrap_or_default());
             let begun = Instant::now();
             self.updater
                 .finish_batch(applied, step.samples, step.cost, &mut self.parameters)?;
@@ -184,15 +191,29 @@ impl Trainer<'_> {
             meter.add(step.cost, step.samples);
             self.tell_batch(at(batch), &mut meter, report);
         }
-        Ok((meter, batch))
+        Ok(FinishedBatches {
+            batches: batch,
+            meter,
+        })
     }
 
-    /// Runs forward and backward for every trainer that still has data; returns `None` when none has.
+    /// The rows that the next batch reads, if this process plays one trainer and the batch is there without waiting.
+    fn rows_ahead(&mut self) -> Option<RowsNeeded> {
+        let [source] = self.sources.as_mut_slice() else {
+            return None;
+        };
+        let (next, updater) = (source.peek()?, &self.updater);
+        let wanted = |parameter| updater.wants_rows(parameter);
+        Some(self.network.rows_needed(next, wanted))
+    }
+
+    /// Runs forward and backward for every trainer that still has data; returns `None` when none has. `ahead` are the rows
+    /// that the batch reads, if they are known.
     fn step(
         &mut self,
         at: Position,
-        gradients: &mut Gradients,
-        mut total: Option<&mut Gradients>,
+        mut ahead: Option<RowsNeeded>,
+        (gradients, mut total): (&mut Gradients, Option<&mut Gradients>),
         report: &mut dyn Reporter,
     ) -> Result<Option<Step>, TrainError> {
         let mut step: Option<Step> = None;
@@ -200,8 +221,11 @@ impl Trainer<'_> {
             let Some(data) = self.sources[node].next_batch()? else {
                 continue;
             };
-            let trainer = self.settings.trainer + node as u32;
-            let cost = self.compute(&data, trainer, gradients, at, report)?;
+            let updater = &self.updater;
+            let wanted = |parameter| updater.wants_rows(parameter);
+            let needed = ahead.take();
+            let needed = needed.unwrap_or_else(|| self.network.rows_needed(&data, wanted));
+            let cost = self.compute((&data, &needed), node, gradients, at, report)?;
             // Moving averages belong to the trainer that saves the model.
             if node == 0 {
                 self.network.assign(&mut self.parameters);
@@ -222,21 +246,19 @@ impl Trainer<'_> {
 
     fn compute(
         &mut self,
-        data: &Batch,
-        trainer: u32,
+        (data, needed): (&Batch, &RowsNeeded),
+        node: usize,
         gradients: &mut Gradients,
         at: Position,
         report: &mut dyn Reporter,
     ) -> Result<f64, TrainError> {
         let Position { pass, batch, .. } = at;
+        let trainer = self.settings.trainer + node as u32;
         let noise = noise_seed(self.settings.seed, trainer, pass, batch);
-        let updater = &mut self.updater;
-        let needed = self
-            .network
-            .rows_needed(data, |parameter| updater.wants_rows(parameter));
         let samples = data.samples as u64;
         let begun = Instant::now();
-        updater.prepare(&needed, samples, &mut self.parameters)?;
+        self.updater
+            .prepare(needed, samples, &mut self.parameters)?;
         self.waited += begun.elapsed();
         let failed = |source| TrainError::Execute {
             pass,
@@ -301,9 +323,10 @@ impl Trainer<'_> {
     fn finish_pass(
         &mut self,
         pass: u32,
-        (meter, batches): (CostMeter, u64),
+        done: FinishedBatches,
         report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
+        let FinishedBatches { batches, meter } = done;
         if meter.samples() == 0 && batches > 0 {
             // Empty figures would replace those that the pass had before the recovery.
             let text =
@@ -318,6 +341,14 @@ impl Trainer<'_> {
         }
         self.settle_end(pass, batches, report)
     }
+}
+
+/// All batches of a pass are done.
+struct FinishedBatches {
+    /// How many there are, with those before a resume or a recovery.
+    batches: u64,
+    /// What was measured since.
+    meter: CostMeter,
 }
 
 fn rolled_back(to: Position, reason: &str, report: &mut dyn Reporter) {

@@ -50,7 +50,7 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
     }
     findings.parameters = lengths.len();
     check_state(directory, &lengths, &mut findings);
-    check_sums(directory, &mut findings);
+    check_sums(directory, &lengths, &mut findings);
     match SavedRows::open(directory) {
         Ok(saved) => findings.tables = saved.map_or(0, |saved| saved.tables().len()),
         Err(error) => findings.problem(directory.to_owned(), chain(&error)),
@@ -96,7 +96,7 @@ fn check_state(directory: &Path, lengths: &[(String, u64)], findings: &mut PassF
 }
 
 /// Compares files with the checksums that they were saved with.
-fn check_sums(directory: &Path, findings: &mut PassFindings) {
+fn check_sums(directory: &Path, parameters: &[(String, u64)], findings: &mut PassFindings) {
     let sums = match checksums::read(directory) {
         Ok(None) => return,
         Ok(Some(sums)) => sums,
@@ -112,6 +112,12 @@ fn check_sums(directory: &Path, findings: &mut PassFindings) {
                 "its checksum is not the one it was saved with: it was damaged or changed since",
             ),
             Err(error) => findings.problem(path, chain(&error)),
+        }
+    }
+    for (name, _) in parameters {
+        let listed = sums.iter().any(|file| file.name == *name);
+        if !listed && checksums::is_summed(name) {
+            findings.problem(directory.join(name), "canoe.sums has no checksum of it");
         }
     }
     findings.sums = Some(good);
@@ -163,6 +169,9 @@ mod tests {
         fs::write(root.path().join(SUMS), "x").unwrap();
         let told = wrong(root.path());
         assert!(told[0].contains("canoe.sums: it is damaged"), "{told:?}");
+        fs::write(root.path().join(SUMS), "").unwrap();
+        let told = wrong(root.path());
+        assert!(told[0].contains("/w: canoe.sums has no"), "{told:?}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn process_view(
     let state = match (end, life) {
         (Some(Some(_)), _) => "failed",
         (Some(None), _) | (_, Some(ProcessChange::Ended)) => "finished",
-        (_, Some(ProcessChange::Died)) => "died",
+        (_, Some(ProcessChange::Died)) => "crashed",
         (_, Some(ProcessChange::Restarting)) => "restarting",
         _ if ended => "ended",
         _ if silent.is_some_and(|seconds| seconds > SILENT) => "silent",
@@ -147,7 +147,7 @@ fn process_view(
         }
         _ => "starting",
     };
-    let live = status.filter(|_| !is_over && !matches!(state, "died" | "restarting" | "silent"));
+    let live = status.filter(|_| !is_over && !matches!(state, "crashed" | "restarting" | "silent"));
     ProcessView {
         state,
         restarts: process.map_or(0, Process::restarts),
@@ -225,7 +225,7 @@ fn blame(views: &mut [NodeView]) -> Vec<u32> {
             .collect::<Vec<_>>()
     };
     let is_broken =
-        |process: &ProcessView| matches!(process.state, "silent" | "died" | "restarting");
+        |process: &ProcessView| matches!(process.state, "silent" | "crashed" | "restarting");
     let broken: Vec<u32> = views
         .iter()
         .filter(|view| processes(view).iter().any(is_broken))
@@ -274,7 +274,7 @@ fn sentence(view: &NodeView, broken: &[u32]) -> String {
                 let seconds = process.silent.unwrap_or(0.0);
                 return format!("{name} has given no sign of life for {}", span(seconds));
             }
-            "died" | "failed" => return format!("{name} {}", process.state),
+            "crashed" | "failed" => return format!("{name} {}", process.state),
             "restarting" => return format!("{name} is restarting"),
             _ => {}
         }
@@ -385,7 +385,7 @@ mod tests {
     fn sentences_name_nodes() {
         assert_eq!(nodes_named("step 7 waits for trainer 1, 2"), [1, 2]);
         assert_eq!(
-            nodes_named("server 3 at 10.0.0.1:7164 does not answer"),
+            nodes_named("server 3 at 10.0.0.1:7164 does not respond"),
             [3]
         );
         assert_eq!(nodes_named("waits for trainer 12 to connect"), [12]);

@@ -2,7 +2,7 @@
 //!
 //! HMAC-SHA256 keyed with the token over a label, both nonces and the name of the connection
 //! ([`crate::stream::Stream::name`]). The labels keep a proof of one side from being replayed as that of the other; the
-//! name keeps it from being relayed over another connection. A job without a token is not served: the launcher creates
+//! name keeps it from being relayed over another connection. A job without a token is not served: the runner creates
 //! one.
 
 use ring::hmac;
@@ -104,7 +104,7 @@ pub fn nonce() -> String {
     hex(&bytes)
 }
 
-/// A random number that tells one process from another.
+/// A random number that distinguishes one process from another.
 pub fn instance() -> u64 {
     let mut bytes = [0_u8; 8];
     SystemRandom::new()

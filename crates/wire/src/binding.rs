@@ -48,7 +48,7 @@ impl Binding {
             .or_else(|| number("pass", here.pass, there.pass))
             .or_else(|| number("server", u64::from(self.server), u64::from(wanted.server)))
             .or_else(|| number("port", u64::from(self.port), u64::from(wanted.port)))
-            .or_else(|| number("epoch", self.epoch.0, wanted.epoch.0))
+            .or_else(|| number("generation", self.epoch.0, wanted.epoch.0))
             .or_else(|| {
                 (self.topology != wanted.topology)
                     .then(|| "it is of other numbers of servers or ports".to_owned())
@@ -122,7 +122,7 @@ pub(crate) mod tests {
             (|b| b.boundary.pass = 0, "pass 0"),
             (|b| b.server = 0, "server 0"),
             (|b| b.port = 1, "port 1"),
-            (|b| b.epoch = Generation(1), "epoch 1"),
+            (|b| b.epoch = Generation(1), "generation 1"),
             (|b| b.topology.servers = 3, "numbers of servers"),
             (|b| b.boundary.batches = vec![1, 3], "other batches"),
         ];

@@ -342,7 +342,7 @@ impl Channel {
     /// Receives a frame of this kind with a JSON body; a refusal becomes an error.
     pub fn expect<T: DeserializeOwned>(&mut self, kind: FrameKind) -> Result<T, ChannelError> {
         let head = self.receive()?;
-        self.check(&head, kind, "an answer")?;
+        self.check(&head, kind, "a reply")?;
         self.json(&head)
     }
 

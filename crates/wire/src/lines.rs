@@ -26,16 +26,25 @@ pub(crate) struct LineWatch {
     last: Option<(Traffic, Traffic, u64)>,
 }
 
+/// Bytes that were sent and do not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LostBytes {
+    /// How many.
+    pub(crate) count: u64,
+    /// For how many milliseconds nothing has moved.
+    pub(crate) quiet: u64,
+}
+
 impl LineWatch {
-    /// Takes the counts of both ends, at a time in milliseconds. Returns the number of bytes that are lost and for how
-    /// long nothing has moved, once that is at least `limit`.
+    /// Takes the counts of both ends, at a time in milliseconds. Returns what is lost, once nothing has moved for at
+    /// least `limit`.
     pub(crate) fn look(
         &mut self,
         own: Traffic,
         other: Traffic,
         now: u64,
         limit: u64,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<LostBytes> {
         let since = match self.last {
             Some((a, b, since)) if (a, b) == (own, other) => since,
             _ => {
@@ -47,9 +56,9 @@ impl LineWatch {
             let missing = from.sent.saturating_sub(to.received);
             if to.reading { missing } else { 0 }
         };
-        let missing = lost(own, other).max(lost(other, own));
+        let count = lost(own, other).max(lost(other, own));
         let quiet = now.saturating_sub(since);
-        (missing > 0 && quiet >= limit).then_some((missing, quiet))
+        (count > 0 && quiet >= limit).then_some(LostBytes { count, quiet })
     }
 }
 
@@ -66,17 +75,23 @@ mod tests {
     }
 
     /// Looks at the same counts for ten seconds.
-    fn ten_seconds(own: Traffic, other: Traffic) -> Option<(u64, u64)> {
+    fn ten_seconds(own: Traffic, other: Traffic) -> Option<LostBytes> {
         let mut watch = LineWatch::default();
         (0..=20).find_map(|beat| watch.look(own, other, beat * 500, 6000))
+    }
+
+    /// This many bytes, noticed at the limit.
+    fn lost(count: u64) -> Option<LostBytes> {
+        let quiet = 6000;
+        Some(LostBytes { count, quiet })
     }
 
     #[test]
     fn bytes_that_somebody_waits_for_and_that_do_not_come_are_lost() {
         let pushed = ten_seconds(end(100, 7, true), end(7, 40, true));
-        assert_eq!(pushed, Some((60, 6000)), "to the server");
+        assert_eq!(pushed, lost(60), "to the server");
         let answered = ten_seconds(end(40, 7, true), end(90, 40, false));
-        assert_eq!(answered, Some((83, 6000)), "to the trainer");
+        assert_eq!(answered, lost(83), "to the trainer");
     }
 
     #[test]

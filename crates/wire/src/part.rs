@@ -294,10 +294,10 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
             }
             return Ok(None);
         }
-        let (ids, numbers) = self.lengths(kind, table, count)?;
+        let lengths = self.lengths(kind, table, count)?;
         self.sections += 1;
-        self.ids.resize(ids, 0);
-        self.numbers.resize(numbers, 0.0);
+        self.ids.resize(lengths.ids, 0);
+        self.numbers.resize(lengths.values, 0.0);
         let id_bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.ids);
         self.input.read_exact(id_bytes).map_err(FormatError::Read)?;
         crc.update(id_bytes);
@@ -327,13 +327,13 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         }))
     }
 
-    /// Numbers of ids and values in a section; fails before anything is allocated if the file cannot hold them.
+    /// How long a section is; fails before anything is allocated if the file cannot hold it.
     fn lengths(
         &mut self,
         kind: u32,
         table: usize,
         count: u64,
-    ) -> Result<(usize, usize), FormatError> {
+    ) -> Result<SectionLengths, FormatError> {
         let impossible = |text: String| Err(FormatError::Impossible(text));
         let Some(spec) = self.header.tables.get(table) else {
             return impossible(format!("section of table {table}, which does not exist"));
@@ -354,13 +354,22 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         ) {
             (Some(numbers), Some(left)) => {
                 self.left = left;
-                Ok((ids as usize, numbers as usize))
+                Ok(SectionLengths {
+                    ids: ids as usize,
+                    values: numbers as usize,
+                })
             }
             _ => impossible(format!(
                 "it ends too early for a section of {count} entries"
             )),
         }
     }
+}
+
+/// How many ids and values a section has.
+struct SectionLengths {
+    ids: usize,
+    values: usize,
 }
 
 /// Compares the checksum that follows, and adds it to the fingerprint.

@@ -249,8 +249,10 @@ impl AdmissionVerdict {
 /// tables.
 pub fn judge(
     reports: &[ServerReport],
-    (seen, known): (Generation, CoordinatorKnowledge),
-    (trainers, holders): (u32, u32),
+    seen: Generation,
+    known: CoordinatorKnowledge,
+    trainers: u32,
+    holders: u32,
     name: impl Fn(usize) -> String,
 ) -> AdmissionVerdict {
     if reports.iter().any(|r| r.phase == Phase::Finished) {
@@ -622,8 +624,10 @@ mod tests {
     fn verdict(reports: &[ServerReport], seen: u64) -> AdmissionVerdict {
         judge(
             reports,
-            (Generation(seen), CoordinatorKnowledge::default()),
-            (2, 2),
+            Generation(seen),
+            CoordinatorKnowledge::default(),
+            2,
+            2,
             |server| format!("s{server}"),
         )
     }
@@ -661,8 +665,10 @@ mod tests {
         let judged = |holders| {
             judge(
                 &[holder.clone(), replaced.clone()],
-                (Generation(4), CoordinatorKnowledge::default()),
-                (2, holders),
+                Generation(4),
+                CoordinatorKnowledge::default(),
+                2,
+                holders,
                 |server| format!("s{server}"),
             )
         };
@@ -676,10 +682,12 @@ mod tests {
             ..holder.clone()
         };
         let reports = [holder.clone(), absent];
-        let known = (Generation(4), CoordinatorKnowledge::default());
+        let known = CoordinatorKnowledge::default();
         assert!(
             matches!(
-                judge(&reports, known, (2, 1), |server| format!("s{server}")),
+                judge(&reports, Generation(4), known, 2, 1, |server| format!(
+                    "s{server}"
+                )),
                 AdmissionVerdict::Wait(_)
             ),
             "but all trainers have to be connected to it"

@@ -17,15 +17,36 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// The beginning of a table is rounded up to this many values: a cache line.
 const ALIGNED: usize = 16;
 
-/// The offsets of parts of these lengths in a region, and the region's length. Both sides compute it.
-pub fn layout(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
+/// Where parts are in a region, in values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionLayout {
+    /// The offset of each part.
+    pub starts: Vec<usize>,
+    /// The length of the region.
+    pub len: usize,
+}
+
+/// The layout of parts of these lengths. Both sides compute it.
+pub fn layout(lens: impl Iterator<Item = usize>) -> RegionLayout {
     let mut end = 0;
     let starts = lens.map(|len| {
         let start = end;
         end += len.next_multiple_of(ALIGNED);
         start
     });
-    (starts.collect(), end)
+    RegionLayout {
+        starts: starts.collect(),
+        len: end,
+    }
+}
+
+/// Memory that was divided by [`SharedRegion::divide`].
+#[derive(Debug)]
+pub struct DividedRegion {
+    /// With what others can read it.
+    pub descriptor: OwnedFd,
+    /// Its parts, which this process writes.
+    pub parts: Vec<PublishedValues>,
 }
 
 /// What this process may do with a region that another one created.
@@ -171,15 +192,15 @@ impl SharedRegion {
     }
 
     /// Divides memory that was just created into parts of these lengths (see [`layout`]), which alone can be written
-    /// from now on. Also returns the descriptor with which others can read them.
-    pub fn divide(self, lens: &[usize]) -> io::Result<(OwnedFd, Vec<PublishedValues>)> {
-        let (starts, end) = layout(lens.iter().copied());
-        if end > self.len {
+    /// from now on.
+    pub fn divide(self, lens: &[usize]) -> io::Result<DividedRegion> {
+        let layout = layout(lens.iter().copied());
+        if layout.len > self.len {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         rustix::fs::fcntl_add_seals(&self.descriptor, SealFlags::FUTURE_WRITE)?;
         let mapping = Arc::new(self.mapping);
-        let parts = starts.into_iter().zip(lens).map(|(start, len)| {
+        let parts = layout.starts.into_iter().zip(lens).map(|(start, len)| {
             // SAFETY: inside the mapping, as checked above.
             let start = unsafe { mapping.start.add(start) };
             PublishedValues {
@@ -188,7 +209,10 @@ impl SharedRegion {
                 _mapping: mapping.clone(),
             }
         });
-        Ok((self.descriptor, parts.collect()))
+        Ok(DividedRegion {
+            descriptor: self.descriptor,
+            parts: parts.collect(),
+        })
     }
 }
 
@@ -228,12 +252,14 @@ mod tests {
 
     #[test]
     fn tables_begin_on_cache_lines() {
-        assert_eq!(layout([3, 0, 16, 1].into_iter()), (vec![0, 16, 16, 32], 48));
+        let layout = layout([3, 0, 16, 1].into_iter());
+        assert_eq!((layout.starts, layout.len), (vec![0, 16, 16, 32], 48));
     }
 
     #[test]
     fn another_mapping_sees_what_is_written_but_cannot_write() {
-        let (descriptor, mut parts) = SharedRegion::create(48).unwrap().divide(&[3, 20]).unwrap();
+        let region = SharedRegion::create(48).unwrap().divide(&[3, 20]).unwrap();
+        let (descriptor, mut parts) = (region.descriptor, region.parts);
         parts[1][19] = 7.5;
         let copy = descriptor.try_clone().unwrap();
         let there = SharedRegion::open(descriptor, 48, RegionAccess::Read).unwrap();

@@ -134,7 +134,8 @@ impl Stranger {
                 plain(unix, &mut self.greeting, &mut self.out, token, &self.name)
             }
             Accepted::Tls(connection, tcp) => secured(
-                (connection, tcp),
+                connection,
+                tcp,
                 &mut self.greeting,
                 &mut self.out,
                 token,
@@ -160,7 +161,7 @@ impl Stranger {
         };
     }
 
-    /// Its time is over. One that speaks no TLS to a server with TLS has waited for a challenge in vain: it is told.
+    /// Its time is over. One that speaks no TLS to a server with TLS has waited for a challenge in vain: it gets an error that says so.
     pub fn expire(&mut self) {
         if let Accepted::Tls(_, tcp) = &mut self.transport
             && self.name.is_empty()
@@ -250,7 +251,8 @@ fn plain(
 }
 
 fn secured(
-    (connection, tcp): (&mut ServerConnection, &mut TcpStream),
+    connection: &mut ServerConnection,
+    tcp: &mut TcpStream,
     greeting: &mut Greeting,
     out: &mut Vec<u8>,
     token: &Token,

@@ -315,7 +315,7 @@ impl Stream {
         Ok(descriptors)
     }
 
-    /// Whether bytes have been received that nobody has read yet: the kernel no longer tells of them.
+    /// Whether bytes have been received that nobody has read yet: the kernel no longer reports them.
     pub fn has_bytes(&mut self) -> bool {
         let (plain, ahead) = match &mut self.inner {
             Inner::Tcp(_) | Inner::Unix(_) => return false,

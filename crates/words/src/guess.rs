@@ -3,14 +3,18 @@
 /// The word among `known` that `typed` most likely was meant to be; `None` if no one is near.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
+    // How far a word is, and how much is missing of one that was not typed to its end.
     let steps = |word: &str| {
         let word = word.to_lowercase();
-        // A word that was not typed to its end.
         let begun = typed.chars().count() > 2 && word.starts_with(&typed);
-        if begun { 1 } else { distance(&typed, &word) }
+        if begun {
+            (1, word.len() - typed.len())
+        } else {
+            (distance(&typed, &word), 0)
+        }
     };
     let distances = known.into_iter().map(|word| (steps(word), word));
-    let (steps, word) = distances.min_by_key(|(steps, _)| *steps)?;
+    let ((steps, _), word) = distances.min_by_key(|(steps, _)| *steps)?;
     let shorter = typed.chars().count().min(word.chars().count());
     // A word of three letters may differ in one step, one of nine in three.
     (steps <= 1.max(shorter / 3)).then_some(word)
@@ -73,6 +77,8 @@ mod tests {
             assert_eq!(nearest(typed, known), meant, "{typed}");
         }
         assert_eq!(nearest("a", []), None);
+        let begun = ["config.lr-native.py", "config.lr.py", "config.lstm.py"];
+        assert_eq!(nearest("config.lr", begun), Some("config.lr.py"));
     }
 
     #[test]

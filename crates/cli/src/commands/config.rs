@@ -9,7 +9,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use config::EvaluateOptions;
 use config::command::{self, DumpFormat, DumpPart};
 use config::diagram::DiagramFormat;
+use run::local::layout;
 
+use super::shell;
 use crate::exit::Exit;
 use crate::form::Form;
 use crate::{pipe, wherever};
@@ -61,7 +63,7 @@ enum ConfigCommand {
 
 #[derive(Debug, Args)]
 struct File {
-    /// The configuration file.
+    /// The configuration file, or a job folder that has one.
     file: PathBuf,
     /// key=value,… for get_config_arg.
     #[arg(long, visible_alias = "config_args", default_value = "")]
@@ -71,13 +73,47 @@ struct File {
     python: Option<PathBuf>,
 }
 
+impl File {
+    /// Finds the only configuration of a folder.
+    fn find(&mut self) -> anyhow::Result<()> {
+        let folder = &self.file;
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let found = layout::configurations(folder)?;
+        let named: Vec<_> = found.iter().map(|path| folder.join(path)).collect();
+        self.file = match named.as_slice() {
+            [only] => only.clone(),
+            [] => anyhow::bail!(
+                "{} is a folder without a trainer_config*.py; name a configuration file",
+                folder.display()
+            ),
+            several => anyhow::bail!(
+                "{} is a folder with {} configurations; name one of them:\n{}",
+                folder.display(),
+                several.len(),
+                several
+                    .iter()
+                    .map(|path| format!("  {}", shell::word(path)))
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            ),
+        };
+        Ok(())
+    }
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Drawing {
     Svg,
     Dot,
 }
 
-pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<Exit> {
+pub(crate) fn run(mut args: ConfigArgs) -> anyhow::Result<Exit> {
+    let (ConfigCommand::Check { file, .. }
+    | ConfigCommand::Dump { file, .. }
+    | ConfigCommand::Diagram { file, .. }) = &mut args.command;
+    file.find()?;
     let text = match args.command {
         ConfigCommand::Check { file, fast, form } => return check::run(&file, fast, form),
         ConfigCommand::Dump {

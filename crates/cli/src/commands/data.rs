@@ -87,9 +87,13 @@ struct SplitArgs {
     /// Seed of the shuffle.
     #[arg(long, default_value_t = 0, requires = "shuffle")]
     seed: u64,
-    /// The first line of each training file is a header: every shard gets it (CSV files with column names).
+    /// The first line of each training file is a header: every shard gets it (default: if all are .csv or .tsv files that
+    /// begin with the names of their columns).
     #[arg(long)]
     header: bool,
+    /// The first line of each training file is like the others.
+    #[arg(long, conflicts_with = "header")]
+    no_header: bool,
     /// Folder layout of the shards.
     #[arg(long, value_enum, default_value_t = LayoutName::Data)]
     layout: LayoutName,
@@ -205,6 +209,8 @@ fn run_split(args: &SplitArgs) -> Result<()> {
     } else {
         Sources::file(source, out)?
     };
+    let tables = sources.split.iter().map(|file| file.path.as_path());
+    let named = !args.header && !args.no_header && split::all_have_header(tables)?;
     let options = SplitOptions {
         shards: args.shards,
         by: match args.by {
@@ -216,7 +222,7 @@ fn run_split(args: &SplitArgs) -> Result<()> {
             LayoutName::Data => ShardLayout::Data,
             LayoutName::Tutorial => ShardLayout::Tutorial,
         },
-        header: args.header,
+        header: args.header || named,
     };
     let bar = bytes_bar("splitting", Some(sources.split_bytes()));
     let report = split::split(&sources, options, args.force, &|bytes| bar.inc(bytes))?;
@@ -230,6 +236,11 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&value)?);
     } else {
         print_split(&report);
+    }
+    if named {
+        eprintln!(
+            "the first line names the columns, so every shard has it; --no-header splits it like the others"
+        );
     }
     Ok(())
 }
@@ -266,7 +277,8 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
     }
     let target = fetch::target(&args.source, args.to.as_deref())?;
     let fetched = fetch_with_bar(
-        (&args.source, args.max_bytes),
+        &args.source,
+        args.max_bytes,
         &target,
         args.sha256,
         args.force,
@@ -372,7 +384,8 @@ const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar", ".gz"];
 
 /// Fetches with a progress bar and prints what happened.
 pub(super) fn fetch_with_bar(
-    (source, largest): (&str, u64),
+    source: &str,
+    largest: u64,
     target: &Path,
     checksum: Option<Checksum>,
     force: bool,

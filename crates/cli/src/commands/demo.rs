@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::data::fetch_with_bar;
 use super::progress::bytes_bar;
+use super::shell;
 use dataset::checksum::{Checksum, parse_hex};
 use dataset::demo::movies::generator::World;
 use dataset::demo::{quick_start, recommendation};
@@ -139,7 +140,7 @@ fn run_quick_start(args: &QuickStartArgs) -> Result<()> {
         2 * summary.sizes.test,
         summary.dictionary
     );
-    finish(common, "quick_start/trainer_config.lr.py")
+    finish(common, "trainer_config.lr.py")
 }
 
 fn run_recommendation(args: &RecommendationArgs) -> Result<()> {
@@ -168,7 +169,7 @@ fn run_recommendation(args: &RecommendationArgs) -> Result<()> {
         summary.train,
         summary.test
     );
-    finish(common, "recommendation/trainer_config.py")
+    finish(common, "trainer_config.py")
 }
 
 /// The local path of what `--from` names; it is fetched and checked if necessary.
@@ -177,7 +178,7 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
     if fetch::is_url(from) {
         let target = fetch::target(from, Some(&common.directory.join(DOWNLOADS).join("")))?;
         let largest = dataset::archive::ArchiveLimits::default().bytes;
-        fetch_with_bar((from, largest), &target, checksum, false)?;
+        fetch_with_bar(from, largest, &target, checksum, false)?;
         return Ok(target);
     }
     let path = PathBuf::from(from);
@@ -194,16 +195,13 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
 
 /// Splits if requested, and prints what can be done next.
 fn finish(common: &CommonArgs, config: &str) -> Result<()> {
-    let job = common.directory.display();
+    let mut hint = format!("try: canoe run {}", shell::word(&common.directory));
     if let Some(shards) = common.shards {
         split_job(&common.directory, shards)?;
         eprintln!("split the training data into {shards} shards");
-        eprintln!("try: canoe run {job} --nodes {shards} --config={config}");
-    } else {
-        eprintln!(
-            "try: cd {job} && canoe train --config={config} --save_dir=output --num_passes=15"
-        );
+        hint.push_str(&format!(" --nodes {shards}"));
     }
+    eprintln!("{hint} --config {config}");
     Ok(())
 }
 

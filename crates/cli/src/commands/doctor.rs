@@ -67,7 +67,7 @@ fn check(what: &'static str, verdict: Verdict, found: impl Into<String>, way_out
 /// Runs the command; ends with 1 if training on this machine does not work.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut checks = vec![
-        check("canoe", Verdict::Ok, crate::VERSION, ""),
+        check("canoe", Verdict::Ok, env!("CARGO_PKG_VERSION"), ""),
         python(&args.python),
         kernel(),
         processor(),

@@ -80,23 +80,21 @@ fn pin(reference: &str) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The program and the processors that it is for.
-fn program(source: &Source) -> Result<(PathBuf, Program)> {
-    let path = match &source.binary {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().context("find this program")?,
-    };
-    let program = Program::of(&path)?;
-    Ok((path, program))
+fn program(source: &Source) -> Result<PathBuf> {
+    match &source.binary {
+        Some(path) => Ok(path.clone()),
+        None => std::env::current_exe().context("find this program"),
+    }
 }
 
 fn build(output: &Path, name: &str, source: &Source) -> Result<Exit> {
-    let (binary, program) = program(source)?;
+    let binary = program(source)?;
+    let architecture = Program::of(&binary)?.architecture;
     let base = repository(&source.base, false)?;
     let wish = ImageOptions {
         base: &base,
         binary: &binary,
-        architecture: program.architecture.label(),
+        architecture: architecture.label(),
     };
     let digest = image::to_file(&wish, name, output)?;
     eprintln!("{}: {name} on {}", output.display(), base.reference());
@@ -105,13 +103,14 @@ fn build(output: &Path, name: &str, source: &Source) -> Result<Exit> {
 }
 
 fn push(reference: &str, source: &Source) -> Result<Exit> {
-    let (binary, program) = program(source)?;
+    let binary = program(source)?;
+    let architecture = Program::of(&binary)?.architecture;
     let base = repository(&source.base, false)?;
     let target = repository(reference, true)?;
     let wish = ImageOptions {
         base: &base,
         binary: &binary,
-        architecture: program.architecture.label(),
+        architecture: architecture.label(),
     };
     let digest = image::to_registry(&wish, &target, &|line| eprintln!("{line}"))?;
     let pushed = Reference {

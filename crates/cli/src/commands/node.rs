@@ -69,7 +69,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         .as_ref()
         .map(|environment| environment.job_dir().join("output"));
     let job = environment.and_then(|environment| job_record(&start, &environment));
-    let mut is_first = matches!(&job, Some((_, Some(0))));
+    let mut is_first = job.as_ref().is_some_and(|job| job.node == Some(0));
     if let Some(output) = &output
         && let Err(error) = serve_page(output)
     {
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
                 .join("node.events.jsonl");
             record = RunnerRecord::append(&file).ok();
             is_first = process.node == 0;
-            if let Some((job, _)) = job.as_ref().filter(|_| is_first) {
-                job.begin();
+            if let Some(job) = job.as_ref().filter(|_| is_first) {
+                job.record.begin();
             }
         }
         if let Some(record) = &mut record {
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
             let _ = writeln!(io::stderr(), "{line}");
         }
     });
-    if let (Some((job, _)), Ok(end), true) = (&job, &ended, is_first) {
-        job.end(end);
+    if let (Some(job), Ok(end), true) = (&job, &ended, is_first) {
+        job.record.end(end);
     }
     // The last line is what `canoe job status` shows for a pod that has failed.
     match &ended {
@@ -115,11 +115,14 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     Ok(Exit::Code(node::exit_code(&ended)))
 }
 
-/// The record of the whole job, and this node's id if it has one from the start.
-fn job_record(
-    start: &NodeStart,
-    environment: &Environment,
-) -> Option<(ClusterJobRecord, Option<u32>)> {
+/// The record of the whole job, which one of its nodes writes.
+struct SharedRecord {
+    record: ClusterJobRecord,
+    /// The id of this node, if it has one from the start.
+    node: Option<u32>,
+}
+
+fn job_record(start: &NodeStart, environment: &Environment) -> Option<SharedRecord> {
     let token = node::token(start, environment).ok()?;
     let arguments = Arguments::sort(&start.arguments);
     let passes = arguments.trainer_flags.iter().rev();
@@ -135,12 +138,13 @@ fn job_record(
             .unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let id = match environment.peers {
+    let node = match environment.peers {
         Peers::Indexed { index } => Some(index),
         Peers::Podlist { .. } => None,
     };
     let output = environment.job_dir().join("output");
-    Some((ClusterJobRecord::new(&output, run), id))
+    let record = ClusterJobRecord::new(&output, run);
+    Some(SharedRecord { record, node })
 }
 
 /// The job's page, on loopback inside the pod: `canoe job watch --web` forwards to it.

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         let server = server.clone();
         status_page::serve(port, Arc::new(ServerPages { base, server }))?;
     }
-    let record = begin_record(&flags, args, (&server, notes))?;
+    let record = begin_record(&flags, args, &server, notes)?;
     let outcome = server.wait();
     if outcome == ServerOutcome::Finished
         && let Err(error) = security::mark_finished(&flags)
@@ -112,7 +112,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
 fn begin_record(
     flags: &Flags,
     args: &[String],
-    (server, notes): (&Arc<Server>, Arc<Notes>),
+    server: &Arc<Server>,
+    notes: Arc<Notes>,
 ) -> anyhow::Result<Option<record::server::ServerRecord>> {
     let node = u32::try_from(flags.int("server_id")).unwrap_or(0);
     let Some(folder) = record::folder(flags.text("record_dir"), None, node)? else {

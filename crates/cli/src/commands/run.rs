@@ -3,7 +3,7 @@
 mod choice;
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use run::local::{
 };
 
 use super::dashboard::Invitation;
+use super::shell;
 use crate::display::Display;
 use crate::exit::Exit;
 use crate::flags::Flags;
@@ -173,7 +174,12 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         choice::check_measure(&layout, &wishes.trainer_flags, best_by)?;
     }
     choice::check_start(&output, start_pass.unwrap_or(0), &wishes.trainer_flags)?;
-    let (_owner, mut file) = begin(&output, (settings(&layout, &wishes)?, wanted), &shutdown)?;
+    let listener = page.map(|page| {
+        web::listen(page.address, page.or_free)
+            .context("--watch: the page needs another port; 0 stands for a free one")
+    });
+    let listener = listener.transpose()?;
+    let (_owner, mut file) = begin(&output, settings(&layout, &wishes)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
         wishes.trainer_flags.push(format!("--start_pass={done}"));
@@ -185,10 +191,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let plan = RunPlan::new(program, layout, wishes, token.clone())?;
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
-    let site = match page {
-        Some((address, or_free)) => Some(serve_page(address, or_free, &output, &job, &token)?),
-        None => None,
-    };
+    let site = listener.map(|listener| serve_page(listener, &output, &job, &token));
+    let site = site.transpose()?;
 
     let options = SupervisorOptions {
         limits: RunLimits {
@@ -219,7 +223,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
             let _ = writeln!(
                 std::io::stderr(),
                 "see it again: canoe dashboard {}",
-                args_job.display()
+                shell::word(&args_job)
             );
         }
     }
@@ -275,7 +279,7 @@ fn starts_from(args: &RunArgs, output: &Path) -> bool {
 
 /// What decides the results of a run, to tell whether an earlier one can be resumed.
 fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSettings> {
-    let checksum = claim::checksum(&layout.config_dir);
+    let files = claim::config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
     let configuration = configuration
         .strip_prefix(&layout.job)
@@ -289,7 +293,7 @@ fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSet
     let data = data.transpose().context("read the data")?;
     Ok(RunSettings {
         config: configuration.display().to_string(),
-        config_checksum: checksum.context("read the configuration folder")?,
+        config_files: Some(files.context("read the configuration folder")?),
         nodes: wishes.nodes,
         trainer_flags: deciding(&wishes.trainer_flags),
         data_checksum: data,
@@ -308,7 +312,8 @@ fn deciding(flags: &[String]) -> Vec<String> {
 /// Claims the output folder and says in one line what becomes of what is there.
 fn begin(
     output: &Path,
-    (settings, wanted): (RunSettings, StartOptions),
+    settings: RunSettings,
+    wanted: StartOptions,
     shutdown: &Shutdown,
 ) -> anyhow::Result<(Owner, RunFile)> {
     let create = || {
@@ -400,10 +405,20 @@ fn begin(
     Ok((owner, file))
 }
 
-/// The address for the page from `--watch`, and whether another port may be used; `None`: no page.
-fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>> {
+/// Where the page of a run is served.
+struct PageListen {
+    address: SocketAddr,
+    /// Whether another port may be used.
+    or_free: bool,
+}
+
+/// What `--watch` says; `None`: no page.
+fn page_address(wish: Option<&str>) -> anyhow::Result<Option<PageListen>> {
     match wish {
-        None => Ok(Some((([127, 0, 0, 1], web::PORT).into(), true))),
+        None => Ok(Some(PageListen {
+            address: ([127, 0, 0, 1], web::PORT).into(),
+            or_free: true,
+        })),
         Some("off") => Ok(None),
         Some(address) => {
             let address = address.parse().with_context(|| {
@@ -412,19 +427,20 @@ fn page_address(wish: Option<&str>) -> anyhow::Result<Option<(SocketAddr, bool)>
                     web::PORT
                 )
             })?;
-            Ok(Some((address, false)))
+            Ok(Some(PageListen {
+                address,
+                or_free: false,
+            }))
         }
     }
 }
 
 fn serve_page(
-    address: SocketAddr,
-    or_free: bool,
+    listener: TcpListener,
     output: &Path,
     job: &Path,
     token: &str,
 ) -> anyhow::Result<Arc<Site>> {
-    let listener = web::listen(address, or_free).context("--watch")?;
     let address = listener.local_addr()?;
     // The job's token also opens the tables: the page has one of its own, and accepts the other too.
     let page_token = local::token::generate().context("create a token for the page")?;

@@ -111,7 +111,6 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         && matches!(job, TrainerTask::Train)
         && settings.trainer == 0
     {
-        check_writable(folder)?;
         let newest = trainer::pass_directory::newest(folder);
         if let Some(newest) = newest.filter(|newest| *newest >= settings.passes.start)
             && std::env::var_os(RUN_VARIABLE).is_none()
@@ -261,19 +260,6 @@ fn save_dir(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
         "" => Ok(None),
         given => Ok(Some(std::path::absolute(given).context("--save_dir")?)),
     }
-}
-
-/// Finds out before training whether a model can be saved.
-fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)
-        .and_then(|()| tempfile::tempfile_in(folder))
-        .with_context(|| {
-            format!(
-                "models cannot be saved in {} (--save_dir)",
-                folder.display()
-            )
-        })?;
-    Ok(())
 }
 
 fn stage(flags: &Flags) -> anyhow::Result<Option<SimulationFolders>> {

@@ -50,7 +50,7 @@ pub(crate) fn begin(
         recorder: Some(recorder),
         notes,
         told: Recorded::default(),
-        rates: Rates::default(),
+        rates: RateMeter::default(),
     };
     let heart = Heart::start(folder.file("server.beat.json"), move || {
         watcher.look(&server, &base)
@@ -62,7 +62,7 @@ struct Watcher {
     recorder: Option<Recorder>,
     notes: Arc<Notes>,
     told: Recorded,
-    rates: Rates,
+    rates: RateMeter,
 }
 
 impl Watcher {
@@ -79,9 +79,9 @@ impl Watcher {
         }
         let rates = self.rates.look(&counts, Instant::now());
         Status {
-            received_bytes_per_second: rates.map(|rates| rates.0),
-            sent_bytes_per_second: rates.map(|rates| rates.1),
-            waiting: rates.map(|rates| rates.2),
+            received_bytes_per_second: rates.map(|rates| rates.received),
+            sent_bytes_per_second: rates.map(|rates| rates.sent),
+            waiting: rates.map(|rates| rates.waiting),
             hot_shards: hot_shards(&server.heat()),
             ..status(server, base)
         }
@@ -189,31 +189,47 @@ fn has_changed(before: &[u64], now: &[u64]) -> bool {
 
 /// Bytes per second received and sent, and the mean number of waiting requests, over the last seconds.
 #[derive(Debug, Default)]
-struct Rates {
-    marks: Vec<(Instant, u64, u64, f64)>,
+struct RateMeter {
+    marks: Vec<RateMark>,
 }
 
-impl Rates {
+/// What was counted at one time.
+#[derive(Debug, Clone, Copy)]
+struct RateMark {
+    at: Instant,
+    received: u64,
+    sent: u64,
+    waited: f64,
+}
+
+/// Per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ServerRates {
+    received: f64,
+    sent: f64,
+    /// Mean number of waiting requests.
+    waiting: f64,
+}
+
+impl RateMeter {
     const WINDOW: f64 = 3.0;
 
-    fn look(&mut self, counts: &ServerCounts, now: Instant) -> Option<(f64, f64, f64)> {
-        let mark = (
-            now,
-            counts.received_bytes,
-            counts.sent_bytes,
-            counts.barrier_wait,
-        );
+    fn look(&mut self, counts: &ServerCounts, now: Instant) -> Option<ServerRates> {
+        let mark = RateMark {
+            at: now,
+            received: counts.received_bytes,
+            sent: counts.sent_bytes,
+            waited: counts.barrier_wait,
+        };
         self.marks.push(mark);
-        self.marks
-            .retain(|(at, ..)| now.saturating_duration_since(*at).as_secs_f64() <= Self::WINDOW);
+        let age = |mark: &RateMark| now.saturating_duration_since(mark.at).as_secs_f64();
+        self.marks.retain(|mark| age(mark) <= Self::WINDOW);
         let first = self.marks.first()?;
-        let seconds = now.saturating_duration_since(first.0).as_secs_f64();
-        (seconds > 0.0).then(|| {
-            (
-                mark.1.saturating_sub(first.1) as f64 / seconds,
-                mark.2.saturating_sub(first.2) as f64 / seconds,
-                (mark.3 - first.3).max(0.0) / seconds,
-            )
+        let seconds = age(first);
+        (seconds > 0.0).then(|| ServerRates {
+            received: mark.received.saturating_sub(first.received) as f64 / seconds,
+            sent: mark.sent.saturating_sub(first.sent) as f64 / seconds,
+            waiting: (mark.waited - first.waited).max(0.0) / seconds,
         })
     }
 }
@@ -256,12 +272,16 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_last_seconds() {
-        let (mut rates, begun) = (Rates::default(), Instant::now());
+        let (mut rates, begun) = (RateMeter::default(), Instant::now());
         assert_eq!(rates.look(&counts(1, None, 0), begun), None);
         let later = begun + Duration::from_secs(2);
         assert_eq!(
             rates.look(&counts(1, None, 4), later),
-            Some((200.0, 0.0, 0.0))
+            Some(ServerRates {
+                received: 200.0,
+                sent: 0.0,
+                waiting: 0.0
+            })
         );
     }
 }

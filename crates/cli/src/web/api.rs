@@ -125,10 +125,10 @@ fn pass_on(source: &PageSource, what: &str, query: &str) -> Response {
         return not_found("unknown path");
     }
     match source.fetch(&format!("{what}?{query}")) {
-        Ok((kind, body)) if kind.starts_with("image/svg+xml") => {
-            answer(StatusCode::OK, "image/svg+xml", body)
+        Ok(page) if page.kind.starts_with("image/svg+xml") => {
+            answer(StatusCode::OK, "image/svg+xml", page.body)
         }
-        Ok((_, body)) => answer(StatusCode::OK, JSON, body),
+        Ok(page) => answer(StatusCode::OK, JSON, page.body),
         Err(error) => answer(
             StatusCode::BAD_GATEWAY,
             "text/plain",

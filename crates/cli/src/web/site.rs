@@ -72,6 +72,13 @@ pub(super) fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
     job
 }
 
+/// What another page replied.
+pub(crate) struct FetchedPage {
+    /// Its content type.
+    pub(crate) kind: String,
+    pub(crate) body: Vec<u8>,
+}
+
 impl PageSource {
     /// A folder or an address, from the command line.
     pub(crate) fn open(given: &str, token: Option<String>) -> anyhow::Result<PageSource> {
@@ -89,7 +96,7 @@ impl PageSource {
     }
 
     /// Sends a request to another page about its first job; an empty question requests the list of its jobs.
-    pub(crate) fn fetch(&self, question: &str) -> anyhow::Result<(String, Vec<u8>)> {
+    pub(crate) fn fetch(&self, question: &str) -> anyhow::Result<FetchedPage> {
         let PageSource::Page { url, token } = self else {
             anyhow::bail!("a folder is read, not asked");
         };
@@ -115,6 +122,6 @@ impl PageSource {
             .with_config()
             .limit(LARGEST)
             .read_to_vec()?;
-        Ok((kind, body))
+        Ok(FetchedPage { kind, body })
     }
 }

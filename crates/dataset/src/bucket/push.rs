@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use md5::{Digest, Md5};
-use s3::{Client, Location};
+use s3::{Client, Location, Object};
 
 use super::BucketError;
 use crate::parallel;
@@ -56,10 +56,10 @@ pub fn push_files(
             let known = there.get(&location.key);
             push_one(client, &folder.join(name), &location, known, progress)
         })?;
-        for (size, is_kept) in sizes {
+        for file in sizes {
             pushed.files += 1;
-            pushed.bytes += size;
-            pushed.kept += if is_kept { size } else { 0 };
+            pushed.bytes += file.size;
+            pushed.kept += if file.is_kept { file.size } else { 0 };
         }
     }
     Ok(pushed)
@@ -70,30 +70,32 @@ pub(crate) fn is_mark(name: &str) -> bool {
     name.rsplit('/').next() == Some("done")
 }
 
-/// Size and entity tag of every object.
-fn objects(
-    client: &Client,
-    prefix: &Location,
-) -> Result<BTreeMap<String, (u64, String)>, BucketError> {
+/// The objects below a prefix, by key.
+fn objects(client: &Client, prefix: &Location) -> Result<BTreeMap<String, Object>, BucketError> {
     let objects = client.list(prefix)?.into_iter();
-    Ok(objects
-        .map(|object| (object.key, (object.size, object.etag)))
-        .collect())
+    Ok(objects.map(|object| (object.key.clone(), object)).collect())
 }
 
-fn is_same(path: &Path, (there, etag): &(u64, String)) -> Result<bool, BucketError> {
+fn is_same(path: &Path, there: &Object) -> Result<bool, BucketError> {
     let failed = || BucketError::file("read", path);
     let size = fs::metadata(path).map_err(failed())?.len();
-    Ok(*there == size && entity_tag(path, size).map_err(failed())? == *etag)
+    Ok(there.size == size && entity_tag(path, size).map_err(failed())? == there.etag)
+}
+
+/// A file that the store has now.
+struct PushedFile {
+    size: u64,
+    /// Whether the store had it before.
+    is_kept: bool,
 }
 
 fn push_one(
     client: &Client,
     path: &Path,
     location: &Location,
-    known: Option<&(u64, String)>,
+    known: Option<&Object>,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<(u64, bool), BucketError> {
+) -> Result<PushedFile, BucketError> {
     let size = fs::metadata(path)
         .map_err(BucketError::file("read", path))?
         .len();
@@ -101,13 +103,15 @@ fn push_one(
         && is_same(path, known)?
     {
         progress(size);
-        return Ok((size, true));
+        let is_kept = true;
+        return Ok(PushedFile { size, is_kept });
     }
     let mut file = File::open(path).map_err(BucketError::file("read", path))?;
     client
         .write(location, &mut file, size, None, &|bytes| progress(bytes))
         .map_err(|error| BucketError::write(error, path))?;
-    Ok((size, false))
+    let is_kept = false;
+    Ok(PushedFile { size, is_kept })
 }
 
 /// The tag that a store gives to this content: its MD5, or that of the MD5s of its parts.

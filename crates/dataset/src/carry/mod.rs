@@ -158,7 +158,7 @@ pub fn summary(folder: &Path) -> Result<(Carried, String), CarryError> {
     Ok((carried, digits.collect()))
 }
 
-/// Sends what is picked of an output folder. Why it cannot be picked, the other side is told.
+/// Sends what is picked of an output folder. If it cannot be picked, the other side gets the reason.
 pub fn send_picked(
     output_folder: &Path,
     pick: Pick,

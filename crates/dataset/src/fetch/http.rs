@@ -34,7 +34,8 @@ pub(super) fn size(url: &str, patience: FetchPatience) -> Option<u64> {
 ///
 /// Without a validator, a part is continued only if a checksum will show whether old and new bytes fit (`checked`).
 pub(super) fn download(
-    (url, largest): (&str, u64),
+    url: &str,
+    largest: u64,
     partial: &mut Partial,
     checked: bool,
     patience: FetchPatience,
@@ -47,7 +48,7 @@ pub(super) fn download(
     let had = partial.length();
     let (mut fruitless, mut best) = (0, had);
     loop {
-        let broken = match attempt((&agent, url, largest), partial, progress) {
+        let broken = match attempt(&agent, url, largest, partial, progress) {
             Ok(()) => return Ok(had),
             Err(Stop::Final(error)) => return Err(error),
             Err(Stop::Broken(broken)) => broken,
@@ -108,7 +109,9 @@ fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Stop {
 }
 
 fn attempt(
-    (agent, url, largest): (&Agent, &str, u64),
+    agent: &Agent,
+    url: &str,
+    largest: u64,
     partial: &mut Partial,
     progress: &dyn Fn(Arrived),
 ) -> Result<(), Stop> {
@@ -149,14 +152,15 @@ fn attempt(
             }));
         }
     };
-    receive(response, partial, (total, largest), progress)
+    receive(response, partial, total, largest, progress)
 }
 
 /// Writes what arrives until the end.
 fn receive(
     response: Response<ureq::Body>,
     partial: &mut Partial,
-    (total, largest): (Option<u64>, u64),
+    total: Option<u64>,
+    largest: u64,
     progress: &dyn Fn(Arrived),
 ) -> Result<(), Stop> {
     let too_large = |bytes: u64| {
@@ -224,13 +228,17 @@ fn interpret<B>(response: &Response<B>, have: u64, version: Option<&str>) -> Res
             match text(header::CONTENT_RANGE).and_then(parse_content_range) {
                 // A server that ignores If-Range, or a cache in between, may send the rest of another version.
                 Some(_) if is_other(version, headers) => ResponseMeaning::Changed,
-                Some((Some(start), total)) if start == have => ResponseMeaning::Rest { total },
+                Some(range) if range.start == Some(have) => {
+                    ResponseMeaning::Rest { total: range.total }
+                }
                 _ => ResponseMeaning::Unusable,
             }
         }
         StatusCode::RANGE_NOT_SATISFIABLE => {
             match text(header::CONTENT_RANGE).and_then(parse_content_range) {
-                Some((None, Some(total))) if total == have => ResponseMeaning::Complete,
+                Some(ContentRange { start: None, total }) if total == Some(have) => {
+                    ResponseMeaning::Complete
+                }
                 _ => ResponseMeaning::Unusable,
             }
         }
@@ -248,8 +256,15 @@ fn interpret<B>(response: &Response<B>, have: u64, version: Option<&str>) -> Res
     }
 }
 
-/// `bytes 5-9/10`, `bytes 5-9/*` or `bytes */10`: the start and the total, where stated.
-fn parse_content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+/// What `Content-Range` states.
+#[derive(Debug, PartialEq)]
+struct ContentRange {
+    start: Option<u64>,
+    total: Option<u64>,
+}
+
+/// `bytes 5-9/10`, `bytes 5-9/*` or `bytes */10`.
+fn parse_content_range(text: &str) -> Option<ContentRange> {
     let (range, total) = text
         .trim()
         .strip_prefix("bytes")?
@@ -263,7 +278,7 @@ fn parse_content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
         "*" => None,
         total => Some(total.parse().ok()?),
     };
-    Some((start, total))
+    Some(ContentRange { start, total })
 }
 
 /// Whether a response names another version than the one of which a part has arrived.
@@ -309,12 +324,11 @@ mod tests {
 
     #[test]
     fn content_ranges_are_read() {
-        assert_eq!(
-            parse_content_range("bytes 5-9/10"),
-            Some((Some(5), Some(10)))
-        );
-        assert_eq!(parse_content_range("bytes 5-9/*"), Some((Some(5), None)));
-        assert_eq!(parse_content_range("bytes */10"), Some((None, Some(10))));
+        let range = |start, total| Some(ContentRange { start, total });
+        let parse = parse_content_range;
+        assert_eq!(parse("bytes 5-9/10"), range(Some(5), Some(10)));
+        assert_eq!(parse("bytes 5-9/*"), range(Some(5), None));
+        assert_eq!(parse("bytes */10"), range(None, Some(10)));
         for wrong in [
             "",
             "bytes",

@@ -161,7 +161,8 @@ pub fn fetch(
     let mut partial = Partial::open(request.target, request.source)?;
     let resumed_from = if is_url(request.source) {
         let downloaded = http::download(
-            (request.source, request.largest),
+            request.source,
+            request.largest,
             &mut partial,
             request.checksum.is_some(),
             patience,

@@ -6,6 +6,7 @@
 //! - [`sources`]: which files of a job directory are split and which are shared.
 //! - `cuts`, `contiguous`: cutting on line borders, by lines or by bytes.
 //! - `scatter`: the shuffled split.
+//! - `header`: whether a table begins with the names of its columns.
 //! - [`tally`]: proof that no line is lost or duplicated.
 //! - [`manifest`]: what was split and how; makes a second run a no-op.
 //! - `shards`: directories of shards; they appear complete or not at all.
@@ -20,6 +21,7 @@
 mod contiguous;
 mod cuts;
 mod error;
+mod header;
 pub mod manifest;
 mod scatter;
 mod shards;
@@ -34,11 +36,12 @@ use std::time::UNIX_EPOCH;
 
 use cuts::Body;
 pub use error::SplitError;
+pub use header::all_have_header;
 use manifest::{FilePart, SourceVersion, SplitFile, SplitManifest};
 use serde::{Deserialize, Serialize};
 use shards::Shards;
 use sources::Sources;
-use tally::tally_file;
+use tally::{LineCounter, tally_file};
 
 use super::parallel::for_each;
 
@@ -204,9 +207,14 @@ fn split_file(
     let mut parts: Vec<FilePart> = written.into_iter().map(FilePart::from).collect();
     if start > 0 {
         let header = header(&file, start).map_err(SplitError::read(&source.path))?;
+        let mut counter = LineCounter::default();
+        counter.add(&header);
+        let above = counter.finish();
         for (part, target) in parts.iter_mut().zip(&targets) {
             prepend(&header, target).map_err(SplitError::write(target))?;
-            part.bytes += header.len() as u64;
+            // The header counts as part of the file, and not as one of the lines of the data.
+            part.bytes += above.bytes;
+            part.checksum = part.checksum.wrapping_add(above.checksum);
         }
     }
     Ok(parts)

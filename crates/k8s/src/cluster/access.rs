@@ -16,7 +16,7 @@ pub struct ClusterAccess {
     pub kubeconfigs: Vec<PathBuf>,
     /// The context, if not the current one.
     pub context: Option<String>,
-    /// How long the server may take for one answer; logs and commands in pods have no limit.
+    /// How long the server may take for one response; logs and commands in pods have no limit.
     pub request_timeout: Duration,
 }
 

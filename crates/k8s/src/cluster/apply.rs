@@ -169,7 +169,7 @@ fn refusal(code: u16, body: &[u8]) -> Status {
         _ => {
             let text = String::from_utf8_lossy(body);
             let first = text.lines().next().unwrap_or_default();
-            Status::failure(&format!("the server answers {code} {first}"), "").with_code(code)
+            Status::failure(&format!("the server responds with {code} {first}"), "").with_code(code)
         }
     }
 }
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(status.code, 502);
         assert_eq!(
             status.message,
-            "the server answers 502 <html>Bad Gateway</html>"
+            "the server responds with 502 <html>Bad Gateway</html>"
         );
         let said = br#"{"kind":"Status","status":"Failure","reason":"Forbidden","message":"no","code":403}"#;
         assert!(refusal(403, said).is_forbidden());

@@ -1,4 +1,4 @@
-//! Removing what submit has made, and waiting until it is gone. Whoever waits is told for what.
+//! Removing what submit has made, and waiting until it is gone. Whoever waits learns for what.
 
 use std::time::{Duration, Instant};
 

@@ -59,7 +59,7 @@ pub enum ClusterError {
         /// Address of the API server.
         server: String,
     },
-    /// Nobody answers.
+    /// Nobody responds.
     #[error(
         "the API server {server} cannot be reached: {cause}; check that the cluster runs and that the kubeconfig is the right one"
     )]
@@ -70,7 +70,7 @@ pub enum ClusterError {
         cause: String,
     },
     /// The limit for one request has passed.
-    #[error("{action}: the API server {server} has not answered within {seconds} s")]
+    #[error("{action}: the API server {server} has not responded within {seconds} s")]
     Slow {
         /// What was asked.
         action: String,
@@ -84,10 +84,10 @@ pub enum ClusterError {
     Refused {
         /// What was asked.
         action: String,
-        /// Its answer.
+        /// Its response.
         status: Box<Status>,
     },
-    /// Anything else: an answer that cannot be read, a connection that broke.
+    /// Anything else: a response that cannot be read, a connection that broke.
     #[error("{action}: {cause}")]
     Broken {
         /// What was asked.

@@ -50,8 +50,8 @@ impl RemoteCommand {
         self.streams.take()
     }
 
-    /// Its output, and how it ended.
-    pub(super) async fn finish(mut self, action: &str) -> Result<(String, Status), ClusterError> {
+    /// Waits for its end.
+    pub(super) async fn finish(mut self, action: &str) -> Result<EndedCommand, ClusterError> {
         let broken = |cause: &str| ClusterError::Broken {
             action: action.to_owned(),
             cause: cause.to_owned(),
@@ -64,14 +64,17 @@ impl RemoteCommand {
         read.map_err(|source| broken(&source.to_string()))?;
         let status = (&mut self.ended).await.ok().flatten();
         let status = status.ok_or_else(|| broken("the connection was closed"))?;
-        Ok((told, status))
+        Ok(EndedCommand {
+            output: told,
+            status,
+        })
     }
 
     /// Waits for its end; why it failed, if it did.
     pub async fn ended(self) -> Result<Option<String>, ClusterError> {
-        let (told, status) = self.finish("wait for a command in a pod").await?;
+        let EndedCommand { output, status } = self.finish("wait for a command in a pod").await?;
         let failed = status.status.as_deref() != Some("Success");
-        let last = told.lines().next_back().unwrap_or_default();
+        let last = output.lines().next_back().unwrap_or_default();
         Ok(failed.then(|| match last {
             "" => status.message.unwrap_or_default(),
             last => last.to_owned(),
@@ -85,6 +88,12 @@ impl RemoteCommand {
         let failed = status.status.as_deref() != Some("Success");
         status.message.filter(|_| failed)
     }
+}
+
+/// A command in a pod that has ended.
+pub(super) struct EndedCommand {
+    pub(super) output: String,
+    pub(super) status: Status,
 }
 
 /// Copies both ways until the command has ended or the connection is gone. The pipes of the client stay open, and silent, when a connection

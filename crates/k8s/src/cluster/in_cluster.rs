@@ -85,7 +85,7 @@ fn no_account(path: &Path, error: &io::Error) -> NotYet {
     ))
 }
 
-/// What may go better later is told apart from what never will.
+/// What may succeed later is distinguished from what never will.
 fn judge(error: &ClusterError, namespace: &str) -> NotYet {
     match error {
         ClusterError::Expired { .. } => {

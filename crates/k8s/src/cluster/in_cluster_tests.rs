@@ -149,7 +149,7 @@ async fn a_server_that_hangs_is_left() {
     hanging.port = listener.local_addr().unwrap().port();
     let refused = ask(&hanging, Duration::from_millis(50)).await;
     assert!(
-        matches!(&refused, Err(NotYet::Later(text)) if text.contains("has not answered")),
+        matches!(&refused, Err(NotYet::Later(text)) if text.contains("has not responded")),
         "{refused:?}"
     );
 }

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use super::client::Cluster;
 use super::error::ClusterError;
 use super::files::FilesPod;
-use crate::explain::{JobState, NodeCounts, summary};
+use crate::explain::{JobState, JobSummary, NodeCounts, summary};
 use crate::objects::{FILES_COMPONENT, MANAGER, claim_name, copy_job_name, data_job_name};
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -87,7 +87,7 @@ fn listed(jobs: &[Job], maps: &[ConfigMap]) -> Vec<ListedJob> {
         if name == data_job_name(instance) || name == copy_job_name(instance) {
             continue;
         }
-        let (state, counts) = summary(job);
+        let JobSummary { state, counts } = summary(job);
         let known = found.remove(&(namespace.clone(), name.clone()));
         let since = job.metadata.creation_timestamp.as_ref();
         let listed = ListedJob {

@@ -8,7 +8,7 @@
 //! - [`access`]: which cluster, and as whom. - [`error`]: why a call did not work, with the way out.
 //! - [`client`]: one request with its limits, and reading objects.
 //! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
-//! - [`observe`]: everything that the status of a job is told from. - [`files`]: where its files are. - [`listing`]: all jobs.
+//! - [`observe`]: everything that the status of a job is made from. - [`files`]: where its files are. - [`listing`]: all jobs.
 //! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 

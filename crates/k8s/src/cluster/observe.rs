@@ -1,4 +1,4 @@
-//! Everything that the status of a job is told from, asked for at once.
+//! Everything that the status of a job is made from, requested at once.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::client::Cluster;
 use super::error::{ClusterError, innermost};
+use super::exec::EndedCommand;
 
 /// How logs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +85,11 @@ impl Cluster {
         };
         let command = [program, "node", "--show_status"].map(str::to_owned);
         let remote = self.exec(namespace, pod, &command).await?;
-        let (text, status) = remote.finish(&action).await?;
+        let EndedCommand { output, status } = remote.finish(&action).await?;
         if status.status.as_deref() != Some("Success") {
             return Err(broken(status.message.unwrap_or_default()));
         }
-        serde_json::from_str(&text).map_err(|source| broken(source.to_string()))
+        serde_json::from_str(&output).map_err(|source| broken(source.to_string()))
     }
 
     /// A connection to a port of a pod.

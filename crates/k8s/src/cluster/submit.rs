@@ -107,7 +107,7 @@ fn other_data(there: Option<&DataNote>, wanted: &DataNote) -> Option<String> {
     }
 }
 
-/// Everything but the secrets and what tells them apart: whoever may not read them has made new ones, and no message should show them.
+/// Everything but the secrets and their fingerprints: whoever may not read them has made new ones, and no message should show them.
 fn comparable(objects: &[Value]) -> Vec<Value> {
     let mut wanted: Vec<Value> = objects
         .iter()

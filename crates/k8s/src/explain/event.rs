@@ -1,6 +1,6 @@
 //! What events add to the present: why a pod that is placed has not started, and why a Job gets no pods.
 //!
-//! An event outlives what it tells of by an hour. So each is asked first whether its pod is still at the step that it
+//! An event is kept for an hour after what it reports. So each counts only while its pod is still at the step that it
 //! speaks of: mounts and network come before images, images before containers.
 
 use k8s_openapi::api::batch::v1::Job;
@@ -10,9 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use super::reason::{MountFailure, PodRefusal, Reason};
 use super::{Observed, pod};
 
-/// One failure of a kind that may pass by itself is told as trouble after this long.
+/// One failure of a kind that may pass by itself is reported as trouble after this long.
 const PASSING: i64 = 30;
-/// A refusal that usually passes at once is told as trouble after this long.
+/// A refusal that usually passes at once is reported as trouble after this long.
 const REFUSED: i64 = 8;
 /// A mount that passes at once in nearly every start is not worth a word before so many seconds.
 const USUAL: i64 = 8;
@@ -20,7 +20,7 @@ const USUAL: i64 = 8;
 const PULLS: i64 = 30;
 /// How long it takes at most to add a machine.
 const ADDS_MACHINES: i64 = 900;
-/// A mount that usually passes at once, and is told as trouble only after this long.
+/// A mount that usually passes at once, and is reported as trouble only after this long.
 const STUBBORN: i64 = 120;
 
 fn reason(event: &Event) -> &str {
@@ -144,7 +144,7 @@ pub(super) fn machine_comes(observed: &Observed, pod: &Pod) -> Option<String> {
     is_coming.then(|| message(newest).to_owned())
 }
 
-/// Whether the machine ended a container that did not answer its probes.
+/// Whether the machine ended a container that did not respond to its probes.
 pub(super) fn is_ended_by_probe(observed: &Observed, pod: &Pod) -> bool {
     about(observed, pod).any(|event| {
         let message = message(event);

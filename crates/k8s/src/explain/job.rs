@@ -285,7 +285,7 @@ fn is_hopeless(pods: &[Pod]) -> bool {
         .any(|exit| exit.is_final())
 }
 
-/// Pods that have failed: told in full until their successors run, and in one line then.
+/// Pods that have failed: reported in full until their successors run, and in one line then.
 fn failures(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
     let current = row::current(&observed.pods);
     let is_replaced = |it: &Pod| {
@@ -355,7 +355,7 @@ fn failures_of(observed: &Observed, job: &Job, pods: &[Pod], into: &mut Collecte
     }
 }
 
-/// Why a Job has fewer pods than it wants, if an event tells.
+/// Why a Job has fewer pods than it wants, if an event says so.
 fn lacks(observed: &Observed, job: &Job, pods: &[Pod]) -> Option<Reason> {
     let living = pods.iter().filter(|it| !pod::is_over(it)).count();
     let there = i32::try_from(living)

@@ -157,9 +157,20 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
     }
 }
 
-/// The state of a job by the Job alone, for lists.
-pub fn summary(job: &Job) -> (JobState, NodeCounts) {
-    (job::state(job), job::counts(job))
+/// The state of a job by the Job alone.
+pub struct JobSummary {
+    /// What state it is in.
+    pub state: JobState,
+    /// How many of its nodes there are.
+    pub counts: NodeCounts,
+}
+
+/// What the Job alone says, for lists.
+pub fn summary(job: &Job) -> JobSummary {
+    JobSummary {
+        state: job::state(job),
+        counts: job::counts(job),
+    }
 }
 
 /// Whether the Secret of a job that has not ended has other keys than those that the job began with. `keys` is the Secret's own

@@ -103,7 +103,7 @@ fn other_resources(message: &str) -> impl Iterator<Item = String> + '_ {
     names.filter(|name| !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage"))
 }
 
-/// What taints tell: `1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }`. The cluster sets some by itself, and those are
+/// What taints say: `1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }`. The cluster sets some by itself, and those are
 /// not to be tolerated; machines of the control plane are for nobody.
 fn by_taints(message: &str) -> Vec<Placement> {
     if !message.contains("taint") {

@@ -153,7 +153,7 @@ pub(super) fn not_running(observed: &Observed, pod: &Pod, into: &mut Collected) 
     }
 }
 
-/// A pod that should have ended this many seconds ago, and has not, on a machine that answers.
+/// A pod that should have ended this many seconds ago, and has not, on a machine that responds.
 const OVERDUE: i64 = 20;
 
 /// That a pod is on its way out, and why.

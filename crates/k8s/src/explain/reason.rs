@@ -136,7 +136,7 @@ pub enum Reason {
     NetworkAgain,
     /// Another part of the preparation of a pod did not work at first; the machine tries again.
     SandboxAgain,
-    /// The machine does not answer.
+    /// The machine does not respond.
     MachineLost {
         machine: String,
         /// The nodes of the job that are there.
@@ -161,7 +161,7 @@ pub enum Reason {
         /// In the words of the machine.
         message: String,
     },
-    /// The machine ended the container because it did not answer.
+    /// The machine ended the container because it did not respond.
     Unresponsive,
     /// The pod was evicted by its machine.
     Evicted {
@@ -213,7 +213,7 @@ pub enum ContainerExit {
     Evicted(String),
     /// It could not be started, in the words of the machine.
     CannotRun(String),
-    /// With this code, and the error that it told of.
+    /// With this code, and the error that it reported.
     Code(i32, Option<String>),
 }
 
@@ -247,7 +247,7 @@ pub enum PodRefusal {
     NoPriorityClass(String),
     /// An admission webhook or policy; its words.
     Webhook(String),
-    /// An admission webhook that does not answer; the server's words.
+    /// An admission webhook that does not respond; the server's words.
     WebhookSilent(String),
     /// The namespace is being deleted.
     NamespaceGoes,
@@ -305,7 +305,7 @@ pub enum PullFailure {
     NoRegistry,
     /// The registry wants a login.
     Login,
-    /// The registry does not answer.
+    /// The registry does not respond.
     Unreachable,
     /// The registry limits pulls.
     Limited,
@@ -317,7 +317,7 @@ pub enum PullFailure {
     Certificate,
     /// The registry speaks no TLS.
     PlainHttp,
-    /// The registry answers with an error of its own.
+    /// The registry responds with an error of its own.
     ServerFails,
     /// It is not made for the machine's processors.
     Platform,
@@ -344,7 +344,7 @@ pub enum MountFailure {
     NoFolder,
     /// The machine has no driver for it.
     NoDriver,
-    /// The file server does not answer.
+    /// The file server does not respond.
     NoAnswer,
     /// In the words of the machine.
     Other(String),

@@ -20,7 +20,7 @@ pub enum ShownPod {
     Running,
     /// It was asked to end.
     Ending,
-    /// Its machine does not answer.
+    /// Its machine does not respond.
     Lost,
     /// It has ended well.
     Finished,
@@ -86,10 +86,21 @@ pub(super) fn current(pods: &[Pod]) -> Vec<&Pod> {
     newest.into_values().chain(others).collect()
 }
 
-/// A pod that has not ended is newer than one that has, if both were made in the same second.
-fn age(it: &Pod) -> (Option<i64>, bool) {
+/// What decides which of two pods is newer.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct PodAge {
+    /// The second in which it was made.
+    made: Option<i64>,
+    /// Of two that were made in the same second, one that has not ended is newer.
+    is_open: bool,
+}
+
+fn age(it: &Pod) -> PodAge {
     let made = it.metadata.creation_timestamp.as_ref();
-    (made.map(|time| time.0.as_second()), !pod::is_over(it))
+    PodAge {
+        made: made.map(|time| time.0.as_second()),
+        is_open: !pod::is_over(it),
+    }
 }
 
 /// The nodes that have no pod, or only one that has failed.

@@ -137,7 +137,7 @@ impl Display for Reason {
                 namespace,
             } => write!(
                 f,
-                "its deletion waits for pod {pod} on machine {machine}, which does not answer; it ends when the machine is back or given up: `kubectl delete node \
+                "its deletion waits for pod {pod} on machine {machine}, which does not respond; it ends when the machine is back or given up: `kubectl delete node \
                  {machine}` if it is gone, or `kubectl delete pod {pod} -n {namespace} --force` if it is switched off"
             ),
             Self::NotCreated(refusal) => write!(f, "no pod can be made: {refusal}"),
@@ -230,7 +230,7 @@ impl Display for Reason {
                 is_asked,
             } => machine_lost(f, machine, nodes, *is_asked),
             Self::MachineGivenUp => {
-                f.write_str("does not answer and was given up; successors of its pods come by themselves")
+                f.write_str("does not respond and was given up; successors of its pods come by themselves")
             }
             Self::Ending(why) => write!(f, "ending: {why}; a successor comes by itself"),
             Self::EndsLate {
@@ -248,7 +248,7 @@ impl Display for Reason {
             ),
             Self::TurnedAway { reason, message } => turned_away(f, reason, message),
             Self::Unresponsive => f.write_str(
-                "did not answer its machine's health check and was ended; its log says what it did; a new pod takes its place",
+                "did not respond to its machine's health check and was ended; its log says what it did; a new pod takes its place",
             ),
             Self::Evicted {
                 for_disk: true,
@@ -337,7 +337,7 @@ fn machine_lost(
     is_asked: bool,
 ) -> fmt::Result {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    f.write_str("does not answer")?;
+    f.write_str("does not respond")?;
     if !names.is_empty() {
         let (plural, verb) = if names.len() > 1 {
             ("s", "are")
@@ -451,7 +451,7 @@ impl Display for PodRefusal {
             }
             Self::WebhookSilent(message) => write!(
                 f,
-                "an admission webhook of the cluster does not answer, so nothing can be made: {message}; whoever runs the cluster has to mend it"
+                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; whoever runs the cluster has to mend it"
             ),
             Self::NamespaceGoes => {
                 f.write_str("the namespace is being deleted; submit the job to another one")
@@ -607,7 +607,7 @@ impl Display for MountFailure {
                 "the machine has no driver for this volume yet; install the CSI driver, or wait until it runs everywhere"
             }
             Self::NoAnswer => {
-                "the file server does not answer; check its address, that its security group lets port 2049 in from the machines, and \
+                "the file server does not respond; check its address, that its security group lets port 2049 in from the machines, and \
                  that there is a mount target in their zone"
             }
             Self::Other(message) => message,

@@ -143,7 +143,7 @@ fn cases() -> Vec<(Observed, &'static str)> {
         (
             with_pod(json!({"phase": "Running", "conditions": [
                 {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]})),
-            "machine worker-2: does not answer",
+            "machine worker-2: does not respond",
         ),
         (
             with_pod(

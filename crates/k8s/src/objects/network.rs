@@ -1,4 +1,4 @@
-//! Names, walls and patience: the headless Service, the NetworkPolicy, the PodDisruptionBudget.
+//! The headless Service, the NetworkPolicy and the PodDisruptionBudget.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub(super) fn policy(job: &JobFile) -> Value {
     })
 }
 
-/// Who may read the numbers of the job. The API server gives every namespace the label with its name.
+/// Who may read the metrics of the job. The API server gives every namespace the label with its name.
 fn readers(metrics: &Metrics) -> Value {
     let ports = json!([{"port": metrics.port, "protocol": "TCP"}]);
     if metrics.from.iter().any(|name| name == "*") {

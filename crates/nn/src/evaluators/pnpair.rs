@@ -16,6 +16,15 @@ pub(super) struct PairOrder {
     rows: Vec<[f64; 4]>,
 }
 
+/// Weights of pairs of rows.
+#[derive(Default)]
+struct PairWeights {
+    /// Of the pairs in the right order.
+    right: f64,
+    /// Of the pairs in the wrong order.
+    wrong: f64,
+}
+
 impl PairOrder {
     /// An evaluator that has seen no rows.
     pub(super) fn new(config: &EvaluatorConfig) -> Self {
@@ -25,29 +34,28 @@ impl PairOrder {
         }
     }
 
-    /// Weight of the pairs in the right order and in the wrong one.
-    fn pairs(&self) -> (f64, f64) {
+    fn pairs(&self) -> PairWeights {
         let mut rows = self.rows.clone();
         rows.sort_by(|a, b| a[0].total_cmp(&b[0]));
-        let (mut right, mut wrong) = (0.0, 0.0);
+        let mut pairs = PairWeights::default();
         for query in rows.chunk_by(|a, b| a[0] == b[0]) {
             for (i, a) in query.iter().enumerate() {
                 for b in &query[i + 1..] {
                     let agreement = (a[1] - b[1]) * (a[2] - b[2]);
                     let weight = (a[3] + b[3]) / 2.0;
                     if agreement > 0.0 {
-                        right += weight;
+                        pairs.right += weight;
                     } else if agreement < 0.0 {
-                        wrong += weight;
+                        pairs.wrong += weight;
                     }
                 }
             }
         }
-        (right, wrong)
+        pairs
     }
 
     fn value(&self) -> f64 {
-        let (right, wrong) = self.pairs();
+        let PairWeights { right, wrong } = self.pairs();
         right / if wrong <= 0.0 { 1.0 } else { wrong }
     }
 }

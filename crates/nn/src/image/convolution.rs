@@ -68,8 +68,8 @@ impl Convolution {
     /// `maps (+)= W · unfold(image)` for every image.
     pub fn to_maps(&mut self, maps: &mut [f32], images: &[f32], weight: &[f32], mode: Accumulate) {
         let (image_size, maps_size) = (self.image_size(), self.maps_size());
-        let (rows, one) = self.spread(images.len() / image_size);
-        let (work, columns) = self.borrow();
+        let ImageShare { rows, one } = self.spread(images.len() / image_size);
+        let (work, columns) = (self.work(), &mut self.columns[..]);
         maps.par_chunks_mut(rows * maps_size)
             .zip(images.par_chunks(rows * image_size))
             .zip(columns)
@@ -94,8 +94,8 @@ impl Convolution {
     /// `image += fold(Wᵀ · maps)` for every image.
     pub fn to_images(&mut self, images: &mut [f32], maps: &[f32], weight: &[f32]) {
         let (image_size, maps_size) = (self.image_size(), self.maps_size());
-        let (rows, one) = self.spread(images.len() / image_size);
-        let (work, columns) = self.borrow();
+        let ImageShare { rows, one } = self.spread(images.len() / image_size);
+        let (work, columns) = (self.work(), &mut self.columns[..]);
         images
             .par_chunks_mut(rows * image_size)
             .zip(maps.par_chunks(rows * maps_size))
@@ -155,7 +155,7 @@ impl Convolution {
                     .chunks_exact(image_size)
                     .zip(maps.chunks_exact(maps_size))
                 {
-                    work.correlate(target, (image, maps), columns, (mode, parts == 1));
+                    work.correlate(target, image, maps, columns, mode, parts == 1);
                     mode = Accumulate::Add;
                 }
             });
@@ -167,8 +167,8 @@ impl Convolution {
         }
     }
 
-    /// The number of images per thread, and whether there is only one thread.
-    fn spread(&mut self, samples: usize) -> (usize, bool) {
+    /// Divides images between threads, with a buffer for each.
+    fn spread(&mut self, samples: usize) -> ImageShare {
         let work = samples * self.weight_size() * self.windows.positions();
         let threads = if work < PARALLEL_MULTIPLICATIONS {
             1
@@ -178,7 +178,10 @@ impl Convolution {
         let rows = samples.div_ceil(threads).max(1);
         let parts = samples.div_ceil(rows).max(1);
         self.prepare(parts);
-        (rows, parts == 1)
+        ImageShare {
+            rows,
+            one: parts == 1,
+        }
     }
 
     /// Allocates buffers for `parts` unfolded images.
@@ -200,10 +203,22 @@ impl Convolution {
             filters: self.filters,
         }
     }
+}
 
-    fn borrow(&mut self) -> (Work, &mut [Vec<f32>]) {
-        (self.work(), &mut self.columns)
-    }
+/// How images are divided between threads.
+struct ImageShare {
+    /// Images per thread.
+    rows: usize,
+    /// Whether there is only one thread.
+    one: bool,
+}
+
+/// The sizes of one group.
+#[derive(Clone, Copy)]
+struct GroupShape {
+    filters: usize,
+    window: usize,
+    positions: usize,
 }
 
 /// The shapes, for one image.
@@ -222,17 +237,20 @@ struct Group {
 }
 
 impl Work {
-    /// Filters, window and positions of one group.
-    fn dims(&self) -> (usize, usize, usize) {
-        (
-            self.filters / self.groups,
-            self.windows.window_size() / self.groups,
-            self.windows.positions(),
-        )
+    fn shape(&self) -> GroupShape {
+        GroupShape {
+            filters: self.filters / self.groups,
+            window: self.windows.window_size() / self.groups,
+            positions: self.windows.positions(),
+        }
     }
 
     fn for_groups(&self, mut work: impl FnMut(Group)) {
-        let (filters, window, positions) = self.dims();
+        let GroupShape {
+            filters,
+            window,
+            positions,
+        } = self.shape();
         let range = |group: usize, size: usize| group * size..(group + 1) * size;
         for group in 0..self.groups {
             work(Group {
@@ -244,18 +262,22 @@ impl Work {
     }
 
     fn filters_of<'a>(&self, weight: &'a [f32], group: &Group) -> MatrixView<'a> {
-        let (filters, window, _) = self.dims();
-        MatrixView::new(&weight[group.weight.clone()], filters, window)
+        let shape = self.shape();
+        MatrixView::new(&weight[group.weight.clone()], shape.filters, shape.window)
     }
 
     fn columns_of<'a>(&self, columns: &'a [f32], group: &Group) -> MatrixView<'a> {
-        let (_, window, positions) = self.dims();
-        MatrixView::new(&columns[group.columns.clone()], window, positions)
+        let shape = self.shape();
+        MatrixView::new(
+            &columns[group.columns.clone()],
+            shape.window,
+            shape.positions,
+        )
     }
 
     fn maps_of<'a>(&self, maps: &'a [f32], group: &Group) -> MatrixView<'a> {
-        let (filters, _, positions) = self.dims();
-        MatrixView::new(&maps[group.maps.clone()], filters, positions)
+        let shape = self.shape();
+        MatrixView::new(&maps[group.maps.clone()], shape.filters, shape.positions)
     }
 
     /// The unfolded image, in `columns` unless it is the image itself.
@@ -312,11 +334,12 @@ impl Work {
     fn correlate(
         &self,
         weight: &mut [f32],
-        pair: (&[f32], &[f32]),
+        image: &[f32],
+        maps: &[f32],
         columns: &mut [f32],
-        how: (Accumulate, bool),
+        mode: Accumulate,
+        one: bool,
     ) {
-        let ((image, maps), (mode, one)) = (pair, how);
         let columns = self.unfolded(image, columns);
         self.for_groups(|group| {
             let (left, right) = (

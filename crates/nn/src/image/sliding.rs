@@ -110,6 +110,14 @@ pub struct Sliding {
     pub x: Axis,
 }
 
+/// A value of every window, by its position inside.
+#[derive(Clone, Copy)]
+struct WindowValue {
+    channel: usize,
+    y: usize,
+    x: usize,
+}
+
 impl Sliding {
     /// Number of values in an image.
     pub fn image_size(&self) -> usize {
@@ -134,11 +142,15 @@ impl Sliding {
         same(&self.y) && same(&self.x)
     }
 
-    /// (channel, y, x) of a row of the unfolded matrix.
-    fn place_of_row(&self, row: usize) -> (usize, usize, usize) {
-        let x = row % self.x.window;
+    /// Which values of the windows a row of the unfolded matrix has.
+    #[inline(always)]
+    fn value_of_row(&self, row: usize) -> WindowValue {
         let rest = row / self.x.window;
-        (rest / self.y.window, rest % self.y.window, x)
+        WindowValue {
+            channel: rest / self.y.window,
+            y: rest % self.y.window,
+            x: row % self.x.window,
+        }
     }
 
     /// Index in the image of each value in a window, window by window; `None` outside the image.
@@ -147,7 +159,7 @@ impl Sliding {
         for position in 0..self.positions() {
             let (oy, ox) = (position / self.x.outputs, position % self.x.outputs);
             for row in 0..self.window_size() {
-                let (channel, y, x) = self.place_of_row(row);
+                let WindowValue { channel, y, x } = self.value_of_row(row);
                 let pixel = self.y.pixel(oy, y).zip(self.x.pixel(ox, x));
                 places.push(pixel.map(|(y, x)| (channel * self.y.image + y) * self.x.image + x));
             }
@@ -159,7 +171,7 @@ impl Sliding {
     pub(crate) fn unfold(&self, image: &[f32], columns: &mut [f32]) {
         let (lines, width) = (self.y.image, self.x.image);
         for (row, out) in columns.chunks_exact_mut(self.positions()).enumerate() {
-            let (channel, y, x) = self.place_of_row(row);
+            let WindowValue { channel, y, x } = self.value_of_row(row);
             for (position, out) in out.chunks_exact_mut(self.x.outputs).enumerate() {
                 match self.y.pixel(position, y) {
                     Some(line) => {
@@ -177,7 +189,7 @@ impl Sliding {
     pub(crate) fn fold_add(&self, columns: &[f32], image: &mut [f32]) {
         let (lines, width) = (self.y.image, self.x.image);
         for (row, values) in columns.chunks_exact(self.positions()).enumerate() {
-            let (channel, y, x) = self.place_of_row(row);
+            let WindowValue { channel, y, x } = self.value_of_row(row);
             for (position, values) in values.chunks_exact(self.x.outputs).enumerate() {
                 if let Some(line) = self.y.pixel(position, y) {
                     let start = (channel * lines + line) * width;
@@ -217,18 +229,13 @@ mod tests {
     }
 
     /// The pixels in the window at an output position, straight from the definition.
-    fn seen(
-        s: &Sliding,
-        image: &[f32],
-        (c, wy, wx): (usize, usize, usize),
-        (oy, ox): (usize, usize),
-    ) -> f32 {
-        let y = (oy * s.y.stride + wy) as isize - s.y.padding as isize;
-        let x = (ox * s.x.stride + wx) as isize - s.x.padding as isize;
+    fn seen(s: &Sliding, image: &[f32], value: WindowValue, (oy, ox): (usize, usize)) -> f32 {
+        let y = (oy * s.y.stride + value.y) as isize - s.y.padding as isize;
+        let x = (ox * s.x.stride + value.x) as isize - s.x.padding as isize;
         if y < 0 || x < 0 || y >= s.y.image as isize || x >= s.x.image as isize {
             return 0.0;
         }
-        image[(c * s.y.image + y as usize) * s.x.image + x as usize]
+        image[(value.channel * s.y.image + y as usize) * s.x.image + x as usize]
     }
 
     fn random(n: usize, seed: u64) -> Vec<f32> {
@@ -247,7 +254,7 @@ mod tests {
             for row in 0..s.window_size() {
                 for position in 0..s.positions() {
                     let at = (position / s.x.outputs, position % s.x.outputs);
-                    let want = seen(&s, &image, s.place_of_row(row), at);
+                    let want = seen(&s, &image, s.value_of_row(row), at);
                     assert_eq!(*entries.next().unwrap(), want, "{s:?}");
                     let place = places[position * s.window_size() + row];
                     assert_eq!(place.map_or(0.0, |place| image[place]), want, "{s:?}");

@@ -366,7 +366,7 @@ impl<'a> GraphBuilder<'a> {
         let specs = self.specs.to_vec();
         let graph = self.graph();
         Ok(Network {
-            specs: looked_up(specs, &used, &graph).into(),
+            specs: maintained(looked_up(specs, &used, &graph), &graph).into(),
             graph,
             data,
             slots: nodes,
@@ -423,6 +423,15 @@ fn looked_up(
         let uses = used.iter().filter(|used| **used == parameter).count();
         let lookups = graph.lookups().filter(|(_, p)| *p == parameter);
         spec.looked_up = uses > 0 && lookups.count() == uses;
+    }
+    specs
+}
+
+/// The parameters, with those marked that layers maintain.
+fn maintained(mut specs: Vec<ParameterSpec>, graph: &Graph) -> Vec<ParameterSpec> {
+    for parameter in graph.layers().flat_map(|layer| layer.maintains()) {
+        let spec = &mut specs[parameter.0];
+        spec.maintained = spec.is_static;
     }
     specs
 }

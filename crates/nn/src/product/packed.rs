@@ -83,17 +83,23 @@ impl PackedWeight {
         }
         assert!(self.cols <= stride, "rows do not overlap");
         assert!((count - 1) * stride + self.cols <= out.len(), "result fits");
-        let left = tiles(left);
+        let rows_in_order;
+        let left = if left.col_stride == 1 {
+            left
+        } else {
+            let mut values = Vec::with_capacity(count * depth);
+            left.append_to(&mut values);
+            rows_in_order = values;
+            MatrixView::new(&rows_in_order, count, depth)
+        };
         let out = ResultPointer(out.as_mut_ptr());
         let panel = |(panel, lines): (usize, &[f32])| {
             let first = panel * PANEL;
             pulp::Arch::new().dispatch(Strip {
                 lines,
-                left: &left,
-                depth,
+                left,
                 out: &out,
                 first,
-                count,
                 cols: self.cols,
                 stride,
                 mode,
@@ -186,20 +192,6 @@ impl<'a> StepWeight<'a> {
     }
 }
 
-/// The rows of a matrix, `ROWS` at a time: their first values, their second ones and so on; zeros complete the last tile.
-fn tiles(left: MatrixView<'_>) -> Vec<f32> {
-    let (count, depth) = left.shape();
-    let mut tiles = vec![0.0; count.div_ceil(ROWS) * ROWS * depth];
-    for row in 0..count {
-        let tile = &mut tiles[row / ROWS * ROWS * depth..][..ROWS * depth];
-        let from = left.values[row * left.row_stride..].iter();
-        let to = tile.iter_mut().skip(row % ROWS).step_by(ROWS);
-        to.zip(from.step_by(left.col_stride))
-            .for_each(|(t, v)| *t = *v);
-    }
-    tiles
-}
-
 /// The result: strips of columns are written by different threads.
 struct ResultPointer(*mut f32);
 
@@ -209,11 +201,10 @@ unsafe impl Sync for ResultPointer {}
 /// The columns of one panel.
 struct Strip<'a> {
     lines: &'a [f32],
-    left: &'a [f32],
-    depth: usize,
+    /// Values of a row follow each other.
+    left: MatrixView<'a>,
     out: &'a ResultPointer,
     first: usize,
-    count: usize,
     cols: usize,
     stride: usize,
     mode: Accumulate,
@@ -237,35 +228,47 @@ impl Strip<'_> {
     #[inline(always)]
     fn run<S: Simd, const VECTORS: usize>(&self, simd: S) {
         let mut sums = [[0.0; PANEL]; ROWS];
-        for (tile, left) in self.left.chunks_exact(ROWS * self.depth).enumerate() {
-            match self.count - tile * ROWS {
-                1 => self.tile::<S, VECTORS, 1>(simd, left, &mut sums),
-                2 => self.tile::<S, VECTORS, 2>(simd, left, &mut sums),
-                3 | 4 => self.tile::<S, VECTORS, 4>(simd, left, &mut sums),
-                _ => self.tile::<S, VECTORS, ROWS>(simd, left, &mut sums),
+        for row in (0..self.left.rows).step_by(ROWS) {
+            match self.left.rows - row {
+                1 => self.tile::<S, VECTORS, 1>(simd, row, &mut sums),
+                2 => self.tile::<S, VECTORS, 2>(simd, row, &mut sums),
+                3 | 4 => self.tile::<S, VECTORS, 4>(simd, row, &mut sums),
+                _ => self.tile::<S, VECTORS, ROWS>(simd, row, &mut sums),
             }
-            self.store(tile * ROWS, &sums);
+            self.store(row, &sums);
         }
     }
 
-    /// The sums of the first `COUNT` rows of a tile.
+    /// The sums of `COUNT` rows; where there are not as many, of the last one again.
     #[inline(always)]
     fn tile<S: Simd, const VECTORS: usize, const COUNT: usize>(
         &self,
         simd: S,
-        left: &[f32],
+        first_row: usize,
         sums: &mut [[f32; PANEL]; ROWS],
     ) {
+        let MatrixView {
+            values,
+            rows,
+            cols: depth,
+            row_stride,
+            ..
+        } = self.left;
+        let left: [&[f32]; COUNT] = std::array::from_fn(|row| {
+            let row = (first_row + row).min(rows - 1);
+            &values[row * row_stride..][..depth]
+        });
         let width = VECTORS * S::F32_LANES;
         for from in (0..PANEL).step_by(width) {
             let mut cells = [[simd.splat_f32s(0.0); VECTORS]; COUNT];
-            for (line, left) in self.lines.chunks_exact(PANEL).zip(left.chunks_exact(ROWS)) {
+            let lines = self.lines.chunks_exact(PANEL).take(depth);
+            for (at, line) in lines.enumerate() {
                 let (line, _) = S::as_simd_f32s(&line[from..from + width]);
                 let Ok(line) = <&[S::f32s; VECTORS]>::try_from(line) else {
                     continue;
                 };
-                for (cells, &left) in cells.iter_mut().zip(left) {
-                    let left = simd.splat_f32s(left);
+                for (cells, left) in cells.iter_mut().zip(&left) {
+                    let left = simd.splat_f32s(left[at]);
                     for (cell, &value) in cells.iter_mut().zip(line) {
                         *cell = simd.mul_add_f32s(left, value, *cell);
                     }
@@ -281,8 +284,8 @@ impl Strip<'_> {
     #[inline(always)]
     fn store(&self, first_row: usize, sums: &[[f32; PANEL]; ROWS]) {
         let width = PANEL.min(self.cols - self.first);
-        for (row, sums) in (first_row..self.count).zip(sums) {
-            // SAFETY: the row is below `count` and the strip ends within `cols`, so the range lies in the result; no other
+        for (row, sums) in (first_row..self.left.rows).zip(sums) {
+            // SAFETY: the row is below the left matrix's rows and the strip ends within `cols`, so the range lies in the result; no other
             // strip has these columns.
             let out = unsafe {
                 let start = self.out.0.add(row * self.stride + self.first);

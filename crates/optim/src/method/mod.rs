@@ -8,6 +8,7 @@ pub(crate) mod adagrad;
 pub(crate) mod adam;
 pub(crate) mod adamax;
 pub(crate) mod add;
+pub(crate) mod assign;
 pub(crate) mod decayed_adagrad;
 pub(crate) mod momentum;
 #[cfg(test)]
@@ -78,6 +79,8 @@ pub enum Method {
         /// Factor on the changes.
         rate: f64,
     },
+    /// Takes over values that a trainer computed: what layers maintain themselves.
+    Assign,
 }
 
 impl Method {
@@ -98,7 +101,11 @@ impl Method {
     /// State values per parameter value of the method itself, without momentum and average.
     pub(crate) fn slots(&self) -> usize {
         match self {
-            Self::Momentum | Self::TorchMomentum | Self::SparseMomentum | Self::Add { .. } => 0,
+            Self::Momentum
+            | Self::TorchMomentum
+            | Self::SparseMomentum
+            | Self::Add { .. }
+            | Self::Assign => 0,
             Self::DecayedAdaGrad { .. } => 1,
             Self::AdaGrad { .. }
             | Self::AdaDelta { .. }
@@ -112,7 +119,7 @@ impl Method {
     pub(crate) fn has_momentum(&self) -> bool {
         !matches!(
             self,
-            Self::Adam { .. } | Self::AdaMax { .. } | Self::Add { .. }
+            Self::Adam { .. } | Self::AdaMax { .. } | Self::Add { .. } | Self::Assign
         )
     }
 
@@ -131,9 +138,9 @@ impl Method {
         matches!(self, Self::Adam { .. } | Self::AdaMax { .. })
     }
 
-    /// Whether L1 and L2 are not applied: the changes that trainers send are already decayed.
+    /// Whether L1 and L2 are not applied: the changes or values that trainers send are already decayed.
     pub(crate) fn ignores_decay(&self) -> bool {
-        matches!(self, Self::Add { .. })
+        matches!(self, Self::Add { .. } | Self::Assign)
     }
 
     /// The factor on a value in a step without gradient, for methods that decay between the steps of the momentum;
@@ -168,6 +175,7 @@ impl Method {
                 | Self::Adam { .. }
                 | Self::AdaMax { .. }
                 | Self::Add { .. }
+                | Self::Assign
         )
     }
 

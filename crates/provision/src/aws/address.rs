@@ -27,7 +27,7 @@ pub async fn own_address(settings: &AwsSettings) -> Result<Ipv4Addr, CloudError>
         .map_err(|error| failed(error.to_string()))?;
     let answer = timeout(Duration::from_secs(5), web.send(request))
         .await
-        .map_err(|_| failed("no answer in 5 s".to_owned()))?
+        .map_err(|_| failed("no response within 5 s".to_owned()))?
         .map_err(|no_answer| failed(no_answer.reason))?;
     let text = String::from_utf8_lossy(&answer.body);
     let text: String = text.trim().chars().take(100).collect();

@@ -1,4 +1,4 @@
-//! The calls of [`Cloud`], each as a request and the reading of its answer.
+//! The calls of [`Cloud`], each as a request and the reading of its response.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use super::query::{
     read, tags,
 };
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
-    SubnetView, TemplateSource,
+    Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
+    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -71,7 +71,7 @@ impl Cloud for Aws {
         }
     }
 
-    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<()> {
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<ChangeSetId> {
         let kind = if request.create { "CREATE" } else { "UPDATE" };
         let mut asked = params(&[
             ("StackName", &request.stack),
@@ -87,9 +87,16 @@ impl Cloud for Aws {
             asked.push(("RoleARN".to_owned(), role.clone()));
         }
         add_tags(&mut asked, &request.tags);
-        self.query(CLOUDFORMATION, "CreateChangeSet", &asked)
-            .await
-            .map(drop)
+        let xml = self
+            .query(CLOUDFORMATION, "CreateChangeSet", &asked)
+            .await?;
+        read("cloudformation:CreateChangeSet", &xml, |root| {
+            let inner = find(root, "CreateChangeSetResult").unwrap_or(root);
+            ChangeSetId {
+                arn: field(inner, "Id"),
+                stack: field(inner, "StackId"),
+            }
+        })
     }
 
     async fn change_set(&self, stack: &str, name: &str) -> CloudResult<ChangeSetView> {
@@ -173,7 +180,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn zones(&self) -> CloudResult<Vec<String>> {
+    async fn zones(&self) -> CloudResult<Vec<ZoneView>> {
         let asked = params(&[
             ("Filter.1.Name", "state"),
             ("Filter.1.Value.1", "available"),
@@ -182,7 +189,10 @@ impl Cloud for Aws {
         read("ec2:DescribeAvailabilityZones", &xml, |root| {
             entries(root, "availabilityZoneInfo")
                 .into_iter()
-                .map(|zone| field(zone, "zoneName"))
+                .map(|zone| ZoneView {
+                    name: field(zone, "zoneName"),
+                    id: field(zone, "zoneId"),
+                })
                 .collect()
         })
     }
@@ -371,7 +381,7 @@ impl Cloud for Aws {
         self.zone_name(id).await
     }
 
-    async fn network_use(&self) -> CloudResult<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<NetworkUse> {
         self.count_network().await
     }
 

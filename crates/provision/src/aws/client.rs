@@ -48,7 +48,7 @@ pub(super) struct Call<'a> {
     pub body: Vec<u8>,
 }
 
-/// An answer with a good status.
+/// A response with a good status.
 pub(super) struct AwsReply {
     pub body: Bytes,
 }

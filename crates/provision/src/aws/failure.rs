@@ -12,7 +12,7 @@ use crate::cloud::CloudError;
 /// Clocks that differ by more than this make AWS refuse signatures; it allows five minutes.
 const MOST_SKEW: Duration = Duration::from_secs(4 * 60);
 
-/// What an answer with a bad status says.
+/// What a response with a bad status says.
 pub(super) fn read(action: &str, answer: &WebResponse) -> CloudError {
     let body = String::from_utf8_lossy(&answer.body);
     let (in_body, message) = code_and_message(&body);
@@ -57,7 +57,7 @@ fn code_and_message(body: &str) -> (String, String) {
     (text("Code"), text("Message"))
 }
 
-/// A code for an answer that names none: from a proxy, or to a request without a body.
+/// A code for a response that names none: from a proxy, or to a request without a body.
 fn unnamed(status: u16) -> String {
     match status {
         403 => "AccessDenied".to_owned(),
@@ -121,6 +121,21 @@ mod tests {
         assert!(error(404, None, "").is_missing());
         let expired = "<Error><Code>ExpiredToken</Code><Message>old</Message></Error>";
         assert!(error(400, None, expired).is_expired());
+    }
+
+    /// A region that an account has not enabled does not know its credentials: signing in again did not help.
+    #[test]
+    fn a_region_that_is_not_enabled_is_thought_of() {
+        for code in [
+            "InvalidClientTokenId",
+            "UnrecognizedClientException",
+            "OptInRequired",
+        ] {
+            let advice = error(403, Some(code), "{}").advice();
+            assert!(advice.contains("not enabled the region") && advice.contains("sign in again"));
+        }
+        let expired = error(403, Some("ExpiredTokenException"), "{}").advice();
+        assert!(!expired.contains("region"), "{expired}");
     }
 
     /// EKS and EFS name the error in a header only; an expired token looked like a missing permission.

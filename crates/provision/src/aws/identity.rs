@@ -6,7 +6,9 @@
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
+use aws_credential_types::provider::{
+    ProvideCredentials as _, SharedCredentialsProvider, error::CredentialsError,
+};
 use tokio::sync::Mutex;
 
 use super::web::chain;
@@ -58,8 +60,16 @@ impl AwsIdentity {
             return Err(CloudError::Credentials(reason.to_owned()));
         };
         let found = provider.provide_credentials().await;
-        found.map_err(|error| CloudError::Credentials(chain(&error)))
+        found.map_err(|error| CloudError::Credentials(words(&error)))
     }
+}
+
+/// Why there are no credentials. That no place has any is said in a line, not in one for each place.
+fn words(error: &CredentialsError) -> String {
+    if matches!(error, CredentialsError::CredentialsNotLoaded(_)) {
+        return "none are in the environment, a profile, a web identity, or the role of this machine".to_owned();
+    }
+    chain(error)
 }
 
 /// Whether credentials are good for longer than `spare`. Those without an end are.
@@ -72,9 +82,24 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use aws_credential_types::provider::{ProvideCredentials, error::CredentialsError, future};
+    use aws_credential_types::provider::{ProvideCredentials, future};
 
     use super::*;
+
+    /// Seven lines named every provider of the SDK that was not enabled.
+    #[test]
+    fn that_there_are_no_credentials_is_one_line() {
+        let nothing = CredentialsError::not_loaded("Attempted:\n  Environment: not enabled");
+        let said = words(&nothing);
+        assert!(
+            !said.contains('\n') && said.contains("environment"),
+            "{said}"
+        );
+        let wrong = words(&CredentialsError::invalid_configuration(
+            "profile x has no region",
+        ));
+        assert!(wrong.contains("profile x has no region"), "{wrong}");
+    }
 
     /// Counts how often it is asked; each answer expires after `life`.
     #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::pages::{Tokens, params};
 use super::query::{CLASSIC_BALANCING, EC2, IAM, encode, entries, field, find, read, tags, text};
 use time::OffsetDateTime;
 
-use crate::cloud::{CloudError, Offer, PolicyView};
+use crate::cloud::{CloudError, NetworkUse, Offer, PolicyView};
 use crate::ownership::{Tags, Thing};
 use crate::statuses::FileSystemState;
 
@@ -238,7 +238,7 @@ impl Aws {
         }
     }
 
-    pub(super) async fn count_network(&self) -> CloudResult<(usize, usize)> {
+    pub(super) async fn count_network(&self) -> CloudResult<NetworkUse> {
         let vpcs = self
             .pages((EC2, "DescribeVpcs"), &[], |root| {
                 vec![(); entries(root, "vpcSet").len()]
@@ -249,7 +249,7 @@ impl Aws {
         let addresses = read("ec2:DescribeAddresses", &addresses, |root| {
             entries(root, "addressesSet").len()
         })?;
-        Ok((vpcs, addresses))
+        Ok(NetworkUse { vpcs, addresses })
     }
 
     /// Log groups with their tags, page by page.
@@ -331,7 +331,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The version that an answer marks as the default; all of them are for one Kubernetes version.
+/// The version that a response marks as the default; all of them are for one Kubernetes version.
 fn default_version(answer: &Value) -> Option<String> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let versions = list(answer, "addons")
@@ -346,7 +346,7 @@ fn default_version(answer: &Value) -> Option<String> {
     found["addonVersion"].as_str().map(str::to_owned)
 }
 
-/// Versions of Kubernetes in an answer; older answers spell the support in small letters elsewhere.
+/// Versions of Kubernetes in a response; older responses spell the support in small letters elsewhere.
 fn versions(answer: &Value) -> Vec<Offer> {
     let all = answer["clusterVersions"].as_array().into_iter().flatten();
     all.map(|entry| {

@@ -1,4 +1,4 @@
-//! Answers that come in pages or need more than one request, and how entries are read.
+//! Responses that come in pages or need more than one request, and how entries are read.
 
 use roxmltree::Node;
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ impl Aws {
     }
 }
 
-/// Things of an answer of the tagging service, by ARN.
+/// Things of a response of the tagging service, by ARN.
 fn tagged_things(answer: &Value) -> Vec<Thing> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -33,7 +33,7 @@ pub(super) fn encode(text: &str) -> String {
 }
 
 impl Aws {
-    /// Sends a form; the answer is XML text.
+    /// Sends a form; the response is XML text.
     pub(super) async fn query(
         &self,
         service: AwsService,
@@ -59,7 +59,7 @@ impl Aws {
         text(&action, self.send(call).await?)
     }
 
-    /// Sends JSON to `target` (such as `TrentService.Encrypt`); the answer is JSON.
+    /// Sends JSON to `target` (such as `TrentService.Encrypt`); the response is JSON.
     pub(super) async fn json(
         &self,
         service: &str,

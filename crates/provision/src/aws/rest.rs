@@ -30,7 +30,7 @@ impl Aws {
         text(action, self.send(call).await?)
     }
 
-    /// `None` when there is no such bucket; one without tags has an answer of its own.
+    /// `None` when there is no such bucket; one without tags has a response of its own.
     pub(super) async fn s3_tags(&self, bucket: &str) -> Result<Option<Tags>, CloudError> {
         let action = "s3:GetBucketTagging";
         let path = format!("/{bucket}?tagging=");

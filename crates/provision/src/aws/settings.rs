@@ -1,4 +1,4 @@
-//! What the environment says about the way to AWS. The program reads it; this crate is told.
+//! What the environment says about the way to AWS. The program reads it for this crate.
 
 use std::path::PathBuf;
 

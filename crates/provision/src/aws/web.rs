@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::settings::AwsSettings;
 use crate::cloud::CloudError;
 
-/// The largest answer that is read; stack events come in pages of far less.
+/// The largest response that is read; stack events come in pages of far less.
 const MAX_ANSWER: usize = 16 << 20;
 /// Time for one try.
 const TRY: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) struct Web {
     plain: Connector,
 }
 
-/// An answer, good or bad.
+/// A response, good or bad.
 pub(super) struct WebResponse {
     pub status: u16,
     /// What the server's clock said.
@@ -42,7 +42,7 @@ pub(super) struct WebResponse {
     pub body: Bytes,
 }
 
-/// No answer.
+/// No response.
 pub(super) struct NoResponse {
     pub reason: String,
     /// No connection came about.
@@ -68,7 +68,7 @@ impl Web {
         Ok(builder.build_with_connector_fn(move |_, _| connector(&certificates, proxy.clone())))
     }
 
-    /// Sends one request and reads the answer.
+    /// Sends one request and reads the response.
     pub(super) async fn send(&self, request: Request<Bytes>) -> Result<WebResponse, NoResponse> {
         let secure = request.uri().scheme_str() != Some("http");
         let connector = if secure { &self.secure } else { &self.plain };
@@ -93,7 +93,7 @@ impl Web {
         };
         timeout(TRY, conversation)
             .await
-            .map_err(|_| no_answer("no answer within a minute".to_owned()))?
+            .map_err(|_| no_answer("no response within a minute".to_owned()))?
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn ensure(
     let arn = boundary_arn(spec, &cloud.caller().await?.account);
     let wanted = boundary(spec);
     if let Some(view) = cloud.policy(&arn).await? {
-        update(cloud, spec, (&arn, &view), &wanted, sink).await?;
+        update(cloud, spec, &arn, &view, &wanted, sink).await?;
         return Ok(false);
     }
     let name = boundary_name(spec);
@@ -68,7 +68,8 @@ pub(super) async fn ensure(
 async fn update(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    (arn, view): (&str, &PolicyView),
+    arn: &str,
+    view: &PolicyView,
     wanted: &Value,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {

@@ -1,6 +1,6 @@
 //! `down`: takes the cluster away in AWS's order, and looks afterwards whether anything is left.
 //!
-//! It touches only what carries the cluster's id, and the data only when it is told to.
+//! It touches only what carries the cluster's id, and the data only when it is asked to.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub struct DownOptions {
     pub ask: bool,
     /// Continue although jobs are running, or although the cluster cannot be asked.
     pub force: bool,
-    /// Where cluster.yaml is, which is told what stays before storage is touched.
+    /// Where cluster.yaml is, into which what stays is written before storage is touched.
     pub folder: Option<AssetFolder>,
     /// The way to the cluster: to see whether jobs run, and to let Kubernetes remove what it made.
     pub kubectl: Option<Kubectl>,
@@ -157,7 +157,7 @@ async fn lives(
     })
 }
 
-/// Whether the cluster never got ready, or is going already: then it need not answer.
+/// Whether the cluster never got ready, or is going already: then it need not respond.
 fn is_half(state: &StackState) -> bool {
     use StackStatus as S;
     matches!(
@@ -167,7 +167,7 @@ fn is_half(state: &StackState) -> bool {
     )
 }
 
-/// The way to a cluster that answers. One that runs jobs is refused, and one that nobody can ask, unless it is forced; only
+/// The way to a cluster that responds. One that runs jobs is refused, and one that nobody can ask, unless it is forced; only
 /// a cluster that is not whole may be silent, as long as its data stay.
 async fn reachable<'a>(
     cloud: &impl Cloud,

@@ -16,7 +16,8 @@ pub(crate) async fn scripts(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,
-    (key, disks): (&str, &Disks),
+    key: &str,
+    disks: &Disks,
     sink: &mut impl Sink,
 ) -> Result<Scripts, CommandError> {
     let mut assets = folder.encrypted_assets();

@@ -1,4 +1,4 @@
-//! Follows a stack until AWS is done with it, telling every event once.
+//! Follows a stack until AWS is done with it, reporting every event once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) async fn begun(
     let view = cloud.stack(name).await?;
     let id = view.map_or(name.to_owned(), |view| view.id);
     let seen = seen_events(cloud, &id).await;
-    settle(cloud, (name, &id), seen, pace, sink).await.map(drop)
+    settle(cloud, name, &id, seen, pace, sink).await.map(drop)
 }
 
 /// Events that were there before: they belong to an earlier stack of that name.
@@ -53,10 +53,11 @@ impl StackOutcome {
     }
 }
 
-/// Waits until the stack `name` is settled. `id` is its ARN, under which a deleted stack still answers.
+/// Waits until the stack `name` is settled. `id` is its ARN, under which a deleted stack can still be queried.
 pub(crate) async fn settle(
     cloud: &impl Cloud,
-    (name, id): (&str, &str),
+    name: &str,
+    id: &str,
     mut seen: BTreeSet<String>,
     pace: Pace,
     sink: &mut impl Sink,

@@ -1,6 +1,6 @@
 //! The commands of `canoe cluster`, as plain functions over [`Cloud`](crate::cloud::Cloud).
 //!
-//! They decide nothing themselves (see [`crate::lifecycle`]) and print nothing: what happens is told
+//! They decide nothing themselves (see [`crate::lifecycle`]) and print nothing: what happens is reported
 //! to a [`Sink`], which also answers questions. Every wait is bounded by a [`Pace`].
 
 mod boundary;

@@ -113,7 +113,7 @@ impl Kubectl {
         };
         let output = timeout(patience, conversation)
             .await
-            .map_err(|_| failed(format!("no answer within {} s", patience.as_secs())))?
+            .map_err(|_| failed(format!("no response within {} s", patience.as_secs())))?
             .map_err(|error| failed(error.to_string()))?;
         if output.status.success() {
             Ok(output.stdout)
@@ -227,7 +227,7 @@ impl Kubectl {
             .map(drop)
     }
 
-    /// Waits until `wanted` nodes are Ready; errors of kubectl are told and waited out.
+    /// Waits until `wanted` nodes are Ready; errors of kubectl are reported and waited out.
     pub async fn wait_for_nodes(
         &self,
         wanted: usize,

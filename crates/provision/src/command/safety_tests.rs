@@ -421,6 +421,191 @@ async fn a_broken_stack_is_removed_only_after_a_question() {
     );
 }
 
+/// Runs `up` with questions, and does something to the account at the first one, as another machine may.
+async fn crossed_by(
+    cloud: &Double,
+    spec: &ClusterSpec,
+    folder: &AssetFolder,
+    answer: bool,
+    other: impl FnOnce(&mut crate::double::account::Account) + Send,
+) -> CommandError {
+    struct Crossing<'a, F> {
+        cloud: &'a Double,
+        other: Option<F>,
+        answer: bool,
+    }
+    impl<F: FnOnce(&mut crate::double::account::Account) + Send> Sink for Crossing<'_, F> {
+        fn talk(&mut self, _: Talk) {}
+        fn confirm(&mut self, _: &str) -> bool {
+            if let Some(other) = self.other.take() {
+                self.cloud.with(other);
+            }
+            self.answer
+        }
+    }
+    let options = UpOptions {
+        program: "canoe".to_owned(),
+        review: ChangeReview::Ask,
+        pace: PACE,
+    };
+    let other = Some(other);
+    let mut sink = Crossing {
+        cloud,
+        other,
+        answer,
+    };
+    up(cloud, spec, folder, options, &mut sink)
+        .await
+        .unwrap_err()
+}
+
+/// Change sets have one name. What another machine had put in the place of ours, in the time of the question, was executed
+/// unseen.
+#[tokio::test(start_paused = true)]
+async fn a_yes_is_for_what_was_shown() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    run_up(&cloud, &spec(), &folder).await.unwrap();
+    let mut wider = spec();
+    wider.workers.count += 1;
+    let before = cloud.with(|account| account.calls.len());
+    let error = crossed_by(&cloud, &wider, &folder, true, |account| {
+        account.plan_of_another_machine("demo-cluster");
+    });
+    let words = error.await.to_string();
+    assert!(words.contains("somebody else runs"), "{words}");
+    let status = cloud.with(|account| {
+        assert!(account.calls.len() > before);
+        account.stacks_with_work()
+    });
+    assert_eq!(
+        status,
+        Vec::<String>::new(),
+        "the other's plan waits for the other's yes"
+    );
+}
+
+/// A `no` to a stack that was to be made deleted it by its name: also when another machine was making it by then.
+#[tokio::test(start_paused = true)]
+async fn a_no_takes_back_only_what_is_still_in_review() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let fresh = spec();
+    let declined = crossed_by(&cloud, &fresh, &folder, false, |account| {
+        account.set_state("demo-base", "CREATE_IN_PROGRESS", None);
+    });
+    assert!(matches!(declined.await, CommandError::Declined(_)));
+    let calls = cloud.with(|account| account.calls.join("\n"));
+    assert!(!calls.contains("delete_stack"), "{calls}");
+    // Nobody else: the empty stack goes again.
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    crossed_by(&cloud, &spec(), &folder, false, |_| ()).await;
+    assert!(cloud.with(|account| account.calls.join("\n").contains("delete_stack")));
+}
+
+/// AWS refuses most of these, after minutes; the access point was replaced under the pods that had mounted it, and a zone lost
+/// its files while its workers ran.
+#[tokio::test(start_paused = true)]
+async fn what_other_stacks_and_pods_use_is_neither_replaced_nor_taken_away() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    run_up(&cloud, &spec(), &folder).await.unwrap();
+    type Edit = fn(&mut ClusterSpec);
+    let edits: [(&str, &str, Edit); 6] = [
+        ("replace", "PrivateSubnet1", |spec| spec.zones.reverse()),
+        ("replace", "Vpc", |spec| {
+            spec.network.vpc_cidr = "10.7.0.0/16".to_owned()
+        }),
+        ("replace", "AccessPoint", |spec| {
+            spec.storage.directory = "/other".to_owned()
+        }),
+        ("replace", "AccessPoint", |spec| {
+            spec.storage.file_system_id = Some("fs-0123456789abcdef0".to_owned());
+        }),
+        ("replace", "Cluster", |spec| {
+            spec.network.service_cidr = "172.30.0.0/16".to_owned();
+        }),
+        ("remove", "MountTarget2", |spec| spec.zones.truncate(1)),
+    ];
+    for (verb, what, edit) in edits {
+        let mut edited = spec();
+        edit(&mut edited);
+        let error = run_up(&cloud, &edited, &folder)
+            .await
+            .unwrap_err()
+            .to_string();
+        let words = format!("would {verb} ");
+        assert!(
+            error.contains(&words) && error.contains(what),
+            "{what}: {error}"
+        );
+        assert_eq!(
+            cloud.with(|account| account.stacks_with_work()),
+            Vec::<String>::new()
+        );
+    }
+    let changed = run_up(&cloud, &spec(), &folder).await.unwrap().changed;
+    assert_eq!(changed, [], "nothing was changed by any of them");
+}
+
+/// EKS makes the creator administrator by itself, and the cluster stack failed at the second entry.
+#[tokio::test(start_paused = true)]
+async fn whoever_creates_the_cluster_is_not_named_again() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    let mut named = spec();
+    let me = cloud_caller(&cloud).await;
+    named.control_plane.access = [(me.clone(), "admin".to_owned())].into();
+    let error = run_up(&cloud, &named, &folder)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&me) && error.contains("which is you"),
+        "{error}"
+    );
+    assert!(cloud.stack_names().is_empty());
+    let checks = online(&cloud, &named).await;
+    let access = checks.iter().find(|check| check.what == "access").unwrap();
+    assert_eq!(access.verdict, CheckVerdict::Fail);
+    // One that somebody else created may name us.
+    let other = "arn:aws:iam::123456789012:user/other".to_owned();
+    named.control_plane.access = [(other, "admin".to_owned())].into();
+    run_up(&cloud, &named, &folder).await.unwrap();
+    named.control_plane.access.insert(me, "admin".to_owned());
+    run_up(&cloud, &named, &folder).await.unwrap();
+}
+
+async fn cloud_caller(cloud: &Double) -> String {
+    use crate::cloud::Cloud as _;
+    cloud.caller().await.unwrap().arn
+}
+
+/// A stack failed ten minutes later: EKS puts no control plane into three zones, whose letters differ between accounts.
+#[tokio::test(start_paused = true)]
+async fn a_zone_without_eks_is_named_before_anything_is_made() {
+    let cloud = Double::default();
+    cloud.with(|account| account.zone_without_eks = Some("us-west-2b".to_owned()));
+    let zones = async |spec: &ClusterSpec| {
+        let checks = online(&cloud, spec).await;
+        let found = checks.into_iter().find(|check| check.what == "zones");
+        found.unwrap()
+    };
+    let check = zones(&spec()).await;
+    assert_eq!(check.verdict, CheckVerdict::Fail);
+    assert!(
+        check.text.contains(
+            "us-west-2b is a zone in which EKS puts no control plane; choose from us-west-2a"
+        ),
+        "{}",
+        check.text
+    );
+    let mut own = spec();
+    own.control_plane.mode = crate::spec::ControlPlaneMode::SelfManaged;
+    assert_eq!(zones(&own).await.verdict, CheckVerdict::Pass);
+}
+
 /// In another region the bucket of the same id answers with a redirect, and `down` ended with that.
 #[tokio::test(start_paused = true)]
 async fn a_bucket_in_another_region_is_not_this_ones() {

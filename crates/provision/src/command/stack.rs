@@ -1,15 +1,17 @@
 //! Creates or updates one stack through a change set that is shown first.
 
+use std::collections::BTreeSet;
+
 use tokio::time::{Instant, sleep};
 
 use super::{CommandError, Pace, Sink, Talk, counted, follow, own};
-use crate::cloud::{ChangeSetRequest, ChangeSetView, Cloud, TemplateSource};
+use crate::cloud::{Change, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, TemplateSource};
 use crate::lifecycle::events::first_cause;
 use crate::lifecycle::leftovers::Leftover;
 use crate::lifecycle::next::StackState;
 use crate::ownership::{ID_TAG, Tags, is_our_bucket, stranger};
 use crate::spec::ClusterSpec;
-use crate::statuses::{ChangeSetStatus, Replacement, StackStatus};
+use crate::statuses::{ChangeAction, ChangeSetStatus, Replacement, StackStatus};
 use crate::template::{CLUSTER_TAG, MAX_BODY, Stack, StackLayer};
 
 /// What to do about a change set before it is executed.
@@ -28,7 +30,8 @@ pub(crate) const CHANGE_SET: &str = "canoe";
 pub async fn apply(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    (stack, create): (&Stack, bool),
+    stack: &Stack,
+    create: bool,
     review: ChangeReview,
     pace: Pace,
     sink: &mut impl Sink,
@@ -49,10 +52,13 @@ pub async fn apply(
             _ => {}
         }
     }
-    cloud.create_change_set(&request).await?;
-    let view = ready_change_set(cloud, name, pace).await?;
+    let made = cloud.create_change_set(&request).await?;
+    let view = match ready_change_set(cloud, name, &made, pace).await {
+        Err(CommandError::Cloud(error)) if error.is_missing() => return Err(crossed(name)),
+        other => other?,
+    };
     if view.is_empty_change() {
-        cloud.delete_change_set(name, CHANGE_SET).await?;
+        withdraw(cloud, name, &made, false).await?;
         sink.talk(Talk::Step(format!("stack {name} is up to date")));
         return Ok(false);
     }
@@ -64,8 +70,8 @@ pub async fn apply(
         return Err(CommandError::Decision(reason));
     }
     show(name, &view, sink);
-    if !create && let Err(refusal) = refuse_replacement(name, &view) {
-        cloud.delete_change_set(name, CHANGE_SET).await?;
+    if !create && let Err(refusal) = refuse_replacement(stack, &view) {
+        withdraw(cloud, name, &made, false).await?;
         return Err(refusal);
     }
     let question = format!(
@@ -76,14 +82,44 @@ pub async fn apply(
         }
     );
     if review == ChangeReview::Ask && !sink.confirm(&question) {
-        cloud.delete_change_set(name, CHANGE_SET).await?;
-        if create {
-            cloud.delete_stack(name).await?; // a stack in review holds nothing
-        }
+        withdraw(cloud, name, &made, create).await?;
         return Err(CommandError::Declined(Vec::new()));
     }
-    execute(cloud, name, pace, sink).await?;
+    execute(cloud, name, &made, pace, sink).await?;
     Ok(true)
+}
+
+/// Takes back what was not agreed to: our change set, and the stack in review that was made for it, which holds nothing.
+/// Another machine may have made its own of the same name meanwhile, and may be at work on it.
+async fn withdraw(
+    cloud: &impl Cloud,
+    name: &str,
+    made: &ChangeSetId,
+    create: bool,
+) -> Result<(), CommandError> {
+    match cloud.delete_change_set(name, &made.arn).await {
+        Err(error) if !error.is_missing() => return Err(error.into()),
+        _ => {}
+    }
+    let stack = if create {
+        cloud.stack(name).await?
+    } else {
+        None
+    };
+    if stack
+        .is_some_and(|view| view.id == made.stack && view.status == StackStatus::ReviewInProgress)
+    {
+        cloud.delete_stack(&made.stack).await?;
+    }
+    Ok(())
+}
+
+/// What to say when the change set that was shown has gone.
+fn crossed(name: &str) -> CommandError {
+    CommandError::Decision(format!(
+        "the change set of stack {name} has been removed meanwhile: somebody else runs `canoe cluster up`, `scale`, `upgrade` \
+         or `down` for this cluster; this command has not changed the stack; run it again when the other one has ended"
+    ))
 }
 
 /// The role by which CloudFormation acts, if the cluster file asks for one.
@@ -101,6 +137,7 @@ async fn service_role(
 async fn execute(
     cloud: &impl Cloud,
     name: &str,
+    made: &ChangeSetId,
     pace: Pace,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
@@ -109,8 +146,11 @@ async fn execute(
         .stack(name)
         .await?
         .map_or(name.to_owned(), |view| view.id);
-    cloud.execute_change_set(name, CHANGE_SET).await?;
-    let outcome = follow::settle(cloud, (name, &id), seen, pace, sink).await?;
+    match cloud.execute_change_set(name, &made.arn).await {
+        Err(error) if error.is_missing() => return Err(crossed(name)),
+        other => other?,
+    }
+    let outcome = follow::settle(cloud, name, &id, seen, pace, sink).await?;
     let status = outcome.stack.as_ref().map(|view| &view.status);
     if matches!(
         status,
@@ -149,7 +189,7 @@ pub async fn remove(
         Err(error) if !error.is_missing() => return Err(error.into()),
         _ => {}
     }
-    let outcome = follow::settle(cloud, (&name, &view.id), seen, pace, sink).await?;
+    let outcome = follow::settle(cloud, &name, &view.id, seen, pace, sink).await?;
     if outcome.state() == StackState::Absent {
         return Ok(());
     }
@@ -203,22 +243,48 @@ pub(super) async fn own_bucket(
     Ok(bucket)
 }
 
-/// Resources whose replacement loses what they hold, or cannot succeed: the controller's address is in use until
-/// it has gone.
-const IRREPLACEABLE: [&str; 5] = ["Controller", "EtcdVolume", "FileSystem", "Key", "Cluster"];
+/// Resources whose replacement cannot succeed: the name of the one and the address of the other are in use until
+/// they have gone.
+const IRREPLACEABLE: [&str; 2] = ["Cluster", "Controller"];
 
-/// Refuses a change set that would replace one of these.
-fn refuse_replacement(name: &str, view: &ChangeSetView) -> Result<(), CommandError> {
-    let replaced = view.changes.iter().filter(|change| {
-        change.replacement == Replacement::Yes && IRREPLACEABLE.contains(&change.resource.as_str())
+/// What cannot be replaced: these, and whatever the stack exports. Other stacks use it, so AWS refuses to change it under
+/// them, after minutes, and what is made anew would be empty: another file system, another key.
+fn irreplaceable(stack: &Stack) -> BTreeSet<&str> {
+    let outputs = stack.body["Outputs"].as_object().into_iter().flatten();
+    let exported = outputs.filter(|(_, output)| !output["Export"].is_null());
+    exported
+        .filter_map(|(_, output)| {
+            let value = &output["Value"];
+            value["Ref"].as_str().or(value["Fn::GetAtt"][0].as_str())
+        })
+        .chain(IRREPLACEABLE)
+        .collect()
+}
+
+/// Refuses a change set that would replace one of these, or take the shared files away from a zone whose workers may be
+/// using them.
+fn refuse_replacement(stack: &Stack, view: &ChangeSetView) -> Result<(), CommandError> {
+    let fixed = irreplaceable(stack);
+    let list = |wanted: &dyn Fn(&Change) -> bool| -> Vec<String> {
+        let found = view.changes.iter().filter(|change| wanted(change));
+        found.map(|change| change.resource.clone()).collect()
+    };
+    let replaced = list(&|change| {
+        change.replacement == Replacement::Yes && fixed.contains(change.resource.as_str())
     });
-    let names: Vec<&str> = replaced.map(|change| change.resource.as_str()).collect();
-    if names.is_empty() {
-        return Ok(());
-    }
+    let removed = list(&|change| {
+        change.action == ChangeAction::Remove && change.kind == "AWS::EFS::MountTarget"
+    });
+    let (verb, names) = match (replaced.is_empty(), removed.is_empty()) {
+        (true, true) => return Ok(()),
+        (false, _) => ("replace", replaced),
+        (true, false) => ("remove", removed),
+    };
+    let name = &stack.name;
     Err(CommandError::Decision(format!(
-        "the change of stack {name} would replace {}, with what it holds; undo the change of cluster.yaml (subnets, \
-         addresses, key pair and encryption cannot be changed later), or make a second cluster; stack {name} was not changed",
+        "the change of stack {name} would {verb} {}, with what depends on it; undo the change of cluster.yaml (zones, networks, \
+         subnets, addresses, key pair, encryption, file system and its directory cannot be changed while the cluster is up), or take \
+         the cluster down, which keeps the data, and up again, or make a second cluster; stack {name} was not changed",
         names.join(" and ")
     )))
 }
@@ -226,11 +292,12 @@ fn refuse_replacement(name: &str, view: &ChangeSetView) -> Result<(), CommandErr
 async fn ready_change_set(
     cloud: &impl Cloud,
     stack: &str,
+    made: &ChangeSetId,
     pace: Pace,
 ) -> Result<ChangeSetView, CommandError> {
     let begin = Instant::now();
     loop {
-        let view = cloud.change_set(stack, CHANGE_SET).await?;
+        let view = cloud.change_set(stack, &made.arn).await?;
         if !matches!(
             view.status,
             ChangeSetStatus::CreatePending | ChangeSetStatus::CreateInProgress

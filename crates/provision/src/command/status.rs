@@ -10,7 +10,7 @@ use super::up::existing;
 use super::{CommandError, Pace};
 use crate::catalog;
 use crate::cloud::Cloud;
-use crate::cost;
+use crate::cost::{self, StackAge};
 use crate::lifecycle::leftovers::classify;
 use crate::lifecycle::next::StackState;
 use crate::lifecycle::status::{ClusterStatus, StackLine};
@@ -39,7 +39,7 @@ pub async fn status(
             StackState::from_status(view.status.clone())
         });
         if let Some(view) = &view {
-            ages.extend(age_hours(&view.created, now).map(|age| (layer, age)));
+            ages.extend(age_hours(&view.created, now).map(|hours| StackAge { layer, hours }));
         }
         let drift = match drift {
             Some(pace) if matches!(state, StackState::Ready(_)) => {
@@ -56,7 +56,7 @@ pub async fn status(
         });
     }
     let estimate = cost::estimate_at(spec, now);
-    let hours = ages.iter().map(|(_, age)| *age).reduce(f64::max);
+    let hours = ages.iter().map(|age| age.hours).reduce(f64::max);
     let present = stacks
         .iter()
         .filter(|line| line.state != StackState::Absent);

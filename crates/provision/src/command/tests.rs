@@ -693,7 +693,7 @@ async fn an_upgrade_goes_through_control_plane_addons_and_workers() {
     let mut text = crate::spec::write::write(&first);
     let mut seen = Vec::new();
     for step in steps(&first, "1.36").unwrap() {
-        let spec = crate::spec::read(&text).unwrap().0;
+        let spec = crate::spec::read(&text).unwrap().spec;
         let mut addons = std::collections::BTreeMap::new();
         for addon in &spec.addons {
             let version = cloud
@@ -703,7 +703,7 @@ async fn an_upgrade_goes_through_control_plane_addons_and_workers() {
             addons.insert(addon.clone(), version.unwrap());
         }
         text = edited(&text, &spec, &step, &addons).unwrap();
-        let spec = crate::spec::read(&text).unwrap().0;
+        let spec = crate::spec::read(&text).unwrap().spec;
         let report = run_up(&cloud, &spec, &folder).await.unwrap();
         assert_eq!(report.changed, [StackLayer::Cluster], "{step:?}");
         let template = std::fs::read_to_string(folder.path("stack-template.json")).unwrap();

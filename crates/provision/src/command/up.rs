@@ -70,6 +70,11 @@ pub async fn up(
     if !names.taken.is_empty() {
         return Err(CommandError::NotOurs(names.taken));
     }
+    if let Some(words) = validate::account::second_entry(cloud, spec, &caller).await? {
+        return Err(CommandError::Decision(format!(
+            "{words}; nothing was changed"
+        )));
+    }
     refuse_orphans(cloud, spec).await?;
     let mut made = Vec::new();
     if boundary::ensure(cloud, spec, sink).await? {
@@ -106,7 +111,7 @@ async fn bring_up(
                 follow::begun(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
             }
             UpStep::Clear(layer, status) => {
-                clear(cloud, spec, (layer, &status), options, sink).await?;
+                clear(cloud, spec, layer, &status, options, sink).await?;
             }
             UpStep::Create(layer) | UpStep::Update(layer) => {
                 let stack = stack(cloud, spec, folder, layer, sink).await?;
@@ -117,7 +122,8 @@ async fn bring_up(
                 if apply(
                     cloud,
                     spec,
-                    (&stack, create),
+                    &stack,
+                    create,
                     options.review,
                     options.pace,
                     sink,
@@ -247,7 +253,7 @@ async fn stack(
             file_system: output(&storage, "FileSystemId")?,
             etcd_volume: output(&storage, "EtcdVolumeId")?,
         };
-        scripts = Some(encrypt::scripts(cloud, spec, folder, (&key, &disks), sink).await?);
+        scripts = Some(encrypt::scripts(cloud, spec, folder, &key, &disks, sink).await?);
         options.controller_image = match cloud.controller_image(own::id(spec)?).await? {
             Some(there) => Some(there),
             None => {
@@ -271,7 +277,8 @@ async fn stack(
 async fn clear(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
-    (layer, status): (StackLayer, &StackStatus),
+    layer: StackLayer,
+    status: &StackStatus,
     options: &UpOptions,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::nodes::{Kubectl, KubectlError};
 use super::{Sink, Talk, counted};
 use crate::manifests::CLAIM;
+use crate::ownership::fresh_id;
 use crate::spec::ClusterSpec;
 
-/// Name of the pod that looks.
+/// Begin of the name of the pod that looks; the rest is made up, so that no pod of others has it.
 const POD: &str = "canoe-look";
 /// Namespace of the claim.
 const NAMESPACE: &str = "default";
@@ -98,14 +99,15 @@ pub(crate) async fn models(
     spec: &ClusterSpec,
 ) -> Result<Vec<SavedModel>, KubectlError> {
     let pods = kubectl.list("pods").await?;
-    let pod = pod(image(&pods).unwrap_or(IMAGE), spec.storage.uid);
+    let name = format!("{POD}-{}", &fresh_id()[..8]);
+    let pod = pod(&name, image(&pods).unwrap_or(IMAGE), spec.storage.uid);
     let look = async {
         kubectl.create(&pod).await?;
-        kubectl.finished(NAMESPACE, POD).await?;
-        kubectl.logs(NAMESPACE, POD).await
+        kubectl.finished(NAMESPACE, &name).await?;
+        kubectl.logs(NAMESPACE, &name).await
     };
     let listed = look.await;
-    let removed = kubectl.delete("pods", NAMESPACE, POD).await;
+    let removed = kubectl.delete("pods", NAMESPACE, &name).await;
     let found = found(&listed?);
     removed?;
     Ok(found)
@@ -126,11 +128,11 @@ fn image(pods: &Value) -> Option<&str> {
     images.next()
 }
 
-fn pod(image: &str, user: u32) -> Value {
+fn pod(name: &str, image: &str, user: u32) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": POD, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/managed-by": "canoe"}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/managed-by": "canoe"}},
         "spec": {
             "restartPolicy": "Never",
             "automountServiceAccountToken": false,
@@ -208,6 +210,38 @@ mod tests {
         );
         assert!(found("").is_empty());
         assert_eq!(size(3 << 20), "3.0 GiB");
+    }
+
+    /// A pod of others that was called `canoe-look` would have been changed, and deleted.
+    #[tokio::test]
+    async fn the_pod_that_looks_has_a_name_of_its_own() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let (program, log) = (place.path().join("kubectl"), place.path().join("log"));
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> {0}\ncat >> {0}\necho '{{}}'\n",
+            log.display()
+        );
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let kubectl = Kubectl {
+            program: program.display().to_string(),
+            kubeconfig: place.path().join("kubeconfig"),
+        };
+        let spec = ClusterSpec::new("demo", "us-west-2");
+        for _ in 0..2 {
+            models(&kubectl, &spec).await.unwrap();
+        }
+        let said = std::fs::read_to_string(&log).unwrap();
+        let words = said.split(|c: char| c.is_whitespace() || "\"/,".contains(c));
+        let mut names: Vec<&str> = words.filter(|word| word.starts_with(POD)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 2, "{said}");
+        assert!(
+            names.iter().all(|name| name.len() == POD.len() + 9),
+            "{said}"
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What runs on the cluster, before it is taken down: jobs that would be lost, load balancers that
 //! Kubernetes made and would make again while it lives.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::nodes::{Kubectl, KubectlError};
@@ -47,25 +49,39 @@ pub(crate) async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Si
             ) => return,
             Err(KubectlError::Patience { .. }) => continue,
         };
-        for (namespace, name) in found {
-            sink.talk(Talk::Step(format!(
-                "{kind} {namespace}/{name} and its load balancer"
-            )));
-            if let Err(error) = kubectl.delete(kind, &namespace, &name).await {
+        for object in found {
+            sink.talk(Talk::Step(format!("{kind} {object} and its load balancer")));
+            let deleted = kubectl.delete(kind, &object.namespace, &object.name);
+            if let Err(error) = deleted.await {
                 sink.talk(Talk::Warning(error.to_string()));
             }
         }
     }
 }
 
-fn name_of(object: &Value) -> (String, String) {
+/// A Kubernetes object, by its name.
+struct ObjectName {
+    namespace: String,
+    name: String,
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+fn name_of(object: &Value) -> ObjectName {
     let text = |key: &str| {
         object["metadata"][key]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    (text("namespace"), text("name"))
+    ObjectName {
+        namespace: text("namespace"),
+        name: text("name"),
+    }
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -76,13 +92,12 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 fn running_jobs(list: &Value) -> Vec<String> {
     items(list)
         .filter(|job| job["status"]["active"].as_u64().unwrap_or(0) > 0)
-        .map(name_of)
-        .map(|(namespace, name)| format!("{namespace}/{name}"))
+        .map(|job| name_of(job).to_string())
         .collect()
 }
 
 /// Services of type LoadBalancer, and ingresses that have one.
-fn with_load_balancer(list: &Value) -> Vec<(String, String)> {
+fn with_load_balancer(list: &Value) -> Vec<ObjectName> {
     let has = |object: &&Value| {
         object["spec"]["type"] == "LoadBalancer"
             || (object["kind"] == "Ingress"
@@ -113,7 +128,7 @@ mod tests {
         ]});
         let names: Vec<String> = with_load_balancer(&services)
             .into_iter()
-            .map(|n| n.1)
+            .map(|object| object.name)
             .collect();
         assert_eq!(names, ["web", "in"]);
         assert!(running_jobs(&Value::Null).is_empty());

@@ -24,7 +24,8 @@ pub(super) struct FakeStack {
 #[derive(Default)]
 pub(crate) struct Account {
     pub(super) stacks: BTreeMap<String, FakeStack>,
-    pub(super) change_sets: BTreeMap<String, ChangeSetRequest>,
+    /// ARN and content, by stack.
+    pub(super) change_sets: BTreeMap<String, (String, ChangeSetRequest)>,
     /// Service role of every change set, in order.
     pub asked_roles: Vec<Option<String>>,
     pub interfaces: Vec<Interface>,
@@ -63,6 +64,8 @@ pub(crate) struct Account {
     pub foreign: BTreeSet<String>,
     /// Services that the region lacks.
     pub lacking: BTreeSet<&'static str>,
+    /// A zone in which EKS puts no control plane.
+    pub zone_without_eks: Option<String>,
     /// Every call, in order.
     pub calls: Vec<String>,
     /// Calls from this number on (counted from 0) fail with this, so many times.
@@ -118,6 +121,34 @@ impl Account {
             ..FakeStack::default()
         };
         self.stacks.insert(name.to_owned(), stack);
+    }
+
+    /// Stacks that are being changed.
+    pub(crate) fn stacks_with_work(&self) -> Vec<String> {
+        let busy = self
+            .stacks
+            .iter()
+            .filter(|(_, stack)| stack.view.status.is_busy());
+        busy.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Another machine plans a change of the stack: its change set takes the place of the one that is there.
+    pub(crate) fn plan_of_another_machine(&mut self, stack: &str) {
+        let (arn, _) = self.change_sets.get_mut(stack).unwrap();
+        arn.push_str("-of-another-machine");
+    }
+
+    /// The change set of a stack, asked for by its name or its ARN.
+    pub(super) fn found_change_set(
+        &self,
+        stack: &str,
+        name: &str,
+        action: &str,
+    ) -> CloudResult<ChangeSetRequest> {
+        match self.change_sets.get(stack) {
+            Some((arn, request)) if name == arn || name == request.name => Ok(request.clone()),
+            _ => Err(super::refused(action, "ChangeSetNotFound", "")),
+        }
     }
 
     /// Another state, as after work that somebody else began; `looks` until `work` (such as `UPDATE`) is done.
@@ -364,7 +395,7 @@ impl Account {
 
 /// Properties whose change makes CloudFormation replace the resource, for the types where it matters here; from
 /// `createOnlyProperties` in the registry (`e2e/aws/lint_templates.py` compares them).
-const CREATE_ONLY: [(&str, &[&str]); 2] = [
+const CREATE_ONLY: [(&str, &[&str]); 6] = [
     (
         "AWS::EC2::Instance",
         &[
@@ -379,12 +410,34 @@ const CREATE_ONLY: [(&str, &[&str]); 2] = [
         "AWS::EFS::FileSystem",
         &["Encrypted", "KmsKeyId", "PerformanceMode"],
     ),
+    (
+        "AWS::EFS::AccessPoint",
+        &["FileSystemId", "PosixUser", "RootDirectory"],
+    ),
+    ("AWS::EC2::VPC", &["CidrBlock"]),
+    (
+        "AWS::EC2::Subnet",
+        &["AvailabilityZone", "CidrBlock", "VpcId"],
+    ),
+    (
+        "AWS::EKS::Cluster",
+        &["EncryptionConfig", "KubernetesNetworkConfig", "RoleArn"],
+    ),
 ];
+
+/// CloudFormation compares values, not their notation: the id of what a resource refers to is the same in place of the reference.
+fn same(old: &Value, new: &Value) -> bool {
+    let named = |reference: &Value, id: &Value| match (reference["Ref"].as_str(), id.as_str()) {
+        (Some(resource), Some(id)) => id.ends_with(&format!(".{resource}Id")),
+        _ => false,
+    };
+    old == new || named(old, new) || named(new, old)
+}
 
 fn replacement(old: &Value, new: &Value) -> Replacement {
     let known = CREATE_ONLY.iter().find(|(kind, _)| new["Type"] == *kind);
     let replaced = known.is_some_and(|(_, names)| {
-        let differs = |name: &&str| old["Properties"][*name] != new["Properties"][*name];
+        let differs = |name: &&str| !same(&old["Properties"][*name], &new["Properties"][*name]);
         names.iter().any(differs)
     });
     if replaced {

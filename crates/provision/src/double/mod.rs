@@ -11,9 +11,10 @@ use std::sync::Mutex;
 use serde_json::Value;
 
 use self::account::{Account, FakeStack, changes};
+use crate::catalog;
 use crate::cloud::{
-    Caller, ChangeSetRequest, ChangeSetView, Cloud, CloudError, Offer, PolicyView, StackView,
-    SubnetView, TemplateSource,
+    Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
+    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -98,7 +99,7 @@ impl Cloud for Double {
         })
     }
 
-    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<()> {
+    async fn create_change_set(&self, request: &ChangeSetRequest) -> CloudResult<ChangeSetId> {
         self.call(&format!("create_change_set {}", request.stack), |account| {
             if request.create == account.stacks.contains_key(&request.stack) {
                 return Err(refused(
@@ -126,20 +127,20 @@ impl Cloud for Double {
                 );
             }
             account.asked_roles.push(request.role.clone());
-            account
-                .change_sets
-                .insert(request.stack.clone(), request.clone());
-            Ok(())
+            account.generation += 1;
+            let id = ChangeSetId {
+                arn: format!("arn:change-set/{}", account.generation),
+                stack: account.stacks[&request.stack].view.id.clone(),
+            };
+            let made = (id.arn.clone(), request.clone());
+            account.change_sets.insert(request.stack.clone(), made);
+            Ok(id)
         })
     }
 
-    async fn change_set(&self, stack: &str, _name: &str) -> CloudResult<ChangeSetView> {
+    async fn change_set(&self, stack: &str, name: &str) -> CloudResult<ChangeSetView> {
         self.call("change_set", |account| {
-            let request = account.change_sets.get(stack).ok_or(refused(
-                "DescribeChangeSet",
-                "ChangeSetNotFound",
-                "",
-            ))?;
+            let request = account.found_change_set(stack, name, "DescribeChangeSet")?;
             let body = match &request.template {
                 TemplateSource::Body(body) => body.clone(),
                 TemplateSource::Url(_) => {
@@ -166,13 +167,10 @@ impl Cloud for Double {
         })
     }
 
-    async fn execute_change_set(&self, stack: &str, _name: &str) -> CloudResult<()> {
+    async fn execute_change_set(&self, stack: &str, name: &str) -> CloudResult<()> {
         self.call(&format!("execute_change_set {stack}"), |account| {
-            let request = account.change_sets.remove(stack).ok_or(refused(
-                "ExecuteChangeSet",
-                "ChangeSetNotFound",
-                "",
-            ))?;
+            let request = account.found_change_set(stack, name, "ExecuteChangeSet")?;
+            account.change_sets.remove(stack);
             let slowness = account.slowness;
             let found = account.stacks.get_mut(stack).unwrap();
             let work = if found.view.status == StackStatus::ReviewInProgress {
@@ -187,9 +185,11 @@ impl Cloud for Double {
         })
     }
 
-    async fn delete_change_set(&self, stack: &str, _name: &str) -> CloudResult<()> {
+    async fn delete_change_set(&self, stack: &str, name: &str) -> CloudResult<()> {
         self.call("delete_change_set", |account| {
-            account.change_sets.remove(stack);
+            if account.found_change_set(stack, name, "").is_ok() {
+                account.change_sets.remove(stack);
+            }
             Ok(())
         })
     }
@@ -197,7 +197,7 @@ impl Cloud for Double {
     async fn delete_stack(&self, name: &str) -> CloudResult<()> {
         self.call(&format!("delete_stack {name}"), |account| {
             let slowness = account.slowness;
-            if let Some(stack) = account.stacks.get_mut(name) {
+            if let Some(stack) = account.find(name) {
                 if stack.view.protected {
                     let words = "cannot be deleted while TerminationProtection is enabled";
                     return Err(refused("DeleteStack", "ValidationError", words));
@@ -225,9 +225,20 @@ impl Cloud for Double {
         self.call("drift", |_| Ok(Some(DriftStatus::InSync)))
     }
 
-    async fn zones(&self) -> CloudResult<Vec<String>> {
-        self.call("zones", |_| {
-            Ok(["us-west-2a", "us-west-2b"].map(str::to_owned).to_vec())
+    async fn zones(&self) -> CloudResult<Vec<ZoneView>> {
+        self.call("zones", |account| {
+            let without = account.zone_without_eks.clone();
+            let zone = |name: &str, id: &str| ZoneView {
+                name: name.to_owned(),
+                id: match &without {
+                    Some(zone) if zone == name => catalog::ZONES_WITHOUT_EKS[0].to_owned(),
+                    _ => id.to_owned(),
+                },
+            };
+            Ok(vec![
+                zone("us-west-2a", "usw2-az1"),
+                zone("us-west-2b", "usw2-az2"),
+            ])
         })
     }
 
@@ -492,14 +503,17 @@ impl Cloud for Double {
         })
     }
 
-    async fn network_use(&self) -> CloudResult<(usize, usize)> {
+    async fn network_use(&self) -> CloudResult<NetworkUse> {
         self.call("network_use", |account| {
             let vpcs = account
                 .stacks
                 .keys()
                 .filter(|name| name.ends_with("-base"))
                 .count();
-            Ok((vpcs + 1 + account.foreign.len(), 0))
+            Ok(NetworkUse {
+                vpcs: vpcs + 1 + account.foreign.len(),
+                addresses: 0,
+            })
         })
     }
 

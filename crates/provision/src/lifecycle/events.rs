@@ -61,6 +61,10 @@ fn is_consequence(reason: &str) -> bool {
 /// Words that AWS uses, and what helps. The first that matches counts.
 const REMEDIES: &[(&[&str], &str)] = &[
     (
+        &["deleted as it is in use by", "updated as it is in use by"],
+        "another stack of the cluster uses it; undo the change of cluster.yaml, or take the cluster down (the data stay) and up again",
+    ),
+    (
         &[
             "not authorized",
             "accessdenied",
@@ -96,6 +100,7 @@ const REMEDIES: &[(&[&str], &str)] = &[
     (
         &[
             "unsupported availability zone",
+            "the targeted availability zone",
             "does not support",
             "not supported in your requested",
         ],
@@ -110,11 +115,20 @@ const REMEDIES: &[(&[&str], &str)] = &[
         "AWS asks for patience; run this again in a minute",
     ),
     (
+        &["client.internalerror", "client error on launch"],
+        "machines ended at their start, mostly because their disks could not be encrypted: if the account encrypts disks with a key of \
+         its own, the policy of that key must allow the role AWSServiceRoleForAutoScaling",
+    ),
+    (
         &["instances failed to join", "nodecreationfailure"],
         "workers started but could not reach the control plane; check network.egress and the vpc-cni add-on",
     ),
     (
-        &["kms", "key"],
+        &["keypair", "key pair"],
+        "the key pair of sshKeyName is not in this region; make or import it",
+    ),
+    (
+        &["kms", "customer master key"],
         "the key cannot be used; check that it exists, is enabled, and that its policy allows the account",
     ),
     (
@@ -124,7 +138,8 @@ const REMEDIES: &[(&[&str], &str)] = &[
             "in use",
             "has a dependent object",
         ],
-        "something outside the stack still uses it; `canoe cluster down` finds and removes what Kubernetes made",
+        "something outside the stack still uses it; `canoe cluster down` finds and removes what Kubernetes made; what other services \
+         put into the VPC (an endpoint and group of GuardDuty, a peering) you remove yourself",
     ),
 ];
 
@@ -221,6 +236,28 @@ mod tests {
             ),
             ("Rate exceeded (Service: AmazonEC2)", "patience"),
             ("something nobody has seen", "run this again"),
+            (
+                "Export demo-PrivateSubnet2 cannot be deleted as it is in use by demo-storage",
+                "undo the change",
+            ),
+            (
+                "Cannot create cluster 'demo' because us-east-1e, the targeted availability zone, does not currently have \
+                 sufficient capacity to support the cluster",
+                "another zone",
+            ),
+            (
+                "AsgInstanceLaunchFailures: Instance became unhealthy while waiting for instance to be in InService state. \
+                 Client.InternalError: Client error on launch",
+                "AWSServiceRoleForAutoScaling",
+            ),
+            (
+                "The key pair 'mine' does not exist (Code: InvalidKeyPair.NotFound)",
+                "sshKeyName",
+            ),
+            (
+                "The vpc 'vpc-1' has dependencies and cannot be deleted",
+                "GuardDuty",
+            ),
         ] {
             assert!(
                 remedy(reason, "X").contains(words),

@@ -165,20 +165,20 @@ mod tests {
             for done in 0..=all.len() {
                 let mut text = write(&first);
                 for step in &all[..done] {
-                    let spec = read(&text).unwrap().0;
+                    let spec = read(&text).unwrap().spec;
                     text = edited(&text, &spec, step, &BTreeMap::new()).unwrap();
                 }
-                let now = read(&text).unwrap().0;
+                let now = read(&text).unwrap().spec;
                 let behind = now.workers.kubernetes_version.as_deref();
                 assert!(behind.is_none_or(
                     |old| catalog::minor(old) < catalog::minor(&now.kubernetes_version)
                 ));
                 // The rest brings it to the end, whatever was done before.
                 for step in steps(&now, "1.35").unwrap() {
-                    let spec = read(&text).unwrap().0;
+                    let spec = read(&text).unwrap().spec;
                     text = edited(&text, &spec, &step, &BTreeMap::new()).unwrap();
                 }
-                let last = read(&text).unwrap().0;
+                let last = read(&text).unwrap().spec;
                 assert_eq!(
                     (
                         last.kubernetes_version.as_str(),

@@ -49,6 +49,8 @@ container_runtime() {
     containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > /etc/containerd/config.toml
     systemctl restart containerd
   fi
+  # Without it crictl tries a list of places, which is deprecated and fails with some of its versions.
+  (umask 022; echo 'runtime-endpoint: unix:///run/containerd/containerd.sock' > /etc/crictl.yaml)
   local found
   found=$(containerd --version | sed -n 's/.* v\{0,1\}\([0-9]*\.[0-9]*\)\..*/\1/p')
   if [ "$(printf '%s\n%s\n' "$least_containerd" "$found" | sort -V | head -n 1)" != "$least_containerd" ]; then

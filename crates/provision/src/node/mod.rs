@@ -124,7 +124,7 @@ fn file(path: &str, mode: &str, text: &str) -> String {
 /// The beginning of both scripts: what differs between clusters, and the encrypted assets.
 fn head(spec: &ClusterSpec, assets: &Assets, names: &[&str], version: &str) -> String {
     let minor = catalog::minor(version).unwrap_or(catalog::VERSIONS.1);
-    let (major, least) = catalog::least_containerd(minor);
+    let containerd = catalog::least_containerd(minor);
     let mut script = format!(
         "#!/bin/bash
 set -euo pipefail
@@ -132,7 +132,7 @@ cluster={name}
 region={region}
 suffix={suffix}
 version={version}
-least_containerd={major}.{least}
+least_containerd={containerd}
 pause=${{CANOE_PAUSE:-10}}
 ",
         name = spec.name,

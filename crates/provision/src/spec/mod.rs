@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cidr::Cidr;
 
 pub use problem::{Severity, SpecProblem, has_errors};
-pub use read::read;
+pub use read::{UsableSpec, read};
 
 /// The version of the file format.
 pub(crate) const API_VERSION: &str = "canoe/v1";

@@ -10,10 +10,17 @@ use super::{ClusterSpec, SpecProblem, check, has_errors};
 use crate::names::nearest;
 use yaml::Document;
 
-/// Reads a cluster file.
-///
-/// `Ok` carries the spec and the warnings; `Err` every problem, warnings included.
-pub fn read(text: &str) -> Result<(ClusterSpec, Vec<SpecProblem>), Vec<SpecProblem>> {
+/// A cluster file that can be used.
+#[derive(Debug)]
+pub struct UsableSpec {
+    /// What it says.
+    pub spec: ClusterSpec,
+    /// What may be wrong with it.
+    pub warnings: Vec<SpecProblem>,
+}
+
+/// Reads a cluster file. `Err` carries every problem, warnings included.
+pub fn read(text: &str) -> Result<UsableSpec, Vec<SpecProblem>> {
     let document = yaml::parse(text).map_err(|error| {
         let mut problem = SpecProblem::error("", error.message, "correct the YAML at this line");
         problem.line = Some(error.line);
@@ -35,7 +42,10 @@ pub fn read(text: &str) -> Result<(ClusterSpec, Vec<SpecProblem>), Vec<SpecProbl
     if has_errors(&problems) {
         Err(problems)
     } else {
-        Ok((spec, problems))
+        Ok(UsableSpec {
+            spec,
+            warnings: problems,
+        })
     }
 }
 

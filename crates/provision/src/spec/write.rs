@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let mut spec = ClusterSpec::new("demo", "us-west-2");
-        assert_eq!(read(&write(&spec)).unwrap().0, spec);
+        assert_eq!(read(&write(&spec)).unwrap().spec, spec);
         spec.control_plane.mode = ControlPlaneMode::SelfManaged;
         spec.control_plane.allowed_cidrs = vec!["203.0.113.7/32".to_owned()];
         spec.workers.capacity = Capacity::Spot;
@@ -211,7 +211,7 @@ mod tests {
         spec.dns.external_name = Some("paddle.example.com".to_owned());
         spec.tags.insert("cost centre".to_owned(), "yes".to_owned());
         spec.tags.insert("ratio".to_owned(), "1.50".to_owned());
-        assert_eq!(read(&write(&spec)).unwrap().0, spec);
+        assert_eq!(read(&write(&spec)).unwrap().spec, spec);
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
     fn setting_a_text_edits_its_line_and_nothing_else() {
         let text = write(&ClusterSpec::new("demo", "us-west-2"));
         let kept = with_text(&text, "storage.fileSystemId", "fs-0123456789abcdef0").unwrap();
-        let spec = read(&kept).unwrap().0;
+        let spec = read(&kept).unwrap().spec;
         assert_eq!(
             spec.storage.file_system_id.as_deref(),
             Some("fs-0123456789abcdef0")
@@ -244,13 +244,13 @@ mod tests {
         assert_eq!(
             read(&with_text(&kept, "kmsKeyArn", arn).unwrap())
                 .unwrap()
-                .0
+                .spec
                 .kms_key_arn
                 .as_deref(),
             Some(arn)
         );
         let gone = without(&kept, "storage.fileSystemId");
-        assert_eq!(read(&gone).unwrap().0.storage.file_system_id, None);
+        assert_eq!(read(&gone).unwrap().spec.storage.file_system_id, None);
         assert_eq!(without(&gone, "storage.fileSystemId"), gone);
         let bare = "storage:\n  uid: 5\n";
         assert_eq!(

@@ -31,7 +31,7 @@ pub(crate) const MAX_BODY: usize = 51_200;
 pub const CLUSTER_TAG: &str = "canoe:cluster";
 
 /// What CloudFormation does with the data and logs of a stack that goes: it leaves them, unless the stack
-/// was never finished. `down` removes them itself, by their id, and only if it is told to.
+/// was never finished. `down` removes them itself, by their id, and only if it is asked to.
 pub(crate) const KEEP: &str = "RetainExceptOnCreate";
 
 /// Which stack of the chain.

@@ -3,6 +3,7 @@
 use super::rig::{BenchError, Rig, Transport, table};
 use super::rows::{DISTINCT_BATCHES, Draw, batches, pull, push, rule, touch};
 use super::{cpu_time, median};
+use crate::table::StoredSize;
 use std::time::{Duration, Instant};
 use wire::{Encoding, Error, Session, TableId};
 
@@ -77,13 +78,12 @@ impl Flat {
             costs.collect()
         };
         let (zipf, uniform) = turns.split_at(self.rows.len());
-        let sizes = rig.servers.iter().map(|server| server.size());
-        let (rows, bytes) = sizes.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let size: StoredSize = rig.servers.iter().map(|server| server.size()).sum();
         Ok(FlatResult {
             zipf: middle(zipf),
             uniform: middle(uniform),
             filled: filled.as_secs_f64(),
-            bytes_per_row: bytes as f64 / rows.max(1) as f64,
+            bytes_per_row: size.bytes as f64 / size.rows.max(1) as f64,
         })
     }
 

@@ -1,4 +1,4 @@
-//! BenchKeys for measurements over TLS: an authority, and one certificate for servers and trainers.
+//! Keys for measurements over TLS: an authority, and one certificate for servers and trainers.
 
 use super::rig::BenchError;
 use wire::tls::{ClientTls, Identity, SERVER_NAME, ServerTls};

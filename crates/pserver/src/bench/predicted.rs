@@ -38,6 +38,8 @@ pub struct PredictedStep {
 /// The costs that were measured, and the steps.
 #[derive(Debug, Clone)]
 pub struct PredictedResult {
+    /// Seconds of CPU time of a trainer, apart from its exchanges.
+    pub trainer: f64,
     /// Seconds of CPU time of a pair.
     pub pair: f64,
     /// Seconds of CPU time per byte pushed or pulled, with its part of the sum and the update.
@@ -50,28 +52,70 @@ pub struct PredictedResult {
 
 /// Nodes of the measurements that the costs are taken from.
 const NODES: usize = 4;
-/// Values of the two models that they are taken from.
-const SMALL: u64 = 1_000;
-const LARGE: u64 = 1_000_000;
+/// Values of their models: one on one server, one on a few, one on all.
+const MODELS: [u64; 3] = [1_000, 20_000, 1_000_000];
+/// They have so many times the steps of the others, because their steps are short and everything follows from them.
+const LONGER: u32 = 5;
+
+/// What a step costs in CPU time, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredCosts {
+    /// Of a trainer.
+    trainer: f64,
+    /// Of a pair of trainer and server that exchange anything.
+    pair: f64,
+    /// Of a byte that is pushed or pulled.
+    byte: f64,
+}
+
+impl MeasuredCosts {
+    /// The costs that explain the CPU times of steps of these terms.
+    fn of(terms: [[f64; 3]; 3], cpu: [f64; 3]) -> Self {
+        let with = |column: usize| {
+            let mut other = terms;
+            for (row, cpu) in other.iter_mut().zip(cpu) {
+                row[column] = cpu;
+            }
+            determinant(&other) / determinant(&terms)
+        };
+        // The small ones are as large as the noise: none is negative.
+        let [trainer, pair, byte] = [0, 1, 2].map(|column| with(column).max(0.0));
+        Self {
+            trainer,
+            pair,
+            byte,
+        }
+    }
+
+    fn total(&self, [trainers, pairs, bytes]: [f64; 3]) -> f64 {
+        trainers * self.trainer + pairs * self.pair + bytes * self.byte
+    }
+}
+
+/// Trainers, pairs that exchange anything, and bytes of a step.
+fn terms(nodes: usize, values: u64) -> [f64; 3] {
+    let bytes = values as f64 * 4.0;
+    let pairs = nodes * holders(nodes, bytes);
+    [nodes as f64, pairs as f64, nodes as f64 * 2.0 * bytes]
+}
+
+fn determinant([a, b, c]: &[[f64; 3]; 3]) -> f64 {
+    let minor = |i: usize, j: usize| b[i] * c[j] - b[j] * c[i];
+    a[0] * minor(1, 2) - a[1] * minor(0, 2) + a[2] * minor(0, 1)
+}
 
 impl Predicted {
     /// Measures.
     pub fn run(&self) -> Result<PredictedResult, BenchError> {
-        let (small, large) = (self.wide(NODES, SMALL)?, self.wide(NODES, LARGE)?);
-        // CPU time of a step = pairs * pair + bytes * byte, twice.
-        let terms = |values: u64| {
-            let bytes = values as f64 * 4.0;
-            let pairs = (NODES * holders(NODES, bytes)) as f64;
-            (pairs, NODES as f64 * 2.0 * bytes)
-        };
-        let ((p1, b1), (p2, b2)) = (terms(SMALL), terms(LARGE));
-        let (c1, c2) = (cpu(&small, NODES), cpu(&large, NODES));
-        let pair = (c1 * b2 - c2 * b1) / (p1 * b2 - p2 * b1);
-        let byte = (c2 - p2 * pair) / b2;
+        let mut measured = [0.0; 3];
+        for (cpu, values) in measured.iter_mut().zip(MODELS) {
+            *cpu = self::cpu(&self.wide(NODES, values, LONGER)?, NODES);
+        }
+        let costs = MeasuredCosts::of(MODELS.map(|values| terms(NODES, values)), measured);
         let mut steps = Vec::new();
         let mut cores = Vec::new();
         for nodes in &self.nodes {
-            let real = self.wide(*nodes, self.values)?;
+            let real = self.wide(*nodes, self.values, 1)?;
             let cpu = cpu(&real, *nodes);
             cores.push(cpu / real.step);
             let holders = holders(*nodes, self.values as f64 * 4.0);
@@ -80,31 +124,31 @@ impl Predicted {
                 holders,
                 predicted: 0.0,
                 real: real.step,
-                predicted_cpu: (nodes * holders) as f64 * pair
-                    + *nodes as f64 * 2.0 * self.values as f64 * 4.0 * byte,
+                predicted_cpu: costs.total(terms(*nodes, self.values)),
                 cpu,
             });
         }
         // As many as the processes got while they were busy.
         let cores = cores.into_iter().fold(0.0, f64::max);
         for known in &mut steps {
-            known.predicted = self.predict((pair, byte), cores, known.nodes);
+            known.predicted = self.predict(&costs, cores, known.nodes);
         }
         Ok(PredictedResult {
-            pair,
-            byte,
+            trainer: costs.trainer,
+            pair: costs.pair,
+            byte: costs.byte,
             cores,
             steps,
         })
     }
 
     /// The step of so many nodes on one host. Cores that others use half of the time are cores that take twice as long.
-    fn predict(&self, (pair, byte): (f64, f64), available: f64, nodes: usize) -> f64 {
+    fn predict(&self, measured: &MeasuredCosts, available: f64, nodes: usize) -> f64 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let slower = cores as f64 / available.min(cores as f64);
         let costs = StepCosts {
-            pair: pair * slower,
-            byte: byte * slower,
+            pair: measured.pair * slower,
+            byte: measured.byte * slower,
             apply: 0.0,
             cores,
         };
@@ -120,17 +164,17 @@ impl Predicted {
             holders: holders(nodes, bytes),
             hosts: 1,
             bytes,
-            compute: 0.0,
+            compute: measured.trainer * slower,
             uneven: 0.0,
         };
         step(&costs, &network, &job)
     }
 
-    fn wide(&self, nodes: usize, values: u64) -> Result<WideResult, BenchError> {
+    fn wide(&self, nodes: usize, values: u64, times: u32) -> Result<WideResult, BenchError> {
         Wide {
             trainers: nodes as u32,
             servers: nodes as u32,
-            steps: self.steps,
+            steps: self.steps * times,
             values,
             transport: self.transport,
         }
@@ -146,6 +190,24 @@ fn cpu(result: &WideResult, nodes: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_are_those_that_explain_what_was_measured() {
+        let wanted = MeasuredCosts {
+            trainer: 30e-6,
+            pair: 12e-6,
+            byte: 0.3e-9,
+        };
+        let all = MODELS.map(|values| terms(NODES, values));
+        let got = MeasuredCosts::of(all, all.map(|one| wanted.total(one)));
+        for (got, wanted) in [
+            (got.trainer, wanted.trainer),
+            (got.pair, wanted.pair),
+            (got.byte, wanted.byte),
+        ] {
+            assert!((got / wanted - 1.0).abs() < 1e-6, "{got} {wanted}");
+        }
+    }
 
     #[test]
     fn costs_and_steps_are_measured() {

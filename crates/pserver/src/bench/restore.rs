@@ -76,7 +76,11 @@ impl Restore {
             written: lives[0],
             restored,
             bytes,
-            table: second.servers.iter().map(|server| server.size().1).sum(),
+            table: second
+                .servers
+                .iter()
+                .map(|server| server.size().bytes)
+                .sum(),
         })
     }
 

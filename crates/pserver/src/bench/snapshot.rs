@@ -64,7 +64,7 @@ impl Snapshots {
             with: mean(&with),
             longest_with: longest(&with),
             written: steps.min().unwrap_or(0) / self.every.max(1),
-            bytes: rig.servers.iter().map(|server| server.size().1).sum(),
+            bytes: rig.servers.iter().map(|server| server.size().bytes).sum(),
         })
     }
 

@@ -3,6 +3,7 @@
 use super::rig::{BenchError, Rig, Transport, table};
 use super::rows::{DISTINCT_BATCHES, Draw, batches, pull, push, rule, touch};
 use super::{cpu_time, median};
+use crate::table::StoredSize;
 use std::fmt;
 use std::time::Instant;
 use wire::{Encoding, TableId};
@@ -148,17 +149,13 @@ impl Sparse {
         let (elapsed, cpu, mut pulls, mut pushes) =
             results.into_iter().next().expect("there is a trainer");
         let ids = f64::from(self.steps) * self.ids as f64 * f64::from(self.trainers);
-        let (rows, bytes) = rig
-            .servers
-            .iter()
-            .map(|server| server.size())
-            .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let size: StoredSize = rig.servers.iter().map(|server| server.size()).sum();
         Ok(SparseResult {
             ids_per_second: ids / elapsed.as_secs_f64(),
             ids_per_cpu_second: ids / cpu.as_secs_f64(),
             median_pull: median(&mut pulls),
             median_push: median(&mut pushes),
-            bytes_per_row: bytes as f64 / rows.max(1) as f64,
+            bytes_per_row: size.bytes as f64 / size.rows.max(1) as f64,
             ideal_bytes_per_row: f64::from(self.cols) * 4.0 * (1 + rule.slots()) as f64,
         })
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wire::channel::GATHERED;
 use wire::data::{Carrier, Reply};
 use wire::frame::Head;
-use wire::shared::{SharedRegion, layout};
+use wire::shared::{RegionLayout, SharedRegion, layout};
 use wire::{Encoding, Mode, Step, TableId, View, gaps};
 
 /// Shared memory to which a trainer on this host writes its gradients.
@@ -19,6 +19,14 @@ pub(super) struct Outbox {
     memory: Arc<SharedRegion>,
     /// Offset of each table.
     starts: Vec<usize>,
+}
+
+/// Which values of a piece a push has.
+struct PushCoverage {
+    /// Of each block, the parts that are there; `None` without gaps.
+    masks: Option<Vec<u64>>,
+    /// How many values there are.
+    values: usize,
 }
 
 impl Line {
@@ -29,7 +37,7 @@ impl Line {
             TablePiece::Dense(piece) => piece.len(),
             TablePiece::Sparse(_) | TablePiece::Absent => 0,
         });
-        let (starts, len) = layout(lens);
+        let RegionLayout { starts, len } = layout(lens);
         let service = self.service.clone();
         let values = service.values();
         let values = values.filter(|_| self.channel.stream().is_local());
@@ -58,16 +66,16 @@ impl Line {
         blocks: u32,
     ) -> Result<(), Stop> {
         let piece = self.dense_piece(push.table)?;
-        let (masks, count) = self.masks(head, push.table, blocks, &piece, 0)?;
+        let coverage = self.coverage(head, push.table, blocks, &piece, 0)?;
         let Some(outbox) = &self.outbox else {
             return Err(invalid("this connection shares no memory".to_owned()).into());
         };
         let placed = OutboxGradient {
             outbox: outbox.memory.clone(),
             at: outbox.starts[push.table.index()],
-            masks,
+            masks: coverage.masks,
         };
-        self.host.metrics.bytes_in.add(4 * count as u64);
+        self.host.metrics.bytes_in.add(4 * coverage.values as u64);
         let apply = self.begin_push(push)?;
         self.hold(push, apply, Held::Placed(placed))
     }
@@ -76,9 +84,10 @@ impl Line {
     pub(super) fn push_dense(&mut self, head: &Head, push: &Push, blocks: u32) -> Result<(), Stop> {
         let piece = self.dense_piece(push.table)?;
         let bytes = head.encoding.bytes();
-        match self.masks(head, push.table, blocks, &piece, bytes)? {
-            (Some(masks), count) => self.push_with_gaps(head.encoding, push, masks, count),
-            (None, _) => self.push_whole(head.encoding, push, &piece),
+        let coverage = self.coverage(head, push.table, blocks, &piece, bytes)?;
+        match coverage.masks {
+            Some(masks) => self.push_with_gaps(head.encoding, push, masks, coverage.values),
+            None => self.push_whole(head.encoding, push, &piece),
         }
     }
 
@@ -151,16 +160,15 @@ impl Line {
         Ok(())
     }
 
-    /// The masks of a push with gaps, and its number of values. Checks that the payload, with this many bytes per
-    /// value, has the right length.
-    fn masks(
+    /// Reads which values a push has. Checks that the payload, with this many bytes per value, has the right length.
+    fn coverage(
         &mut self,
         head: &Head,
         table: TableId,
         announced: u32,
         piece: &DensePiece,
         bytes: usize,
-    ) -> Result<(Option<Vec<u64>>, usize), Stop> {
+    ) -> Result<PushCoverage, Stop> {
         let unfit = |count: usize| {
             let text = format!(
                 "gradient of table {table} has {} bytes, {count} values belong here",
@@ -171,7 +179,10 @@ impl Line {
         if announced == 0 {
             let whole = head.payload == (piece.len() * bytes) as u64;
             return if whole {
-                Ok((None, piece.len()))
+                Ok(PushCoverage {
+                    masks: None,
+                    values: piece.len(),
+                })
             } else {
                 Err(unfit(piece.len()))
             };
@@ -189,7 +200,10 @@ impl Line {
         if head.payload != (8 * masks.len() + count * bytes) as u64 {
             return Err(unfit(count));
         }
-        Ok((Some(masks), count))
+        Ok(PushCoverage {
+            masks: Some(masks),
+            values: count,
+        })
     }
 
     /// The tables that a pull leaves out.
@@ -246,8 +260,12 @@ impl Line {
                 carrier,
             };
             let message = self.encode(step, values);
+            let encoding = match table.rule.stays_without_push() {
+                true => Encoding::F32,
+                false => head.encoding,
+            };
             let data = piece.read();
-            let bytes = data.values.len() * head.encoding.bytes();
+            let bytes = data.values.len() * encoding.bytes();
             self.host.metrics.bytes_out.add(bytes as u64);
             if carrier == Carrier::Memory {
                 self.channel.send_bytes(&message, &[])?;
@@ -255,8 +273,7 @@ impl Line {
             }
             if steady {
                 let runs = std::iter::once(&*data.values);
-                self.channel
-                    .send_values(&message, head.encoding, &[], runs)?;
+                self.channel.send_values(&message, encoding, &[], runs)?;
                 continue;
             }
             self.values.resize(data.values.len(), 0.0);
@@ -267,8 +284,7 @@ impl Line {
             }
             drop(data);
             let runs = std::iter::once(self.values.as_slice());
-            self.channel
-                .send_values(&message, head.encoding, &[], runs)?;
+            self.channel.send_values(&message, encoding, &[], runs)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod rows;
 use self::dense::Outbox;
 use self::rows::{RowPull, RowsOfPush};
 use crate::barrier::Apply;
+use crate::connection::ConnectionId;
 use crate::host::{Host, RunListener};
 use crate::line_pool::FEW;
 use crate::run::GenerationRun;
@@ -108,13 +109,14 @@ pub(crate) struct Line {
 impl Line {
     /// A connection of a trainer to a port of a server, after its welcome. Refused if the server has no such port.
     pub(crate) fn open(
-        (host, run): (&Arc<Host>, &Arc<GenerationRun>),
-        (port, number): (usize, u64),
+        host: &Arc<Host>,
+        run: &Arc<GenerationRun>,
+        id: ConnectionId,
         trainer: usize,
         mut channel: Channel,
     ) -> Option<Box<Self>> {
-        let Some(service) = run.services.get(port) else {
-            let refusal = invalid(format!("this server has no port number {port}"));
+        let Some(service) = run.services.get(id.port) else {
+            let refusal = invalid(format!("this server has no port number {}", id.port));
             refuse(&mut channel, &refusal);
             return None;
         };
@@ -129,7 +131,7 @@ impl Line {
             run: run.clone(),
             service: service.clone(),
             trainer,
-            number,
+            number: id.number,
             channel: Box::new(channel),
             pulled: HashMap::new(),
             spare: Vec::new(),
@@ -482,10 +484,10 @@ impl Line {
     }
 
     fn begin_push(&self, push: &Push) -> Result<Option<Apply>, Stop> {
-        let (lead, apply) = self.service.begin_push(self.host.config.stall, push)?;
+        let begun = self.service.begin_push(self.host.config.stall, push)?;
         self.host.metrics.pushes.add(1);
-        self.host.metrics.staleness.raise(lead);
-        Ok(apply)
+        self.host.metrics.staleness.raise(begun.lead);
+        Ok(begun.apply)
     }
 
     fn end_push(&self, table: TableId, push: Staged) {

@@ -248,7 +248,7 @@ impl Line {
                 at += numbers.len();
                 Ok(())
             };
-            let Ok(()) = piece.pull::<Infallible>(table, found, (&mut self.values, LAID), lay);
+            let Ok(()) = piece.pull::<Infallible>(table, found, &mut self.values, LAID, lay);
             self.channel.send_bytes(&message, &[])?;
             return Ok(ticket);
         }
@@ -256,7 +256,7 @@ impl Line {
         self.channel.begin_values(&message, encoding, &[], count)?;
         let channel = &mut *self.channel;
         let send = |numbers: &[f32]| channel.more(encoding, numbers);
-        piece.pull(table, found, (&mut self.values, SENT), send)?;
+        piece.pull(table, found, &mut self.values, SENT, send)?;
         Ok(ticket)
     }
 }

@@ -88,13 +88,19 @@ impl std::fmt::Debug for Flush {
     }
 }
 
-/// Writes a part under a temporary name and renames it; on failure nothing is left. Returns its length and fingerprint.
+/// What identifies a part that was written.
+pub(crate) struct WrittenPart {
+    pub(crate) bytes: u64,
+    pub(crate) fingerprint: u32,
+}
+
+/// Writes a part under a temporary name and renames it; on failure nothing is left.
 pub(crate) fn write_file(
     path: &Path,
     flush: &Flush,
     header: &SnapshotHeader,
     fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
-) -> Result<(u64, u32), StoreError> {
+) -> Result<WrittenPart, StoreError> {
     let mut fingerprint = 0;
     let write = |file: &mut File| {
         let copy = file.try_clone()?;
@@ -108,8 +114,8 @@ pub(crate) fn write_file(
         Ok(())
     };
     replace(path, flush, write).map_err(disk("write", path))?;
-    let length = fs::metadata(path).map_err(disk("look at", path))?.len();
-    Ok((length, fingerprint))
+    let bytes = fs::metadata(path).map_err(disk("look at", path))?.len();
+    Ok(WrittenPart { bytes, fingerprint })
 }
 
 /// Opens a part and reads its header.

@@ -179,29 +179,29 @@ impl SnapshotManifest {
         })
     }
 
-    /// The files of a port: kind, name, length, fingerprint, and what the file must say about itself.
-    fn parts(&self, port: usize) -> impl Iterator<Item = (PartKind, &str, u64, u32, Binding)> {
+    /// The files of a port.
+    fn parts(&self, port: usize) -> impl Iterator<Item = ExpectedPart<'_>> {
         let file = &self.files[port];
-        let own = (
-            PartKind::Own,
-            &*file.name,
-            file.bytes,
-            file.fingerprint,
-            self.binding(port),
-        );
+        let own = ExpectedPart {
+            kind: PartKind::Own,
+            name: &file.name,
+            bytes: file.bytes,
+            fingerprint: file.fingerprint,
+            binding: self.binding(port),
+        };
         let base = file.base.as_ref().map(|base| {
             let binding = Binding {
                 epoch: base.epoch,
                 boundary: base.boundary.clone(),
                 ..self.binding(port)
             };
-            (
-                PartKind::Base,
-                &*base.name,
-                base.bytes,
-                base.fingerprint,
+            ExpectedPart {
+                kind: PartKind::Base,
+                name: &base.name,
+                bytes: base.bytes,
+                fingerprint: base.fingerprint,
                 binding,
-            )
+            }
         });
         std::iter::once(own).chain(base)
     }
@@ -216,8 +216,8 @@ impl SnapshotManifest {
 
     /// Whether the files of a port have the lengths and headers of this snapshot.
     pub(super) fn check(&self, directory: &Path, port: usize) -> Result<(), StoreError> {
-        for (_, name, bytes, _, binding) in self.parts(port) {
-            open_bound(&directory.join(name), bytes, &binding)?;
+        for part in self.parts(port) {
+            open_bound(&directory.join(part.name), &part)?;
         }
         Ok(())
     }
@@ -230,11 +230,11 @@ impl SnapshotManifest {
         port: usize,
         take: &mut super::file::Take<'_>,
     ) -> Result<(), StoreError> {
-        for (kind, name, bytes, fingerprint, binding) in self.parts(port) {
-            let path = directory.join(name);
-            let mut reader = open_bound(&path, bytes, &binding)?;
-            take(kind, &mut reader).map_err(format(&path))?;
-            if reader.fingerprint() != fingerprint {
+        for part in self.parts(port) {
+            let path = directory.join(part.name);
+            let mut reader = open_bound(&path, &part)?;
+            take(part.kind, &mut reader).map_err(format(&path))?;
+            if reader.fingerprint() != part.fingerprint {
                 let reason =
                     "its contents are not those that its manifest was written for".to_owned();
                 return Err(StoreError::Unfit { path, reason });
@@ -244,20 +244,30 @@ impl SnapshotManifest {
     }
 }
 
+/// A file that a manifest names, and how it must be.
+struct ExpectedPart<'a> {
+    kind: PartKind,
+    name: &'a str,
+    bytes: u64,
+    fingerprint: u32,
+    binding: Binding,
+}
+
 /// Opens a part, if its length and header are as they must be.
-fn open_bound(path: &Path, bytes: u64, binding: &Binding) -> Result<OpenPart, StoreError> {
+fn open_bound(path: &Path, part: &ExpectedPart<'_>) -> Result<OpenPart, StoreError> {
     let unfit = |reason: String| StoreError::Unfit {
         path: path.to_owned(),
         reason,
     };
     let length = fs::metadata(path).map_err(disk("look at", path))?.len();
-    if length != bytes {
+    if length != part.bytes {
         return Err(unfit(format!(
-            "it has {length} bytes, its manifest says {bytes}"
+            "it has {length} bytes, its manifest says {}",
+            part.bytes
         )));
     }
     let reader = open_file(path)?;
-    match reader.header().binding.differs(binding) {
+    match reader.header().binding.differs(&part.binding) {
         Some(reason) => Err(unfit(reason)),
         None => Ok(reader),
     }

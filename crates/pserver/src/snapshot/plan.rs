@@ -1,4 +1,4 @@
-//! Decides which snapshots a server takes, when a step must wait for one, and which files may go. Pure: it is told what
+//! Decides which snapshots a server takes, when a step must wait for one, and which files may go. Pure: it takes what
 //! happened and returns what to do, so the simulation drives the same code as the writer thread.
 //!
 //! All servers must take the same snapshots, and servers do not know each other. So no server ever leaves one out: a
@@ -196,7 +196,7 @@ impl SnapshotPlan {
         true
     }
 
-    /// Trainer 0 has told which snapshot all servers have and which never will be on all. Returns what to delete.
+    /// Trainer 0 has reported which snapshot all servers have and which never will be on all. Returns what to delete.
     pub fn confirm(&mut self, stable: Option<Step>, dead: &[Step]) -> Vec<Step> {
         self.stable = stable.max(self.stable);
         let gone = expendable(&self.have, self.stable, dead);

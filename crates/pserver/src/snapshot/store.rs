@@ -126,18 +126,19 @@ impl SnapshotStore {
     pub(crate) fn write_part(
         &self,
         step: Step,
-        (server, port): (u32, usize),
+        server: u32,
+        port: usize,
         header: &SnapshotHeader,
         fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
     ) -> Result<PartFile, StoreError> {
         let directory = self.step_directory(step);
         fs::create_dir_all(&directory).map_err(disk("create", &directory))?;
         let name = part_name(server, port);
-        let (bytes, fingerprint) = write_file(&directory.join(&name), &self.flush, header, fill)?;
+        let written = write_file(&directory.join(&name), &self.flush, header, fill)?;
         Ok(PartFile {
             name,
-            bytes,
-            fingerprint,
+            bytes: written.bytes,
+            fingerprint: written.fingerprint,
             base: None,
         })
     }
@@ -146,8 +147,10 @@ impl SnapshotStore {
     /// directories may have the file, under either name.
     pub(crate) fn link_base(
         &self,
-        (step, steps): (Step, &[Step]),
-        (server, port): (u32, usize),
+        step: Step,
+        steps: &[Step],
+        server: u32,
+        port: usize,
         base: Option<&BaseInode>,
     ) -> Result<(), StoreError> {
         let path = self.step_directory(step).join(base_name(server, port));

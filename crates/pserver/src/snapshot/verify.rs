@@ -35,7 +35,7 @@ pub struct SnapshotFindings {
 }
 
 /// Checks the snapshots in a directory. Servers may have private directories, so that not all of them are in this one
-/// is told, not held against it.
+/// is reported, and is no fault.
 pub fn verify(directory: &Path) -> Result<SnapshotFindings, StoreError> {
     let mut findings = SnapshotFindings::default();
     for name in names(directory)? {

@@ -78,6 +78,15 @@ impl Shared {
     }
 }
 
+/// The snapshots that a server has.
+#[derive(Default)]
+pub(crate) struct OwnSnapshots {
+    /// Those that are complete on this server, ascending.
+    pub(crate) complete: Vec<Step>,
+    /// The newest one whose writing has ended.
+    pub(crate) settled: Option<Step>,
+}
+
 /// The snapshot thread of a server.
 #[derive(Debug)]
 pub(crate) struct Snapshotter {
@@ -167,10 +176,13 @@ impl Snapshotter {
         }
     }
 
-    /// Snapshots that are complete on this server, ascending, and the newest one whose writing has ended.
-    pub(crate) fn have(&self) -> (Vec<Step>, Option<Step>) {
+    /// What is on the disk of this server.
+    pub(crate) fn have(&self) -> OwnSnapshots {
         let plan = self.shared.plan();
-        (plan.have().to_vec(), plan.settled())
+        OwnSnapshots {
+            complete: plan.have().to_vec(),
+            settled: plan.settled(),
+        }
     }
 
     /// Looks at the disk again: the job or the place of this server has become known.
@@ -180,7 +192,7 @@ impl Snapshotter {
         Ok(listing)
     }
 
-    /// Trainer 0 has told which snapshot all servers have and which never will be on all.
+    /// Trainer 0 has reported which snapshot all servers have and which never will be on all.
     pub(crate) fn confirm(
         &self,
         stable: Option<Step>,
@@ -294,7 +306,7 @@ fn write(store: &SnapshotStore, shared: &Shared, job: &Job, files: &mut Collecte
         PartResult::Last => {
             words::failpoint::reach("snapshot");
             let parts = files.take();
-            Some(seal(store, shared, job, (parts, &mut files.base)))
+            Some(seal(store, shared, job, parts, &mut files.base))
         }
         PartResult::Incomplete | PartResult::Stale => {
             store.remove(step, server);
@@ -317,8 +329,8 @@ fn write_part(
 ) -> Result<PartFile, StoreError> {
     let run = &job.run;
     let header = run.header(job.boundary.clone(), job.port, job.progress.clone());
-    let name = (run.place.server, job.port);
-    store.write_part(job.boundary.step, name, &header, |writer| {
+    let server = run.place.server;
+    store.write_part(job.boundary.step, server, job.port, &header, |writer| {
         let mut outcome = Ok(());
         for (at, piece) in run.services[job.port].pieces().iter().enumerate() {
             written.fetch_add(1, Ordering::Relaxed);
@@ -353,13 +365,13 @@ fn add_base(
     file: PartFile,
     bases: &[(BaseFile, BaseInode)],
 ) -> Result<PartFile, StoreError> {
-    let (step, place) = (job.boundary.step, (job.run.place.server, job.port));
+    let (step, server) = (job.boundary.step, job.run.place.server);
     let have = shared.plan().have().to_vec();
     let base = bases.get(job.port);
     let inode = base.map(|(_, inode)| inode);
     // Without its base, the next snapshot is one of all rows.
     store
-        .link_base((step, &have), place, inode)
+        .link_base(step, &have, server, job.port, inode)
         .inspect_err(|_| shared.plan().use_base(job.life, false))?;
     Ok(PartFile {
         base: base.map(|(base, _)| Box::new(base.clone())),
@@ -425,7 +437,8 @@ fn seal(
     store: &SnapshotStore,
     shared: &Shared,
     job: &Job,
-    (files, base): (Vec<PartFile>, &mut Vec<(BaseFile, BaseInode)>),
+    files: Vec<PartFile>,
+    base: &mut Vec<(BaseFile, BaseInode)>,
 ) -> SnapshotOutcome {
     let step = job.boundary.step;
     let wanted = job.run.wanted();

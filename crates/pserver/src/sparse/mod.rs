@@ -20,7 +20,7 @@ pub mod shard;
 
 use crate::snapshot::manifest::PartKind;
 use crate::snapshot::plan::RowScope;
-use crate::table::Table;
+use crate::table::{StoredSize, Table};
 use merge::RowSource;
 use optim::{ParameterProgress, Scattered, UpdateStep};
 use request::IdRun;
@@ -74,13 +74,16 @@ impl SparsePiece {
         1 + self.numbers
     }
 
-    /// Number of existing rows, and the bytes they occupy.
-    pub fn size(&self) -> (u64, u64) {
+    /// The existing rows.
+    pub fn size(&self) -> StoredSize {
         let sizes = self.shards.iter().map(|shard| {
             let shard = lock(shard);
-            (u64::from(shard.rows().count()), shard.bytes() as u64)
+            StoredSize {
+                rows: u64::from(shard.rows().count()),
+                bytes: shard.bytes() as u64,
+            }
         });
-        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+        sizes.sum()
     }
 
     /// Rows pulled and pushed per logical shard since the start: (shard, count).
@@ -163,7 +166,8 @@ impl SparsePiece {
         &self,
         table: &Table,
         found: &mut FoundRows,
-        (out, piece): (&mut Vec<f32>, usize),
+        out: &mut Vec<f32>,
+        piece: usize,
         mut send: impl FnMut(&[f32]) -> Result<(), E>,
     ) -> Result<(), E> {
         let cols = table.cols();
@@ -178,7 +182,7 @@ impl SparsePiece {
             shard.prefetch(&found.hashes[run.start..run.end]);
             out.reserve((run.end - run.start) * cols);
             for at in run.start..run.end {
-                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                let slot = self.locate(table, &mut shard, found.ids[at], found.hashes[at]);
                 found.slots.push(slot);
             }
             let slots = &found.slots[run.start..run.end];
@@ -251,7 +255,7 @@ impl SparsePiece {
             let mut shard = self.enter(run);
             shard.prefetch(&found.hashes[run.start..run.end]);
             for at in run.start..run.end {
-                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                let slot = self.locate(table, &mut shard, found.ids[at], found.hashes[at]);
                 found.slots.push(slot);
             }
         }
@@ -259,7 +263,7 @@ impl SparsePiece {
 
     /// The slot of a row, which is created if it does not exist.
     #[inline(always)]
-    fn locate(&self, table: &Table, shard: &mut Shard, (id, hash): (u32, u64)) -> u32 {
+    fn locate(&self, table: &Table, shard: &mut Shard, id: u32, hash: u64) -> u32 {
         match shard.find(id, hash) {
             Some(slot) => slot,
             None => self.make(table, shard, id),
@@ -408,7 +412,7 @@ impl SparsePiece {
         for run in &found.runs {
             let mut shard = lock(&self.shards[run.shard]);
             for at in run.start..run.end {
-                let slot = self.locate(table, &mut shard, (found.ids[at], found.hashes[at]));
+                let slot = self.locate(table, &mut shard, found.ids[at], found.hashes[at]);
                 let (mark, row) = shard.touch(slot);
                 *mark = 0;
                 row.fill(0.0);

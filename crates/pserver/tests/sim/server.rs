@@ -124,7 +124,7 @@ impl SimServer {
     }
 
     pub(super) fn tick(&mut self, now: Time, _out: &mut Outbox) {
-        let (effect, _) = self.members.tick(now);
+        let effect = self.members.tick(now).effect;
         self.after(effect);
     }
 

@@ -260,7 +260,7 @@ impl SimTrainer {
         };
         let me = TrainerId(self.index as u32);
         let holders = self.plan.holders as u32;
-        let verdict = judge(&known, (self.seen, also), (trainers, holders), |server| {
+        let verdict = judge(&known, self.seen, also, trainers, holders, |server| {
             server.to_string()
         });
         match verdict.of_trainer(me, self.opened, &known) {

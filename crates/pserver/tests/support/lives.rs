@@ -37,7 +37,7 @@ pub(crate) fn train_until(job: &Job, directory: &Path, batch: u64) {
     let begun = Instant::now();
     // Servers that hold nothing write none.
     let waits =
-        |server: &pserver::Server| server.size().1 > 0 && server.report().snapshots.len() < 2;
+        |server: &pserver::Server| server.size().bytes > 0 && server.report().snapshots.len() < 2;
     while started.iter().any(|(server, _)| waits(server)) {
         assert!(
             begun.elapsed() < Duration::from_secs(240),

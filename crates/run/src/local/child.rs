@@ -144,7 +144,11 @@ fn open_log(path: &Path, mode: ChildOutput) -> io::Result<File> {
         ChildOutput::New => options.write(true).create(true).truncate(true),
         ChildOutput::Append => options.append(true).create(true),
     };
-    options.open(path)
+    let named = |error: io::Error| {
+        let text = format!("open its log {}: {error}", path.display());
+        io::Error::new(error.kind(), text)
+    };
+    options.open(path).map_err(named)
 }
 
 /// Requests that the kernel kill the child when this thread ends.
@@ -357,6 +361,16 @@ mod tests {
             3
         );
         assert_eq!(child.collect().unwrap(), ProcessExit::Code(0));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_opened_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("missing/train.log");
+        let (send, _receive) = mpsc::channel();
+        let error = Child::start(&shell(""), &log, ChildOutput::New, send, |r| r).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("missing/train.log"), "{error}");
     }
 
     #[test]

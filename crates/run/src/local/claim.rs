@@ -1,12 +1,14 @@
 //! What a later run in a folder needs to know: `run.json` says which run the snapshots and pass directories belong to,
 //! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::is_job_part;
 use super::lease::Holder;
 
 /// The settings of a run that decide what its results are.
@@ -14,8 +16,9 @@ use super::lease::Holder;
 pub struct RunSettings {
     /// The configuration file, relative to the job folder.
     pub config: String,
-    /// Checksum of all files of the configuration folder.
-    pub config_checksum: u32,
+    /// Checksums of what is in the configuration folder, by name; `None` in files of older versions.
+    #[serde(default)]
+    pub config_files: Option<BTreeMap<String, u32>>,
     /// Number of nodes.
     pub nodes: u32,
     /// Flags that are passed to the trainers, without those that do not change the results.
@@ -77,12 +80,19 @@ pub struct StartOptions {
 /// What a run could be resumed from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FoundWork {
-    /// There are pass directories.
-    pub passes: bool,
+    /// The last pass that has a directory.
+    pub last_pass: Option<u64>,
     /// There are snapshots.
     pub snapshots: bool,
     /// The note that says which run has saved the passes is there.
     pub noted: bool,
+}
+
+impl FoundWork {
+    /// Whether there is anything.
+    pub fn any(self) -> bool {
+        self.last_pass.is_some() || self.snapshots
+    }
 }
 
 /// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume or lose.
@@ -92,13 +102,13 @@ pub fn decide(
     wanted: StartOptions,
     work: FoundWork,
 ) -> Beginning {
-    let has_work = work.passes || work.snapshots;
+    let has_work = work.any();
     match found {
         _ if wanted.in_place => Beginning::New,
         None if has_work && wanted.fresh => Beginning::Archive,
         None if work.snapshots => Beginning::Nameless(RUN_FILE),
         // Models that were saved without a runner.
-        None if work.passes => Beginning::Archive,
+        None if has_work => Beginning::Archive,
         None => Beginning::New,
         Some(found) if !found.finished && !has_work => Beginning::New,
         Some(_) if wanted.fresh => Beginning::Archive,
@@ -113,8 +123,13 @@ pub fn decide(
             _ => Beginning::Archive,
         },
         Some(found) => match differences(&found.settings, settings) {
-            // Trainer 0 could not tell the models of this run from those of another.
-            list if list.is_empty() && !work.snapshots && !work.noted => {
+            // Trainer 0 could not tell the models of this run from those of another. If it was interrupted before it noted its
+            // first pass, it trains that pass again.
+            list if list.is_empty()
+                && !work.snapshots
+                && !work.noted
+                && work.last_pass > Some(found.start_pass) =>
+            {
                 Beginning::Nameless(SAVED_NOTE)
             }
             list if list.is_empty() => Beginning::Resume(found.run.clone()),
@@ -127,8 +142,13 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
     let mut list = Vec::new();
     if old.config != new.config {
         list.push(format!("--config was {}", old.config));
-    } else if old.config_checksum != new.config_checksum {
-        list.push("files of the configuration folder have changed".to_owned());
+    } else if let (Some(before), Some(now)) = (&old.config_files, &new.config_files) {
+        // What was not there when the run began has not been read by it.
+        list.extend(before.iter().filter_map(|(name, sum)| match now.get(name) {
+            None => Some(format!("{name} is gone")),
+            Some(same) if same == sum => None,
+            Some(_) => Some(format!("{name} has changed")),
+        }));
     }
     // Another number of nodes reads other shards, which is no change of the data.
     if let (Some(before), Some(now)) = (old.data_checksum, new.data_checksum)
@@ -239,41 +259,78 @@ pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
 
 /// Looks for what a run could be resumed from.
 pub fn find_work(output: &Path) -> FoundWork {
-    let holds = |folder: &Path, prefix: &str| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name());
-        names.any(|name| name.to_string_lossy().starts_with(prefix))
-    };
     FoundWork {
-        passes: holds(output, "pass-"),
+        last_pass: last_pass(output),
         snapshots: holds(&output.join("snapshots"), "step-"),
         noted: output.join(SAVED_NOTE).exists(),
     }
 }
 
-/// A checksum of the names and contents of all files below a folder.
-pub fn checksum(folder: &Path) -> io::Result<u32> {
-    fn visit(folder: &Path, sum: &mut crc32fast::Hasher) -> io::Result<()> {
-        let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            // Python leaves compiled files next to what it reads.
-            if entry.file_name() == "__pycache__" {
-                continue;
-            }
-            sum.update(entry.file_name().as_encoded_bytes());
-            if kind.is_dir() {
-                visit(&path, sum)?;
-            } else if kind.is_file() {
-                sum.update(&fs::read(&path)?);
+/// A checksum of each file and folder in a configuration folder. Of a job folder, what runs and their users put there is
+/// left out: its data and outputs, logs, and folders with models.
+pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u32>> {
+    let mut files = BTreeMap::new();
+    for entry in sorted(folder)? {
+        let (name, path) = (entry.file_name(), entry.path());
+        let Some(name) = name.to_str().filter(|name| !is_byproduct(name)) else {
+            continue;
+        };
+        if folder == job && (is_job_part(name) || holds(&path, "pass-")) {
+            continue;
+        }
+        let mut sum = crc32fast::Hasher::new();
+        add_tree(&path, entry.file_type()?, &mut sum)?;
+        files.insert(name.to_owned(), sum.finalize());
+    }
+    Ok(files)
+}
+
+/// Logs, hidden files, and the compiled files that Python leaves beside what it reads.
+fn is_byproduct(name: &str) -> bool {
+    name == "__pycache__" || name == "nohup.out" || name.ends_with(".log") || name.starts_with('.')
+}
+
+fn sorted(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    Ok(entries)
+}
+
+/// Adds the names and contents of all files below a path, of huge ones only beginning and end.
+fn add_tree(path: &Path, kind: fs::FileType, sum: &mut crc32fast::Hasher) -> io::Result<()> {
+    const HUGE: u64 = 16 << 20;
+    if kind.is_dir() {
+        for entry in sorted(path)? {
+            if !is_byproduct(&entry.file_name().to_string_lossy()) {
+                sum.update(entry.file_name().as_encoded_bytes());
+                add_tree(&entry.path(), entry.file_type()?, sum)?;
             }
         }
-        Ok(())
+    } else if kind.is_file() {
+        let length = fs::metadata(path)?.len();
+        sum.update(&length.to_le_bytes());
+        match length {
+            0..HUGE => sum.update(&fs::read(path)?),
+            _ => sum.update(&ends(path, length)?),
+        }
     }
-    let mut sum = crc32fast::Hasher::new();
-    visit(folder, &mut sum)?;
-    Ok(sum.finalize())
+    Ok(())
+}
+
+/// Whether a folder has an entry whose name begins so.
+fn holds(folder: &Path, prefix: &str) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(prefix))
+}
+
+/// The greatest pass of which there is a directory, that of a whole pass (`pass-00003`) or of a part of one
+/// (`pass-00003-002`).
+fn last_pass(output: &Path) -> Option<u64> {
+    let entries = fs::read_dir(output).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let pass = |name: String| name.strip_prefix("pass-")?.split('-').next()?.parse().ok();
+    names.filter_map(pass).max()
 }
 
 /// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
@@ -333,10 +390,16 @@ pub fn write(output: &Path, run: &RunFile) -> Result<(), ClaimError> {
 
 pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let hidden = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = fs::File::create(&hidden)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&hidden, path)?;
+    let write = || {
+        let mut file = fs::File::create(&hidden)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&hidden, path)
+    };
+    write().inspect_err(|_| {
+        // The old file is whole; a part of the new one is worth nothing.
+        let _ = fs::remove_file(&hidden);
+    })?;
     match path.parent() {
         Some(folder) => fs::File::open(folder)?.sync_all(),
         None => Ok(()),
@@ -371,7 +434,10 @@ mod tests {
     fn settings(nodes: u32) -> RunSettings {
         RunSettings {
             config: "a.py".to_owned(),
-            config_checksum: 7,
+            config_files: Some(BTreeMap::from([
+                ("a.py".to_owned(), 7),
+                ("b.txt".to_owned(), 8),
+            ])),
             nodes,
             trainer_flags: Vec::new(),
             data_checksum: Some(3),
@@ -380,38 +446,69 @@ mod tests {
     }
 
     const BOTH: FoundWork = FoundWork {
-        passes: true,
+        last_pass: Some(2),
         snapshots: true,
         noted: true,
     };
 
     #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder with something in it cannot be replaced by a file.
+        let taken = folder.path().join("run.json");
+        fs::create_dir_all(taken.join("inside")).unwrap();
+        assert!(replace(&taken, b"{}").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let free = folder.path().join("owner.json");
+        replace(&free, b"{}").unwrap();
+        assert_eq!(fs::read(&free).unwrap(), b"{}");
+    }
+
+    #[test]
     fn models_that_may_be_of_another_run_are_not_written_over() {
-        let beginning = |snapshots, noted| {
+        let beginning = |last_pass, snapshots, noted| {
             let work = FoundWork {
-                passes: true,
+                last_pass: Some(last_pass),
                 snapshots,
                 noted,
             };
             let wanted = StartOptions::default();
             decide(Some(&run(false)), &settings(2), wanted, work)
         };
-        assert_eq!(beginning(false, false), Beginning::Nameless(SAVED_NOTE));
+        let nameless = Beginning::Nameless(SAVED_NOTE);
+        assert_eq!(beginning(1, false, false), nameless);
         for (snapshots, noted) in [(true, false), (false, true), (true, true)] {
             let resumed = Beginning::Resume("r1".to_owned());
-            assert_eq!(beginning(snapshots, noted), resumed);
+            assert_eq!(beginning(1, snapshots, noted), resumed);
         }
     }
 
     #[test]
+    fn a_run_that_was_interrupted_before_it_noted_its_first_pass_is_resumed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut open = run(false);
+        open.start_pass = 3;
+        let with = |directory: &str| {
+            fs::create_dir(folder.path().join(directory)).unwrap();
+            let work = find_work(folder.path());
+            decide(Some(&open), &settings(2), StartOptions::default(), work)
+        };
+        let resumed = Beginning::Resume("r1".to_owned());
+        assert_eq!(with("pass-00002"), resumed);
+        assert_eq!(with("pass-00003-001"), resumed);
+        assert_eq!(with("pass-00003"), resumed);
+        assert_eq!(with("pass-00004"), Beginning::Nameless(SAVED_NOTE));
+    }
+
+    #[test]
     fn work_of_an_unknown_run_is_never_written_over() {
-        let beginning = |passes, snapshots, fresh| {
+        let beginning = |passes: bool, snapshots, fresh| {
             let wanted = StartOptions {
                 fresh,
                 in_place: false,
             };
             let work = FoundWork {
-                passes,
+                last_pass: passes.then_some(0),
                 snapshots,
                 noted: true,
             };
@@ -479,10 +576,14 @@ mod tests {
         assert_eq!(decide(Some(&done), &longer, plain, BOTH), more);
         assert_eq!(decide(Some(&open), &longer, plain, BOTH), resumed);
         let other = RunSettings {
-            config_checksum: 8,
+            config_files: Some(BTreeMap::from([("a.py".to_owned(), 9)])),
             ..longer
         };
         assert_eq!(decide(Some(&done), &other, plain, BOTH), Beginning::Archive);
+        assert_eq!(
+            decide(Some(&open), &other, plain, BOTH),
+            Beginning::Differs("a.py has changed, b.txt is gone".to_owned())
+        );
         for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
             let wanted = StartOptions { fresh, ..plain };
             assert_eq!(with_work(Some(found), 3, wanted), Beginning::Archive);
@@ -498,6 +599,43 @@ mod tests {
             Beginning::New,
             "nothing was done, nothing can be lost"
         );
+    }
+
+    #[test]
+    fn what_a_run_puts_into_the_job_folder_is_not_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path();
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(job.join(name).parent().unwrap()).unwrap();
+            fs::write(job.join(name), text).unwrap();
+        };
+        for name in ["trainer_config.py", "words/dict.txt", "data/train.txt"] {
+            write(name, "1");
+        }
+        let before = config_files(job, job).unwrap();
+        let names: Vec<&String> = before.keys().collect();
+        assert_eq!(names, ["trainer_config.py", "words"]);
+        for name in [
+            "output/pass-00000/done",
+            "output-1/run.json",
+            "local/pass-00000/done",
+            "run.log",
+            "nohup.out",
+            "__pycache__/provider.pyc",
+            "words/.dict.txt.swp",
+            "data/0/train.txt",
+        ] {
+            write(name, "2");
+        }
+        assert_eq!(config_files(job, job).unwrap(), before);
+        write("words/dict.txt", "2");
+        let after = config_files(job, job).unwrap();
+        assert_ne!(after["words"], before["words"]);
+        assert_eq!(after["trainer_config.py"], before["trainer_config.py"]);
+        // A folder of its own belongs to the configuration with all that is in it.
+        write("model/data/meta.bin", "1");
+        let names = config_files(&job.join("model"), job).unwrap();
+        assert!(names.contains_key("data"));
     }
 
     #[test]

@@ -131,17 +131,17 @@ impl FolderLayout {
             },
             _ => read_error(job, source),
         })?;
-        let (config_dir, config) = find_config(&job, wish)?;
+        let config = find_config(&job, wish)?;
         let listed = wish.lists.as_ref();
-        let listed = listed.and_then(|lists| ListedData::find(lists, &[&config_dir, &job]));
+        let listed = listed.and_then(|lists| ListedData::find(lists, &[&config.folder, &job]));
         let data = match listed {
             Some(listed) => JobData::Listed(listed),
-            None => find_data(&job, &config_dir, nodes)?,
+            None => find_data(&job, &config.folder, nodes)?,
         };
         Ok(Self {
             job,
-            config_dir,
-            config,
+            config_dir: config.folder,
+            config: config.file,
             data,
             header: wish.header,
         })
@@ -160,8 +160,24 @@ fn read_error(path: &Path, source: io::Error) -> LayoutError {
     }
 }
 
-/// The configuration folder and file of a job: what the user named, or the only one there is.
-pub fn find_config(job: &Path, wish: &FolderOptions) -> Result<(PathBuf, PathBuf), LayoutError> {
+/// A configuration of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobConfig {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The file, in that folder.
+    pub file: PathBuf,
+}
+
+impl JobConfig {
+    /// The path of the file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(&self.file)
+    }
+}
+
+/// The configuration of a job: what the user named, or the only one there is.
+pub fn find_config(job: &Path, wish: &FolderOptions) -> Result<JobConfig, LayoutError> {
     let folders = match &wish.config_dir {
         Some(folder) => {
             let path = job.join(folder);
@@ -183,7 +199,10 @@ pub fn find_config(job: &Path, wish: &FolderOptions) -> Result<(PathBuf, PathBuf
     for folder in &folders {
         for name in entries(folder)? {
             if is_config_name(&name) && folder.join(&name).is_file() {
-                candidates.push((folder.clone(), PathBuf::from(name)));
+                candidates.push(JobConfig {
+                    folder: folder.clone(),
+                    file: PathBuf::from(name),
+                });
             }
         }
     }
@@ -202,10 +221,7 @@ pub fn configurations(job: &Path) -> Result<Vec<PathBuf>, LayoutError> {
 }
 
 /// A single candidate is chosen; among several, v1's usual names win if they are unique.
-fn choose_config(
-    job: &Path,
-    candidates: Vec<(PathBuf, PathBuf)>,
-) -> Result<(PathBuf, PathBuf), LayoutError> {
+fn choose_config(job: &Path, candidates: Vec<JobConfig>) -> Result<JobConfig, LayoutError> {
     if candidates.is_empty() {
         return Err(LayoutError::NoConfig {
             job: job.to_owned(),
@@ -217,15 +233,12 @@ fn choose_config(
     for usual in ["trainer_config.py", "trainer_config.lr.py"] {
         let mut matching = candidates
             .iter()
-            .filter(|(_, name)| name.as_os_str() == usual);
+            .filter(|config| config.file.as_os_str() == usual);
         if let (Some(found), None) = (matching.next(), matching.next()) {
             return Ok(found.clone());
         }
     }
-    let candidates = candidates
-        .into_iter()
-        .map(|(folder, name)| folder.join(name))
-        .collect::<Vec<_>>();
+    let candidates: Vec<PathBuf> = candidates.iter().map(JobConfig::path).collect();
     Err(LayoutError::ManyConfigs {
         job: job.to_owned(),
         candidates: relative(job, &candidates),
@@ -237,13 +250,16 @@ fn wished_config(
     folders: &[PathBuf],
     folder_is_given: bool,
     config: &Path,
-) -> Result<(PathBuf, PathBuf), LayoutError> {
+) -> Result<JobConfig, LayoutError> {
     let inside = folders
         .iter()
         .filter(|folder| folder_is_given || *folder != job);
     for folder in inside {
         if folder.join(config).is_file() && config.is_relative() {
-            return Ok((folder.clone(), config.to_owned()));
+            return Ok(JobConfig {
+                folder: folder.clone(),
+                file: config.to_owned(),
+            });
         }
     }
     let path = job.join(config);
@@ -254,10 +270,10 @@ fn wished_config(
             .find(|folder| path.starts_with(folder))
             .map(PathBuf::as_path);
         let holder = holder.or(path.parent()).unwrap_or(job);
-        return Ok((
-            holder.to_owned(),
-            path.strip_prefix(holder).unwrap_or(&path).to_owned(),
-        ));
+        return Ok(JobConfig {
+            folder: holder.to_owned(),
+            file: path.strip_prefix(holder).unwrap_or(&path).to_owned(),
+        });
     }
     let mut found = Vec::new();
     for folder in folders {

@@ -34,7 +34,7 @@ pub struct Holder {
     pub host: String,
     /// The process on it.
     pub pid: u32,
-    /// Start time of the process in ticks since boot: tells it from a later one with the same id.
+    /// Start time of the process in ticks since boot: distinguishes it from a later one with the same id.
     started: u64,
     /// Grows while the owner lives.
     beat: u64,

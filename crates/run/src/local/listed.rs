@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Beginning of a file in which a zero byte shows that it is not text.
@@ -96,7 +97,7 @@ impl ListedData {
         } else {
             let mut parts = Vec::new();
             for (number, file) in train.iter().enumerate() {
-                parts.push(self.cut(work, (number, file), train.len(), (node, nodes))?);
+                parts.push(self.cut(work, number, file, train.len(), NodeShare { node, nodes })?);
             }
             parts
         };
@@ -108,6 +109,12 @@ impl ListedData {
             self.write_list(work, test, &files)?;
         }
         Ok(())
+    }
+
+    /// The training files, as paths.
+    pub fn training_files(&self) -> Result<Vec<PathBuf>, ListedError> {
+        let files = self.files(&self.lists.train)?;
+        Ok(files.iter().map(|file| self.base.join(file)).collect())
     }
 
     /// The files that the lists name, as paths.
@@ -170,9 +177,10 @@ impl ListedData {
     fn cut(
         &self,
         work: &Path,
-        (number, file): (usize, &str),
+        number: usize,
+        file: &str,
         files: usize,
-        (node, nodes): (u32, u32),
+        share: NodeShare,
     ) -> Result<String, ListedError> {
         let path = self.base.join(file);
         let mut source = File::open(&path).map_err(io_error("read", &path))?;
@@ -182,7 +190,7 @@ impl ListedData {
             return Err(ListedError::NotText {
                 list: self.lists.train.clone(),
                 files,
-                nodes,
+                nodes: share.nodes,
                 file: path,
             });
         }
@@ -192,17 +200,18 @@ impl ListedData {
             Vec::new()
         };
         let after = header.len() as u64;
-        let (from, to) = range(&path, after, (node, nodes)).map_err(io_error("read", &path))?;
+        let bytes = share.bytes(&path, after).map_err(io_error("read", &path))?;
         let name = Path::new(file).file_name().unwrap_or_default();
         let name = format!("split/{number}-{}", name.to_string_lossy());
         let part = work.join(&name);
         fs::create_dir_all(work.join("split")).map_err(io_error("create", &part))?;
         source
-            .seek(SeekFrom::Start(from))
+            .seek(SeekFrom::Start(bytes.start))
             .map_err(io_error("read", &path))?;
         let mut out = File::create(&part).map_err(io_error("write", &part))?;
         out.write_all(&header).map_err(io_error("write", &part))?;
-        io::copy(&mut source.take(to - from), &mut out).map_err(io_error("write", &part))?;
+        io::copy(&mut source.take(bytes.end - bytes.start), &mut out)
+            .map_err(io_error("write", &part))?;
         out.flush().map_err(io_error("write", &part))?;
         Ok(name)
     }
@@ -224,30 +233,39 @@ fn first_line(path: &Path) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The bytes of a file that are one node's part of the lines behind the first `after` bytes.
-fn range(path: &Path, after: u64, (node, nodes): (u32, u32)) -> io::Result<(u64, u64)> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(after))?;
-    let lines = lines(&file)?;
-    let bound = |node: u32| lines * u64::from(node) / u64::from(nodes.max(1));
-    let (first, last) = (bound(node), bound(node + 1));
-    file.seek(SeekFrom::Start(after))?;
-    let mut reader = BufReader::new(file);
-    let (mut line, mut at, mut from) = (0, after, after);
-    let mut text = Vec::new();
-    while line < last {
-        if line == first {
-            from = at;
+/// Which part of the lines of a file a node reads.
+#[derive(Clone, Copy)]
+struct NodeShare {
+    node: u32,
+    nodes: u32,
+}
+
+impl NodeShare {
+    /// The bytes of a file that are this part of the lines behind the first `after` bytes.
+    fn bytes(self, path: &Path, after: u64) -> io::Result<Range<u64>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(after))?;
+        let lines = lines(&file)?;
+        let bound = |node: u32| lines * u64::from(node) / u64::from(self.nodes.max(1));
+        let (first, last) = (bound(self.node), bound(self.node + 1));
+        file.seek(SeekFrom::Start(after))?;
+        let mut reader = BufReader::new(file);
+        let (mut line, mut at, mut from) = (0, after, after);
+        let mut text = Vec::new();
+        while line < last {
+            if line == first {
+                from = at;
+            }
+            text.clear();
+            let read = reader.read_until(b'\n', &mut text)?;
+            if read == 0 {
+                break;
+            }
+            at += read as u64;
+            line += 1;
         }
-        text.clear();
-        let read = reader.read_until(b'\n', &mut text)?;
-        if read == 0 {
-            break;
-        }
-        at += read as u64;
-        line += 1;
+        Ok(if first == last { at..at } else { from..at })
     }
-    Ok(if first == last { (at, at) } else { (from, at) })
 }
 
 /// Lines from where the file stands to its end.

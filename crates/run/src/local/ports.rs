@@ -23,11 +23,7 @@ pub struct Reservation {
 impl Reservation {
     /// Reserves `count` neighbouring ports; at least one.
     pub fn new(count: u16) -> io::Result<Self> {
-        let (first, listeners) = neighbours(count)?;
-        Ok(Self {
-            first,
-            _listeners: listeners,
-        })
+        neighbours(count)
     }
 
     /// The first of the ports.
@@ -65,7 +61,7 @@ fn port_of(listener: &TcpListener) -> io::Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-fn neighbours(count: u16) -> io::Result<(u16, Vec<TcpListener>)> {
+fn neighbours(count: u16) -> io::Result<Reservation> {
     let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
     for attempt in 0..ATTEMPTS {
         let first = match any_port(attempt, count) {
@@ -83,7 +79,12 @@ fn neighbours(count: u16) -> io::Result<(u16, Vec<TcpListener>)> {
             TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         });
         match rest.collect::<io::Result<Vec<_>>>() {
-            Ok(rest) => return Ok((start, std::iter::once(first).chain(rest).collect())),
+            Ok(rest) => {
+                return Ok(Reservation {
+                    first: start,
+                    _listeners: std::iter::once(first).chain(rest).collect(),
+                });
+            }
             Err(error) => last_error = error,
         }
     }

@@ -145,7 +145,7 @@ impl Watchdog {
         }
     }
 
-    /// Who does nothing; each is told once when it is named and once when it is to be replaced.
+    /// Who does nothing; each is returned once when it is named and once when it is to be replaced.
     pub(crate) fn look(&mut self, now: Elapsed) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;

@@ -88,8 +88,26 @@ pub(crate) struct LocalWork {
 
 #[derive(Debug)]
 struct Held {
-    server: Option<(Reservation, Reservation)>,
+    server: Option<ServerReservation>,
     trainer: Option<Reservation>,
+}
+
+/// The ports of a server, held.
+#[derive(Debug)]
+struct ServerReservation {
+    data: Reservation,
+    status: Reservation,
+}
+
+impl ServerReservation {
+    /// The ports of its node.
+    fn ports(&self, trainer_status: u16) -> NodePorts {
+        NodePorts {
+            data: self.data.first(),
+            pserver_status: self.status.first(),
+            trainer_status,
+        }
+    }
 }
 
 impl LocalWork {
@@ -117,12 +135,9 @@ impl LocalWork {
             held: Vec::new(),
         };
         for _ in 0..work.plan.wishes.nodes.max(work.plan.wishes.servers) {
-            let (server, server_ports) = work.reserve_server().map_err(PrepareError::Ports)?;
+            let server = work.reserve_server().map_err(PrepareError::Ports)?;
             let trainer = Reservation::new(1).map_err(PrepareError::Ports)?;
-            work.ports.push(NodePorts {
-                trainer_status: trainer.first(),
-                ..server_ports
-            });
+            work.ports.push(server.ports(trainer.first()));
             work.held.push(Held {
                 server: Some(server),
                 trainer: Some(trainer),
@@ -131,15 +146,11 @@ impl LocalWork {
         Ok(work)
     }
 
-    fn reserve_server(&self) -> io::Result<((Reservation, Reservation), NodePorts)> {
-        let data = Reservation::new(self.plan.data_ports())?;
-        let status = Reservation::new(1)?;
-        let ports = NodePorts {
-            data: data.first(),
-            pserver_status: status.first(),
-            trainer_status: 0,
-        };
-        Ok(((data, status), ports))
+    fn reserve_server(&self) -> io::Result<ServerReservation> {
+        Ok(ServerReservation {
+            data: Reservation::new(self.plan.data_ports())?,
+            status: Reservation::new(1)?,
+        })
     }
 }
 
@@ -171,13 +182,10 @@ impl RunProcesses for LocalWork {
     }
 
     fn move_ports(&mut self, process: ProcessId) -> io::Result<()> {
-        let (server, ports) = self.reserve_server()?;
+        let server = self.reserve_server()?;
         let node = process.node as usize;
+        self.ports[node] = server.ports(self.ports[node].trainer_status);
         self.held[node].server = Some(server);
-        self.ports[node] = NodePorts {
-            trainer_status: self.ports[node].trainer_status,
-            ..ports
-        };
         Ok(())
     }
 }

@@ -59,7 +59,7 @@ pub struct ListedPod {
 
 /// Who can list pods. Talking to an API server is not this crate's business: the caller brings somebody who can.
 pub trait PodSource: std::fmt::Debug + Send + Sync {
-    /// The pods of a Job. What may go better later is told apart from what never will.
+    /// The pods of a Job. What may succeed later is distinguished from what never will.
     fn pods(&self, wish: &PodsOptions) -> Result<Vec<ListedPod>, NotYet>;
 }
 

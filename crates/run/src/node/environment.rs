@@ -69,7 +69,7 @@ pub struct Environment {
     pub secret_dir: Option<PathBuf>,
     /// Local disk.
     pub work_dir: PathBuf,
-    /// This pod's address, if the pod is told.
+    /// This pod's address, if its environment has it.
     pub own_address: Option<IpAddr>,
     /// How to find the peers.
     pub peers: Peers,

@@ -1,7 +1,7 @@
 //! When a node that was asked to end goes: after a snapshot that all servers have, or when none is to be had. Pure.
 //!
 //! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
-//! trainers order it, and the server's page tells when every server has it. The successor then continues where this
+//! trainers order it, and the server's page says when every server has it. The successor then continues where this
 //! node stopped, and nothing is computed again.
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct Server {
 }
 
 impl Farewell {
-    /// The server has told where it is.
+    /// The server has reported where it is.
     pub(crate) fn server(&mut self, status: &Status) {
         self.server = Some(Server {
             is_running: status.phase == Some(Phase::Running),
@@ -34,12 +34,12 @@ impl Farewell {
         });
     }
 
-    /// The server has died, and with it what it wanted.
+    /// The server has crashed, so its request is gone.
     pub(crate) fn server_died(&mut self) {
         self.server = None;
     }
 
-    /// Whether to tell the server now that it is to end. True once, when the node was asked.
+    /// Whether to notify the server now that it is to end. True once, when the node was asked.
     pub(crate) fn orders(&mut self, requests: u32) -> bool {
         let is_running = self.server.is_some_and(|server| server.is_running);
         requests > 0 && is_running && !std::mem::replace(&mut self.is_ordered, true)

@@ -32,7 +32,7 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// `token` tells this run from others; it cannot be read from the marker.
+    /// `token` distinguishes this run from others; it cannot be read from the marker.
     pub fn new(output: PathBuf, nodes: u32, token: &str) -> Self {
         Self {
             output,

@@ -1,8 +1,8 @@
-//! The numbers of all processes of a node at one address, for a Prometheus in the cluster.
+//! The metrics of all processes of a node at one address, for a Prometheus in the cluster.
 //!
-//! Server and trainer serve `/metrics` on loopback, on ports that nobody outside knows. A node that is told a port
+//! Server and trainer serve `/metrics` on loopback, on ports that nobody outside knows. A node that gets a port
 //! (`--metrics_port`) reads both and hands them on, with one line of its own for each process. It only reads, has no other
-//! page, and no number tells a secret. Who may come is the NetworkPolicy's matter.
+//! page, and no metric reveals a secret. The NetworkPolicy decides who may connect.
 
 use std::io;
 use std::sync::Arc;
@@ -14,17 +14,25 @@ use crate::http::{self, HttpResponse};
 use words::metrics::{Exposition, MetricKind};
 use words::process::{ProcessId, Role};
 
-/// A process that does not tell its numbers in this time is left out.
+/// A process that does not return its metrics in this time is left out.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// What is scraped. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scrape(Arc<Mutex<Vec<(ProcessId, u16)>>>);
+pub(crate) struct Scrape(Arc<Mutex<Vec<StatusPage>>>);
+
+/// Where a process serves its status.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatusPage {
+    pub(crate) process: ProcessId,
+    /// On loopback.
+    pub(crate) port: u16,
+}
 
 impl Scrape {
-    /// From now on the node consists of these processes, with their loopback ports.
-    pub(crate) fn of(&self, processes: Vec<(ProcessId, u16)>) {
-        *self.0.lock() = processes;
+    /// From now on the node consists of the processes with these pages.
+    pub(crate) fn of(&self, pages: Vec<StatusPage>) {
+        *self.0.lock() = pages;
     }
 
     /// Serves `/metrics` on all addresses in a thread of its own, until the process ends.
@@ -42,16 +50,17 @@ impl Scrape {
     }
 
     fn page(&self, job: &str) -> String {
-        let processes = self.0.lock().clone();
-        let told: Vec<(ProcessId, Option<String>)> = processes
+        let pages = self.0.lock().clone();
+        let metrics = |port| http::get_local(port, "/metrics", ANSWER).ok();
+        let told: Vec<(ProcessId, Option<String>)> = pages
             .into_iter()
-            .map(|(process, port)| (process, http::get_local(port, "/metrics", ANSWER).ok()))
+            .map(|page| (page.process, metrics(page.port)))
             .collect();
         join(job, &told)
     }
 }
 
-/// One page of what the processes told; nothing of those that did not.
+/// One page of what the processes returned; nothing of those that did not.
 fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
     let mut exposition = Exposition::default();
     let mut up = exposition.metric(
@@ -109,8 +118,14 @@ mod tests {
         let scrape = Scrape::default();
         let port = scrape.serve("ctr", 0).unwrap();
         scrape.of(vec![
-            (ProcessId::pserver(1), alive),
-            (ProcessId::trainer(1), gone),
+            StatusPage {
+                process: ProcessId::pserver(1),
+                port: alive,
+            },
+            StatusPage {
+                process: ProcessId::trainer(1),
+                port: gone,
+            },
         ]);
         let page = get(port, "/metrics");
         assert!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");

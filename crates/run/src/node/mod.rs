@@ -13,7 +13,7 @@
 //! - [`environment`]: the variables of the pod; all mistakes are reported at once. Pure.
 //! - [`discover`]: ids and addresses, by completion index or by listing pods. Pure.
 //! - [`own_output`]: whose results are in the output folder.
-//! - [`addresses`]: where the pods are, told by themselves on the volume.
+//! - [`addresses`]: where the pods are: each writes its address to the volume.
 //! - [`patience`]: waiting for a condition.
 //! - [`stage`]: shard and configuration to local disk.
 //! - [`plan`]: command lines of the two processes. Pure.
@@ -22,7 +22,7 @@
 //! - [`farewell`]: going when asked to, if possible after a snapshot. Pure.
 //! - [`rollcall`]: `podlist` while the job runs.
 //! - [`work`]: the two processes as the supervisor sees them.
-//! - [`health`]: what probes are answered. - [`metrics`]: the numbers of both processes at one address.
+//! - [`health`]: replies to probes. - [`metrics`]: those of both processes at one address.
 //! - [`start`]: the arguments of `canoe node`.
 //! - [`run`]: all of it in order.
 

@@ -24,7 +24,7 @@ pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option
         return Ok(None);
     }
     let work = claim::find_work(output);
-    let moved = if !keep && (work.passes || work.snapshots) {
+    let moved = if !keep && work.any() {
         claim::archive(output).map_err(io::Error::other)?
     } else {
         None

@@ -7,8 +7,18 @@ use std::time::Duration;
 use super::addresses;
 use super::discover::Peers;
 use super::environment::Environment;
+use super::metrics::StatusPage;
 use crate::local::plan::{COMMENT, ProcessCommand, TOKEN_VARIABLE};
 use words::process::{ProcessId, Role};
+
+/// Loopback ports of the status pages of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatusPorts {
+    /// Of its server.
+    pub server: u16,
+    /// Of its trainer.
+    pub trainer: u16,
+}
 
 /// What a node starts.
 #[derive(Debug, Clone)]
@@ -29,8 +39,8 @@ pub(crate) struct NodePlan {
     pub token: String,
     /// Whether the job has keys.
     pub tls: bool,
-    /// Loopback ports of the status pages: server, trainer.
-    pub status_ports: (u16, u16),
+    /// Loopback ports of the status pages.
+    pub status_ports: StatusPorts,
     /// How long a trainer waits for the others to join.
     pub patience: Duration,
 }
@@ -46,12 +56,17 @@ impl NodePlan {
         self.output().join(format!("node_{}", self.peers.own))
     }
 
-    /// The processes with the ports of their pages.
-    pub(crate) fn status_pages(&self) -> Vec<(ProcessId, u16)> {
-        let (server, trainer) = self.status_ports;
+    /// The status pages of its processes.
+    pub(crate) fn status_pages(&self) -> Vec<StatusPage> {
         vec![
-            (ProcessId::pserver(self.peers.own), server),
-            (ProcessId::trainer(self.peers.own), trainer),
+            StatusPage {
+                process: ProcessId::pserver(self.peers.own),
+                port: self.status_ports.server,
+            },
+            StatusPage {
+                process: ProcessId::trainer(self.peers.own),
+                port: self.status_ports.trainer,
+            },
         ]
     }
 
@@ -81,7 +96,7 @@ impl NodePlan {
         servers.join(",")
     }
 
-    /// What both processes are told.
+    /// The arguments of both processes.
     fn common_args(&self) -> Vec<String> {
         let environment = &self.environment;
         let mut args = vec![
@@ -120,7 +135,7 @@ impl NodePlan {
             |flag: &&String| flag.trim_start_matches('-').starts_with("peer_timeout=");
         args.extend(self.trainer_flags.iter().filter(concerns_servers).cloned());
         args.push(format!("--server_id={}", self.peers.own));
-        args.push(format!("--status_port={}", self.status_ports.0));
+        args.push(format!("--status_port={}", self.status_ports.server));
         args
     }
 
@@ -141,7 +156,7 @@ impl NodePlan {
             ));
         }
         args.push(format!("--trainer_id={}", self.peers.own));
-        args.push(format!("--status_port={}", self.status_ports.1));
+        args.push(format!("--status_port={}", self.status_ports.trainer));
         args
     }
 }
@@ -194,7 +209,10 @@ mod tests {
             directory: "/scratch/node".into(),
             token: "secret".into(),
             tls,
-            status_ports: (9001, 9002),
+            status_ports: StatusPorts {
+                server: 9001,
+                trainer: 9002,
+            },
             patience: Duration::from_secs(3600),
         }
     }

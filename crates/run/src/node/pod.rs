@@ -17,7 +17,7 @@ pub const WORK_PATH: &str = "/work";
 pub const PROGRAM_PATH: &str = "/program";
 /// Where the node replies to probes.
 pub const HEALTH_PORT: u16 = 8471;
-/// Where the node tells the numbers of its processes, unless the job file says otherwise.
+/// Where the node serves the metrics of its processes, unless the job file says otherwise.
 pub const METRICS_PORT: u16 = 8472;
 /// Where the node serves the job's page, on loopback.
 pub const PAGE_PORT: u16 = 7272;

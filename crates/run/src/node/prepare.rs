@@ -14,7 +14,7 @@ use super::health::Health;
 use super::metrics::Scrape;
 use super::own_output;
 use super::patience::{GaveUp, NotYet, WaitLimits};
-use super::plan::{Arguments, NodePlan};
+use super::plan::{Arguments, NodePlan, StatusPorts};
 use super::rollcall::{Agreement, RollCall};
 use super::run::{NodeError, NodeStart};
 use super::stage;
@@ -63,9 +63,8 @@ impl PreparedNode<'_> {
             config_dir: Some(PathBuf::from(".")),
             ..FolderOptions::default()
         };
-        let config = layout::find_config(&environment.config_dir, &wish)
-            .map_err(NodeError::Config)?
-            .1;
+        let config = layout::find_config(&environment.config_dir, &wish);
+        let config = config.map_err(NodeError::Config)?.file;
         let shard = self.wait_for_shard(peers.own, emit)?;
         let directory = self.stage(&shard, peers.own, emit)?;
         let status_ports = self.status_ports().map_err(NodeError::System)?;
@@ -301,9 +300,12 @@ impl PreparedNode<'_> {
         Ok(directory)
     }
 
-    fn status_ports(&self) -> io::Result<(u16, u16)> {
+    fn status_ports(&self) -> io::Result<StatusPorts> {
         let (server, trainer) = (Reservation::new(1)?, Reservation::new(1)?);
-        Ok((server.first(), trainer.first()))
+        Ok(StatusPorts {
+            server: server.first(),
+            trainer: trainer.first(),
+        })
     }
 
     pub(super) fn watch(&self, event: &JobEvent) {

@@ -75,7 +75,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// In the job's output; `token` tells this run from earlier ones.
+    /// In the job's output; `token` distinguishes this run from earlier ones.
     pub fn new(output: PathBuf, token: &str) -> Self {
         Self {
             folder: output.join("peers"),

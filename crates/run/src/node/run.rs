@@ -44,9 +44,9 @@ pub struct NodeStart {
     pub account_dir: PathBuf,
     /// Who lists the pods of the job, for `podlist`.
     pub pods: Arc<dyn PodSource>,
-    /// Where probes are answered; 0 for any free port.
+    /// The port for probes; 0 for any free port.
     pub health_port: u16,
-    /// Where the numbers of both processes are; 0 for nowhere.
+    /// The port for the metrics of both processes; 0 for none.
     pub metrics_port: u16,
     /// How long to wait for peers, for the shard, and for all trainers to join.
     pub patience: Duration,

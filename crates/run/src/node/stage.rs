@@ -1,6 +1,6 @@
 //! Copies a folder from the volume to local disk: verified, resumable, with progress.
 //!
-//! A trainer reads its shard again in every pass; a shared file system would be read N times a pass.
+//! A trainer reads its shard again in every pass; a shared file system would be read N times per pass.
 //! Each file is copied to a temporary name, read back and compared by checksum, then renamed. A
 //! file whose size and time of change are those of the source is complete from an earlier attempt
 //! and is not copied again; half a file from an earlier attempt is continued.
@@ -214,12 +214,22 @@ impl Checksum {
         self.bytes += bytes.len() as u64;
     }
 
-    fn value(self) -> (u32, u64) {
-        (self.crc.finalize(), self.bytes)
+    fn value(self) -> ContentSum {
+        ContentSum {
+            crc: self.crc.finalize(),
+            bytes: self.bytes,
+        }
     }
 }
 
-fn checksum(file: &mut File) -> io::Result<(u32, u64)> {
+/// By what the contents of two files are compared.
+#[derive(PartialEq)]
+struct ContentSum {
+    crc: u32,
+    bytes: u64,
+}
+
+fn checksum(file: &mut File) -> io::Result<ContentSum> {
     file.rewind()?;
     let mut sum = Checksum::default();
     let mut buffer = vec![0; 1 << 20];

@@ -27,6 +27,8 @@ pub struct DataSource {
 /// The current pass.
 struct Pass {
     messages: Receiver<Message>,
+    /// What [`DataSource::peek`] has seen.
+    ahead: Option<Message>,
     stop: Stop,
 }
 
@@ -88,7 +90,11 @@ impl DataSource {
             // A thread that is gone is reported by `next_batch`.
             let _ = commands.send(command);
         }
-        self.pass = Some(Pass { messages, stop });
+        self.pass = Some(Pass {
+            messages,
+            ahead: None,
+            stop,
+        });
     }
 
     /// The next batch of the pass; `None` at its end and on every later call: a process that plays several trainers
@@ -97,10 +103,10 @@ impl DataSource {
         if self.ended {
             return Ok(None);
         }
-        let Some(pass) = &self.pass else {
+        let Some(pass) = &mut self.pass else {
             return Err(DataError::NoPass);
         };
-        match pass.messages.recv() {
+        match pass.ahead.take().map_or_else(|| pass.messages.recv(), Ok) {
             Ok(Message::Batch(batch)) => Ok(Some(batch)),
             Ok(Message::End) => {
                 self.pass = None;
@@ -115,6 +121,18 @@ impl DataSource {
                 self.pass = None;
                 Err(DataError::Thread)
             }
+        }
+    }
+
+    /// The batch that [`DataSource::next_batch`] returns next, if it is there without waiting.
+    pub fn peek(&mut self) -> Option<&Batch> {
+        let pass = self.pass.as_mut()?;
+        if pass.ahead.is_none() {
+            pass.ahead = pass.messages.try_recv().ok();
+        }
+        match &pass.ahead {
+            Some(Message::Batch(batch)) => Some(batch),
+            _ => None,
         }
     }
 

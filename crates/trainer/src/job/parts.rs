@@ -42,7 +42,7 @@ pub(crate) fn test_source(
     let Some(data) = &config.test_data_config else {
         return Ok(None);
     };
-    open(data, config, inputs, settings, (0, false)).map(Some)
+    open(data, config, inputs, settings, 0, false).map(Some)
 }
 
 /// The training data of each trainer that this process plays.
@@ -56,8 +56,15 @@ pub(crate) fn train_sources(
         .as_ref()
         .ok_or(TrainError::Configuration("names no training data"))?;
     (0..settings.data.directories.len())
-        .map(|played| open(data, config, inputs, settings, (played, true)))
+        .map(|played| open(data, config, inputs, settings, played, true))
         .collect()
+}
+
+/// The opened data of a job.
+pub(crate) struct OpenedData {
+    /// The training data of each trainer that this process plays.
+    pub(crate) train: Vec<DataSource>,
+    pub(crate) test: Option<DataSource>,
 }
 
 /// Training and test data. Both are opened at the same time, because each may wait for Python to start.
@@ -65,14 +72,17 @@ pub(crate) fn all_sources(
     config: &TrainerConfig,
     inputs: &[InputSpec],
     settings: &TrainerSettings,
-) -> Result<(Vec<DataSource>, Option<DataSource>), TrainError> {
+) -> Result<OpenedData, TrainError> {
     std::thread::scope(|scope| {
         let test = std::thread::Builder::new()
             .spawn_scoped(scope, || test_source(config, inputs, settings))
             .map_err(data::DataError::NoThread)?;
         let train = train_sources(config, inputs, settings);
         let test = test.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok((train?, test?))
+        Ok(OpenedData {
+            train: train?,
+            test: test?,
+        })
     })
 }
 
@@ -81,7 +91,8 @@ fn open(
     config: &TrainerConfig,
     inputs: &[InputSpec],
     settings: &TrainerSettings,
-    (played, training): (usize, bool),
+    played: usize,
+    training: bool,
 ) -> Result<DataSource, TrainError> {
     let inputs = inputs.iter().map(|input| data::DataInput {
         name: input.name.clone(),

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use wire::message::Code;
 use wire::owed::Save;
 use words::result::Stopped;
+use words::status::Task;
 
 use super::{Trainer, figures};
 use crate::error::TrainError;
@@ -111,7 +113,10 @@ impl Trainer<'_> {
         let Some(tester) = &mut self.tester else {
             return Ok(None);
         };
-        report.task(Some((TEST, 0)));
+        report.task(Some(Task {
+            name: TEST.to_owned(),
+            done: 0,
+        }));
         words::failpoint::reach("testing");
         self.updater.refresh(&mut self.parameters)?;
         let readable = self.updater.readable(&self.parameters)?;
@@ -144,12 +149,12 @@ impl Trainer<'_> {
         let path = match &self.settings.remote {
             None => {
                 let state = self.updater.state(&self.parameters);
-                saver.save(pass, part, specs, (shown, state.as_ref()), |_| Ok(()))?
+                saver.save(pass, part, specs, shown, state.as_ref(), |_| Ok(()))?
             }
             Some(_) => {
                 let updater = &mut self.updater;
                 let whole = part.is_none();
-                saver.save(pass, part, specs, (shown, None), |writer| {
+                saver.save(pass, part, specs, shown, None, |writer| {
                     save_on_servers(updater.as_mut(), whole, writer, report)
                 })?
             }
@@ -180,17 +185,29 @@ impl Trainer<'_> {
     }
 }
 
+/// Pauses before what servers could not write is written again: a full disk may have room by then.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+
 /// Makes the servers write their part of a pass directory: tables that no trainer holds and, at the end of a pass,
-/// everything that is needed to resume. Without the latter the model is still usable, so its failure does not stop
-/// training.
+/// everything that is needed to resume. Where servers do not see the directory, the latter is left out: the model is
+/// usable without it. A disk that fails is tried again, and then ends this process: the pass has not ended, and is saved
+/// by the replacement of this trainer, or the next time that the job is started.
 fn save_on_servers(
     updater: &mut dyn Updater,
     whole: bool,
     writer: &Writer,
     report: &mut dyn Reporter,
 ) -> Result<(), TrainError> {
-    updater.save_rows(&writer.path(""))?;
-    report.task(Some(("its save", 0)));
+    persist(report, || updater.save_rows(&writer.path("")))?;
+    report.task(Some(Task {
+        name: "its save".to_owned(),
+        done: 0,
+    }));
     words::failpoint::reach("saving");
     // From here on it waits for the servers.
     report.task(None);
@@ -202,8 +219,13 @@ fn save_on_servers(
         path: directory.clone(),
         source,
     })?;
-    match updater.save_state(&directory) {
-        Err(UpdateError::Remote(error @ wire::Error::Refused { .. })) => {
+    match persist(report, || updater.save_state(&directory)) {
+        Err(UpdateError::Remote(
+            error @ wire::Error::Refused {
+                code: Code::Invalid,
+                ..
+            },
+        )) => {
             // The files of some servers are useless without those of the others.
             let _ = std::fs::remove_dir_all(&directory);
             let text = format!("the servers' state is not saved, {SERVERS} is left out: {error}");
@@ -212,4 +234,27 @@ fn save_on_servers(
         }
         done => Ok(done?),
     }
+}
+
+/// Makes the servers write something, again after each of [`PAUSES`] as long as a disk fails.
+fn persist(
+    report: &mut dyn Reporter,
+    mut write: impl FnMut() -> Result<(), UpdateError>,
+) -> Result<(), UpdateError> {
+    for pause in PAUSES {
+        match write() {
+            Err(UpdateError::Remote(
+                error @ wire::Error::Refused {
+                    code: Code::Unable, ..
+                },
+            )) => {
+                let seconds = pause.as_secs();
+                let text = format!("the save is repeated in {seconds} s: {error}");
+                report.warn(Topic::Saving, text);
+                std::thread::sleep(pause);
+            }
+            done => return done,
+        }
+    }
+    write()
 }

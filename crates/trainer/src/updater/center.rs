@@ -8,7 +8,7 @@
 //! - `elastic_average`: each sends how far its values are from the center; the center moves by `a` times the sum, and
 //!   the trainer by `a` times its own distance, towards the center. Every trainer keeps its own values.
 //!
-//! The center is what is tested and saved. After a loss every trainer continues from the center at the last boundary;
+//! The center is what is tested and saved. Of what layers maintain (moving averages) it has the values of trainer 0. After a loss every trainer continues from the center at the last boundary;
 //! the optimizers keep their state, except in a process that was replaced.
 
 use nn::{Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
@@ -67,11 +67,15 @@ pub(crate) struct CenterUpdater {
     terms: Terms,
     /// Index of the parameter of each table.
     parameters: Vec<usize>,
+    /// Whether a layer maintains it, of each table.
+    maintained: Vec<bool>,
     /// The center as this trainer saw it last, one entry per table.
     center: Vec<Vec<f32>>,
     /// Batches, samples and cost since the last meeting.
     since: (u64, u64, f64),
     stale: bool,
+    /// Trainer 0 pushes the values that layers maintain.
+    pushes_maintained: bool,
 }
 
 impl CenterUpdater {
@@ -83,9 +87,10 @@ impl CenterUpdater {
         local: LocalUpdater,
         terms: Terms,
     ) -> Result<(CenterUpdater, Position), UpdateError> {
+        let pushes_maintained = config.trainer.0 == 0;
         let (session, position) =
             Session::connect(config, spec).map_err(|error| failed(error, terms.every))?;
-        let parameters: Vec<usize> = (0..specs.len()).filter(|i| !specs[*i].is_static).collect();
+        let parameters: Vec<usize> = (0..specs.len()).filter(|i| specs[*i].changes()).collect();
         let center = parameters
             .iter()
             .map(|i| vec![0.0; specs[*i].size()])
@@ -94,10 +99,12 @@ impl CenterUpdater {
             session,
             local,
             terms,
+            maintained: parameters.iter().map(|i| specs[*i].maintained).collect(),
             parameters,
             center,
             since: (0, 0, 0.0),
             stale: true,
+            pushes_maintained,
         };
         Ok((updater, here(position, terms.every)))
     }
@@ -136,7 +143,14 @@ impl CenterUpdater {
         self.session.start_batch(samples);
         let rate = self.terms.rate as f32;
         for at in 0..self.parameters.len() {
-            let values = own(parameters, self.parameters[at]);
+            let (values, table) = (own(parameters, self.parameters[at]), TableId(at as u32));
+            if self.maintained[at] {
+                if self.pushes_maintained {
+                    let sent = self.session.push_values(table, values);
+                    self.check(sent)?;
+                }
+                continue;
+            }
             let delta = difference(values, &self.center[at]);
             if self.terms.meeting == Meeting::Elastic {
                 values
@@ -144,7 +158,7 @@ impl CenterUpdater {
                     .zip(&delta)
                     .for_each(|(w, d)| *w -= rate * d);
             }
-            let sent = self.session.push_dense(TableId(at as u32), &delta, None);
+            let sent = self.session.push_dense(table, &delta, None);
             self.check(sent)?;
         }
         let done = self.session.finish_batch(cost);

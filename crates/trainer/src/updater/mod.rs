@@ -61,6 +61,12 @@ pub trait Updater {
         parameters: &mut Parameters,
     ) -> Result<(), UpdateError>;
 
+    /// The rows that the next batch reads, as for [`Updater::prepare`], if that batch is there before this one is finished: an
+    /// updater can fetch them together with the values that follow from this one.
+    fn announce(&mut self, needed: &[(ParameterIndex, Vec<u32>)]) {
+        let _ = needed;
+    }
+
     /// One parameter's gradient is complete while the others are still being computed.
     fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients);
 

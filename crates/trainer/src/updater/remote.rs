@@ -3,11 +3,13 @@
 //!
 //! Every parameter that learns is a table of the job. Dense ones are pushed and received in full; those that are
 //! updated by row are transferred by row: [`Updater::prepare`] fetches just the rows that a batch reads into a compact
-//! [`ParameterValues::Rows`], and their gradients are pushed by row. Parameters that do not learn stay in this process.
+//! [`ParameterValues::Rows`], and their gradients are pushed by row. Parameters that never change stay in this process.
+//! Those that layers maintain (moving averages) are tables, too, so a recovery restores them together with the others:
+//! trainer 0 pushes its values, which replace those of the servers, and all trainers receive them.
 //!
 //! Of a large dense parameter that is only looked up by row, just the rows that a batch reads are fetched (copied, if the
-//! servers are on the same host and keep dense values in shared memory), and the others on request
-//! ([`Updater::refresh`]).
+//! servers are on the same host and keep dense values in shared memory), together with the other values if the batch is there
+//! early enough ([`Updater::announce`]), and the others on request ([`Updater::refresh`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +26,14 @@ use crate::state_file::SavedState;
 /// Only a parameter with at least this many values, in wide enough rows, is copied by row.
 const LARGE: usize = 1 << 18;
 const WIDE: usize = 16;
+/// Only a parameter with at least this many values is sent by row.
+const SENT: usize = 1 << 14;
 
 /// Updates parameters on the servers of a session.
 pub(crate) struct RemoteUpdater {
     session: Session,
     specs: Vec<ParameterSpec>,
-    /// The table of each parameter; `None` for those that do not learn.
+    /// The table of each parameter; `None` for those that never change.
     tables: Vec<Option<TableId>>,
     /// An error during backward; returned when the batch ends.
     pending: Option<wire::Error>,
@@ -40,6 +44,8 @@ pub(crate) struct RemoteUpdater {
     averaged: bool,
     /// Tables by row stay on the servers: no trainer holds a whole one.
     rows_stay: bool,
+    /// Trainer 0 pushes the values that layers maintain.
+    pushes_maintained: bool,
 }
 
 /// Everything that describes a job's tables.
@@ -61,20 +67,24 @@ pub(crate) struct JobTables<'a> {
 impl JobTables<'_> {
     /// The description that all trainers of the job send to the servers.
     pub(crate) fn job_spec(&self, job: String, mode: Mode, snapshot_every: u64) -> JobSpec {
-        let learning = (0..self.specs.len()).filter(|i| !self.specs[*i].is_static);
+        let changing = (0..self.specs.len()).filter(|i| self.specs[*i].changes());
         JobSpec {
             job,
             mode,
             snapshot_every,
             first_pass: u64::from(self.first_pass),
             origin: self.origin.clone(),
-            tables: learning.map(|i| self.table(i)).collect(),
+            tables: changing.map(|i| self.table(i)).collect(),
         }
     }
 
     fn table(&self, index: usize) -> TableSpec {
         let spec = &self.specs[index];
         let json = "rules and first values are plain data";
+        let rule = match spec.maintained {
+            true => &Rule::assign(),
+            false => &self.rules[index],
+        };
         let values = self.loaded.and_then(|p| match &p.0[index] {
             ParameterValues::Full(values) => Some(Arc::from(values.as_slice())),
             ParameterValues::Rows { .. } | ParameterValues::Shared(_) => None,
@@ -84,7 +94,7 @@ impl JobTables<'_> {
             rows: spec.rows as u64,
             cols: spec.cols as u32,
             sparse: spec.by_row,
-            rule: serde_json::to_string(&self.rules[index]).expect(json),
+            rule: serde_json::to_string(rule).expect(json),
             initial: serde_json::to_string(&self.initials[index]).expect(json),
             values,
         }
@@ -101,10 +111,11 @@ impl RemoteUpdater {
         averaged: bool,
         rows_stay: bool,
     ) -> Result<(RemoteUpdater, Position), UpdateError> {
+        let pushes_maintained = config.trainer.0 == 0;
         let (session, position) = Session::connect(config, spec).map_err(failed)?;
         let mut next = 0;
         let mut number = |spec: &ParameterSpec| {
-            (!spec.is_static).then(|| {
+            spec.changes().then(|| {
                 next += 1;
                 TableId(next - 1)
             })
@@ -118,35 +129,33 @@ impl RemoteUpdater {
             partial: false,
             averaged,
             rows_stay,
+            pushes_maintained,
         };
-        let by_row = updater.learning();
-        let by_row = by_row.filter(|(at, _)| large_and_looked_up(&updater.specs[*at]));
+        let by_row = updater.changing();
+        let copied = updater.session.shares_memory();
+        let by_row = by_row.filter(|(at, _)| pays_by_row(&updater.specs[*at], copied));
         let by_row = by_row.map(|(_, table)| table).collect();
         updater.session.fetch_by_row(by_row);
         Ok((updater, here(position)))
     }
 
-    fn learning(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
+    fn changing(&self) -> impl Iterator<Item = (usize, TableId)> + '_ {
         let tables = self.tables.iter().enumerate();
         tables.filter_map(|(i, table)| table.map(|t| (i, t)))
     }
 
-    /// Runs a call of the session that fills all dense parameters, except those whose entry in `leave` is true.
+    /// Runs a call of the session that fills dense parameters.
     fn fill_dense(
         &mut self,
         parameters: &mut Parameters,
-        leave: &[bool],
         call: impl FnOnce(&mut Session, &mut [(TableId, &mut [f32])]) -> Result<(), wire::Error>,
     ) -> Result<(), UpdateError> {
         let dense = parameters.0.iter_mut().zip(&self.tables).zip(&self.specs);
-        let dense = dense.enumerate();
         let mut places: Vec<_> = dense
-            .filter_map(|(at, ((values, table), spec))| match (values, table) {
-                (ParameterValues::Full(values), Some(table)) if !spec.by_row => match leave.get(at)
-                {
-                    Some(true) => Some((*table, Default::default())),
-                    _ => Some((*table, values.as_mut_slice())),
-                },
+            .filter_map(|((values, table), spec)| match (values, table) {
+                (ParameterValues::Full(values), Some(table)) if !spec.by_row => {
+                    Some((*table, values.as_mut_slice()))
+                }
                 _ => None,
             })
             .collect();
@@ -162,9 +171,25 @@ impl RemoteUpdater {
         })
     }
 
+    /// Pushes what layers have assigned in this batch.
+    fn push_maintained(&mut self, parameters: &Parameters) -> Result<(), UpdateError> {
+        for (at, spec) in self.specs.iter().enumerate() {
+            if let (true, Some(table), ParameterValues::Full(values)) =
+                (spec.maintained, self.tables[at], &parameters.0[at])
+            {
+                let sent = self.session.push_values(table, values);
+                sent.map_err(|error| {
+                    self.stale = true;
+                    failed(error)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Fetches all dense values.
     fn fetch(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
-        self.fill_dense(parameters, &[], |session, places| {
+        self.fill_dense(parameters, |session, places| {
             session.pull_dense(places, View::Training)
         })?;
         self.partial = false;
@@ -202,9 +227,13 @@ impl RemoteUpdater {
     }
 }
 
-/// Whether it pays to fetch only the rows that a batch reads.
-fn large_and_looked_up(spec: &ParameterSpec) -> bool {
-    spec.looked_up && !spec.by_row && spec.cols >= WIDE && spec.size() >= LARGE
+/// Whether it pays to fetch only the rows that a batch reads: by a copy, or over a connection.
+fn pays_by_row(spec: &ParameterSpec, copied: bool) -> bool {
+    let large = match copied {
+        true => spec.cols >= WIDE && spec.size() >= LARGE,
+        false => spec.size() >= SENT,
+    };
+    spec.looked_up && !spec.by_row && large
 }
 
 fn here(position: wire::ResumePoint) -> Position {
@@ -272,6 +301,13 @@ impl Updater for RemoteUpdater {
         Ok(())
     }
 
+    fn announce(&mut self, needed: &[(ParameterIndex, Vec<u32>)]) {
+        let rows = needed.iter();
+        let rows = rows.filter_map(|(at, ids)| Some((self.tables[at.0]?, ids.as_slice())));
+        let rows: Vec<_> = rows.collect();
+        self.session.announce_rows(&rows);
+    }
+
     fn gradient_ready(&mut self, parameter: ParameterIndex, gradients: &Gradients) {
         let Some(table) = self.tables[parameter.0] else {
             return;
@@ -298,15 +334,13 @@ impl Updater for RemoteUpdater {
     ) -> Result<(), UpdateError> {
         let sent = self.pending.take().map_or(Ok(()), Err);
         self.settle(sent)?;
+        if self.pushes_maintained {
+            self.push_maintained(parameters)?;
+        }
         let done = self.session.finish_batch(cost);
         self.settle(done)?;
-        let leave: Vec<bool> = (0..self.specs.len())
-            .map(|at| self.wants_rows(ParameterIndex(at)))
-            .collect();
-        self.partial |= leave.contains(&true);
-        self.fill_dense(parameters, &leave, |session, places| {
-            session.wait_values(places)
-        })
+        self.partial |= (0..self.specs.len()).any(|at| self.wants_rows(ParameterIndex(at)));
+        self.fill_dense(parameters, |session, places| session.wait_values(places))
     }
 
     fn finish_pass(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
@@ -334,7 +368,7 @@ impl Updater for RemoteUpdater {
 
     fn readable(&mut self, parameters: &Parameters) -> Result<Option<Parameters>, UpdateError> {
         let by_row: Vec<_> = self
-            .learning()
+            .changing()
             .filter(|(i, _)| self.specs[*i].by_row && !self.rows_stay)
             .collect();
         if by_row.is_empty() && !self.averaged {
@@ -342,7 +376,7 @@ impl Updater for RemoteUpdater {
         }
         let view = self.view();
         let mut copy = parameters.clone();
-        self.fill_dense(&mut copy, &[], |session, places| {
+        self.fill_dense(&mut copy, |session, places| {
             session.pull_dense(places, view)
         })?;
         for (index, table) in by_row {
@@ -366,7 +400,7 @@ impl Updater for RemoteUpdater {
     }
 
     fn save_rows(&mut self, directory: &Path) -> Result<(), UpdateError> {
-        if !self.rows_stay || !self.learning().any(|(i, _)| self.specs[i].by_row) {
+        if !self.rows_stay || !self.changing().any(|(i, _)| self.specs[i].by_row) {
             return Ok(());
         }
         let directory = directory.to_string_lossy();

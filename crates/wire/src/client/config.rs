@@ -4,6 +4,7 @@ use super::pulse::Watch;
 use crate::auth::Token;
 use crate::encoding::Encoding;
 use crate::ids::{Generation, Step, TrainerId};
+use crate::message::Code;
 use crate::shard::Topology;
 use crate::tls::ClientTls;
 use std::net::IpAddr;
@@ -135,7 +136,7 @@ impl std::fmt::Debug for Saves {
     }
 }
 
-/// Looks where a server is, by its host name. What it tells may be old, but not as old as what name servers remember.
+/// Looks where a server is, by its host name. The address may be old, but not as old as what DNS servers cache.
 #[derive(Clone)]
 pub struct AddressBook(Arc<AddressLook>);
 
@@ -222,6 +223,8 @@ pub enum Error {
     Refused {
         /// The server's address.
         server: String,
+        /// [`Code::Invalid`], or [`Code::Unable`]: a later attempt may succeed.
+        code: Code,
         /// The server's sentence.
         text: String,
     },

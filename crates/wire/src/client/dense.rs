@@ -4,14 +4,18 @@ use super::config::Error;
 use super::{Fault, Session};
 use crate::channel::GATHERED;
 use crate::data::{Carrier, Reply, Request, View};
+use crate::encoding::Encoding;
 use crate::gaps;
 use crate::ids::TableId;
 use crate::shard::{Block, Topology, block_len};
 use crate::shard_map::ShardMap;
-use crate::spec::JobSpec;
+use crate::spec::{JobSpec, TableSpec};
 
 /// Tables with fewer values are sent whole, without a search for gaps.
 const WORTH_A_LOOK: u64 = 1 << 16;
+/// Tables with fewer values are sent whole over a connection even if the rows of the gradient are known. In shared memory a
+/// copy costs less than the search for so few parts.
+const WORTH_MASKS: u64 = 1 << 13;
 /// After a push of a table that had no gaps, the number of pushes before it is searched for gaps again.
 const PATIENCE: u32 = 15;
 
@@ -23,8 +27,25 @@ pub(super) struct DenseMap {
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
     blocks: Vec<Vec<Vec<Block>>>,
-    /// `homes[table][block]`: its service, and its offset among the blocks of that service.
-    homes: Vec<Vec<(u32, usize)>>,
+    /// `homes[table][block]`.
+    homes: Vec<Vec<BlockHome>>,
+}
+
+/// Where a block is.
+#[derive(Debug, Clone, Copy, Default)]
+struct BlockHome {
+    service: u32,
+    /// Its offset among the blocks of that service.
+    start: usize,
+}
+
+/// Where values of a table are, up to the end of their block.
+pub(super) struct ValueAddress {
+    pub(super) service: u32,
+    /// The offset of the first one among the blocks of that service.
+    pub(super) start: usize,
+    /// How many the block has from there on.
+    pub(super) left: usize,
 }
 
 impl DenseMap {
@@ -52,15 +73,15 @@ impl DenseMap {
         tired
     }
 
-    /// For each service, the masks of its blocks of a table of `len` values that has only these rows.
-    fn masks(&self, table: TableId, (len, cols): (u64, usize), rows: &[u32]) -> Vec<Vec<u64>> {
+    /// For each service, the masks of its blocks of a gradient that has only these rows.
+    fn masks(&self, table: TableId, spec: &TableSpec, rows: &[u32]) -> Vec<Vec<u64>> {
         let services = &self.blocks[table.index()];
         let mut masks: Vec<Vec<u64>> = services.iter().map(|of| vec![0; of.len()]).collect();
-        let block = block_len(len);
+        let (block, cols) = (block_len(spec.len()), spec.cols as usize);
         for row in rows {
             let (mut at, end) = (*row as usize * cols, (*row as usize + 1) * cols);
             while at < end {
-                let (service, start) = self.homes[table.index()][at / block];
+                let BlockHome { service, start } = self.homes[table.index()][at / block];
                 let number = start / block;
                 let whole = &services[service as usize][number];
                 let to = end.min(whole.start + whole.len);
@@ -72,13 +93,16 @@ impl DenseMap {
         masks
     }
 
-    /// The block of a table that holds value `at`: its service, the offset of the value among the blocks of that
-    /// service, and how many values the block has from there on. `len` is the table's length.
-    pub(super) fn home(&self, table: TableId, len: u64, at: usize) -> (u32, usize, usize) {
+    /// Where value `at` of a table of `len` values is.
+    pub(super) fn address(&self, table: TableId, len: u64, at: usize) -> ValueAddress {
         let block = block_len(len);
-        let (service, start) = self.homes[table.index()][at / block];
+        let BlockHome { service, start } = self.homes[table.index()][at / block];
         let inside = at % block;
-        (service, start + inside, block - inside)
+        ValueAddress {
+            service,
+            start: start + inside,
+            left: block - inside,
+        }
     }
 
     pub(super) fn blocks(&self, table: TableId, service: u32) -> &[Block] {
@@ -88,13 +112,14 @@ impl DenseMap {
     }
 }
 
-/// Service and offset of each block of a table, by the block's index.
-fn homes(services: &[Vec<Block>]) -> Vec<(u32, usize)> {
-    let mut homes = vec![(0, 0); services.iter().map(Vec::len).sum()];
+/// Where each block of a table is, by the block's index.
+fn homes(services: &[Vec<Block>]) -> Vec<BlockHome> {
+    let mut homes = vec![BlockHome::default(); services.iter().map(Vec::len).sum()];
     for (service, blocks) in services.iter().enumerate() {
         let mut start = 0;
         for block in blocks {
-            homes[block.index as usize] = (service as u32, start);
+            let service = service as u32;
+            homes[block.index as usize] = BlockHome { service, start };
             start += block.len;
         }
     }
@@ -145,12 +170,24 @@ impl Session {
         self.settle(done)
     }
 
-    fn try_push_dense(
-        &mut self,
-        table: TableId,
-        gradient: &[f32],
-        rows: Option<&[u32]>,
-    ) -> Result<(), Fault> {
+    /// Pushes values that replace those of a dense table, whose rule takes them over: whole, and exact whatever the
+    /// encoding of gradients. One trainer does.
+    pub fn push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Error> {
+        let done = self.try_push_values(table, values);
+        self.settle(done)
+    }
+
+    fn try_push_values(&mut self, table: TableId, values: &[f32]) -> Result<(), Fault> {
+        self.check_push(table, values)?;
+        for service in 0..self.dense.services {
+            if !self.dense.blocks(table, service).is_empty() {
+                self.push_part(table, service, values, (&mut Gaps::None, Encoding::F32))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_push(&self, table: TableId, gradient: &[f32]) -> Result<(), Fault> {
         let spec = self.table(table, false)?;
         if gradient.len() as u64 != spec.len() {
             let text = format!(
@@ -161,6 +198,17 @@ impl Session {
             );
             return Err(Fault::Final(Error::Usage(text)));
         }
+        Ok(())
+    }
+
+    fn try_push_dense(
+        &mut self,
+        table: TableId,
+        gradient: &[f32],
+        rows: Option<&[u32]>,
+    ) -> Result<(), Fault> {
+        self.check_push(table, gradient)?;
+        let encoding = self.dialer.config.encoding;
         let mut gaps = self.gaps(table, rows);
         let looked = matches!(gaps, Gaps::Unknown);
         let first = self.dialer.config.trainer.0 * self.topology.ports;
@@ -171,7 +219,7 @@ impl Session {
             // Trainers begin at different servers, so that not all load the same one first.
             let service = (first + turn) % self.dense.services;
             if !self.dense.blocks(table, service).is_empty() {
-                self.push_part(table, service, gradient, &mut gaps)?;
+                self.push_part(table, service, gradient, (&mut gaps, encoding))?;
             }
         }
         if looked && matches!(gaps, Gaps::None) {
@@ -184,20 +232,24 @@ impl Session {
     fn gaps(&mut self, table: TableId, rows: Option<&[u32]>) -> Gaps {
         let spec = &self.spec.tables[table.index()];
         let (len, cols) = (spec.len(), spec.cols as usize);
-        if len < WORTH_A_LOOK {
-            return Gaps::None;
-        }
         let Some(rows) = rows else {
-            return match self.dense.look(table) {
+            return match len >= WORTH_A_LOOK && self.dense.look(table) {
                 true => Gaps::Unknown,
                 false => Gaps::None,
             };
         };
+        let least = match self.shares_memory() {
+            true => WORTH_A_LOOK,
+            false => WORTH_MASKS,
+        };
+        if len < least {
+            return Gaps::None;
+        }
         let impossible = rows.iter().any(|row| u64::from(*row) >= spec.rows);
         if impossible || (rows.len() * cols) as u64 > len / 2 {
             return Gaps::None;
         }
-        Gaps::Known(self.dense.masks(table, (len, cols), rows))
+        Gaps::Known(self.dense.masks(table, spec, rows))
     }
 
     /// Pushes the part of a gradient that one service holds.
@@ -206,9 +258,8 @@ impl Session {
         table: TableId,
         service: u32,
         gradient: &[f32],
-        gaps: &mut Gaps,
+        (gaps, encoding): (&mut Gaps, Encoding),
     ) -> Result<(), Fault> {
-        let encoding = self.dialer.config.encoding;
         let line = self.dense_line(service);
         let blocks = self.dense.blocks(table, service);
         let runs = blocks
@@ -260,8 +311,8 @@ impl Session {
     }
 
     /// Receives the values that follow from the batch just finished: all dense tables, ascending. Waits for the
-    /// other trainers. An empty slice leaves the values of a table [by row](Session::fetch_by_row) where they are, for
-    /// [`Session::read_rows`].
+    /// other trainers. Of tables [by row](Session::fetch_by_row), only rows that were
+    /// [announced](Session::announce_rows) are received; the others keep the values that they had.
     pub fn wait_values(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Error> {
         let done = self.try_wait_values(into);
         self.settle(done)
@@ -274,7 +325,8 @@ impl Session {
             )));
         }
         self.check_targets(into)?;
-        self.receive_dense(into)?;
+        self.receive_dense(into, |session, table| session.leaves_out(table))?;
+        self.receive_next_rows(into)?;
         self.values_due = false;
         self.trays_full = false;
         Ok(())
@@ -303,10 +355,15 @@ impl Session {
             self.lines[line].ask(&message, encoding, &[])?;
         }
         self.flush()?;
-        self.receive_dense(into)
+        self.receive_dense(into, |_, _| false)
     }
 
-    fn receive_dense(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Fault> {
+    /// Receives all dense tables but those that the request left out.
+    fn receive_dense(
+        &mut self,
+        into: &mut [(TableId, &mut [f32])],
+        leaves_out: impl Fn(&Session, TableId) -> bool,
+    ) -> Result<(), Fault> {
         words::failpoint::reach("pulling");
         let first = self.dialer.config.trainer.0 * self.topology.ports;
         for turn in 0..self.dense.services {
@@ -314,8 +371,8 @@ impl Session {
             let at = self.dense_line(service);
             for (table, values) in into.iter_mut() {
                 let blocks = self.dense.blocks(*table, service);
-                let left_out = values.is_empty() && self.places[at].is_none();
-                if blocks.is_empty() || left_out {
+                let left_out = leaves_out(self, *table);
+                if blocks.is_empty() || (left_out && self.places[at].is_none()) {
                     continue;
                 }
                 let line = &mut self.lines[at];
@@ -335,7 +392,7 @@ impl Session {
                     let places = self.places[at].as_ref();
                     let places = places.filter(|_| head.payload == 0);
                     let places = places.ok_or_else(unfit)?;
-                    if !values.is_empty() {
+                    if !left_out {
                         places.fetch(*table, blocks, values);
                     }
                     continue;
@@ -359,8 +416,7 @@ impl Session {
             .filter(|(_, spec)| !spec.sparse);
         let wanted = dense.map(|(at, spec)| (TableId(at as u32), spec.len()));
         let fits = |(given, (table, len)): (&(TableId, &mut [f32]), (TableId, u64))| {
-            let left = given.1.is_empty() && (self.by_row.contains(&table) || self.shares_memory());
-            given.0 == table && (given.1.len() as u64 == len || left)
+            given.0 == table && given.1.len() as u64 == len
         };
         if wanted.clone().count() == into.len() && into.iter().zip(wanted).all(fits) {
             return Ok(());

@@ -8,6 +8,7 @@ use super::{Fault, Session};
 use crate::data::{Carrier, Encoded, Reply, Request, View};
 use crate::ids::TableId;
 use crate::spec::Mode;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// What one service holds of the rows of a request.
@@ -19,9 +20,25 @@ struct Share {
     runs: Vec<(usize, usize)>,
 }
 
+/// The rows of a table that the next batch reads.
+#[derive(Debug)]
+pub(super) struct NextRows {
+    table: TableId,
+    /// Ascending.
+    ids: Vec<u32>,
+    /// So many that the whole table is fetched.
+    whole: bool,
+    /// What was requested from each service.
+    shares: Vec<Share>,
+}
+
+/// If a batch reads more than a table's rows divided by this, the whole table takes less time than its rows.
+const MANY: u64 = 4;
+
 impl Session {
-    /// Only rows of these dense tables are fetched while training, with [`Session::read_rows`]; whole ones only by
-    /// [`Session::pull_dense`]. Has no effect in asynchronous training, where values change at any time.
+    /// Only rows of these dense tables are fetched while training: those that were [announced](Session::announce_rows), and
+    /// others with [`Session::read_rows`]; whole ones only by [`Session::pull_dense`]. Has no effect in asynchronous
+    /// training, where values change at any time.
     pub fn fetch_by_row(&mut self, tables: Vec<TableId>) {
         if self.spec.mode == Mode::Sync {
             self.by_row = tables;
@@ -33,8 +50,68 @@ impl Session {
         self.by_row.contains(&table)
     }
 
+    /// Rows of tables by row that the next batch reads, if they are known before this batch is
+    /// [finished](Session::finish_batch): they are requested together with its values, and arrive with them in
+    /// [`Session::wait_values`].
+    pub fn announce_rows(&mut self, rows: &[(TableId, &[u32])]) {
+        self.next = rows
+            .iter()
+            .filter(|(table, _)| self.is_by_row(*table))
+            .map(|(table, ids)| NextRows {
+                table: *table,
+                ids: ascending(ids).into_owned(),
+                whole: ids.len() as u64 * MANY > self.spec.tables[table.index()].rows,
+                shares: Vec::new(),
+            })
+            .collect();
+    }
+
+    /// Whether the values that are due leave out a table, but for rows that were requested by themselves.
+    pub(super) fn leaves_out(&self, table: TableId) -> bool {
+        self.is_by_row(table)
+            && !self
+                .next
+                .iter()
+                .any(|next| next.whole && next.table == table)
+    }
+
+    /// Requests the rows that were announced.
+    pub(super) fn ask_next_rows(&mut self) -> Result<(), Fault> {
+        let mut next = std::mem::take(&mut self.next);
+        for rows in next.iter_mut().filter(|rows| !rows.whole) {
+            rows.shares = self.shares(rows.table, &rows.ids, None);
+            for (service, share) in (0..).zip(&rows.shares) {
+                self.ask_dense_rows(rows.table, service, share)?;
+            }
+        }
+        self.next = next;
+        Ok(())
+    }
+
+    /// Receives the rows that were announced, behind the other values.
+    pub(super) fn receive_next_rows(
+        &mut self,
+        into: &mut [(TableId, &mut [f32])],
+    ) -> Result<(), Fault> {
+        let next = std::mem::take(&mut self.next);
+        for rows in next.iter().filter(|rows| !rows.whole) {
+            let (_, values) = into
+                .iter_mut()
+                .find(|(table, _)| *table == rows.table)
+                .expect("the places are those of all dense tables");
+            if self.places.iter().any(Option::is_some) {
+                self.shares(rows.table, &rows.ids, Some(values));
+            }
+            for (service, share) in (0..).zip(&rows.shares) {
+                self.receive_dense_rows(rows.table, service, share, values)?;
+            }
+        }
+        self.next = next;
+        Ok(())
+    }
+
     /// Copies rows of dense tables to their positions in `values`, each of which is the whole table. Call it
-    /// after [`Session::wait_values`] and before the next push.
+    /// after [`Session::wait_values`] and before the next push. What was announced is there already.
     pub fn read_rows(&mut self, wanted: &mut [(TableId, &[u32], &mut [f32])]) -> Result<(), Error> {
         let done = self.try_read_rows(wanted);
         self.settle(done)
@@ -42,14 +119,14 @@ impl Session {
 
     fn try_read_rows(&mut self, wanted: &mut [(TableId, &[u32], &mut [f32])]) -> Result<(), Fault> {
         for (table, ids, values) in wanted {
-            let sorted;
-            let mut ids = *ids;
-            if !ids.is_sorted_by(|a, b| a < b) {
-                let set: BTreeSet<u32> = ids.iter().copied().collect();
-                sorted = set.into_iter().collect::<Vec<u32>>();
-                ids = &sorted;
+            let ids = ascending(ids);
+            let arrived = |next: &NextRows| {
+                next.table == *table && (next.whole || next.ids.as_slice() == &*ids)
+            };
+            if self.next.iter().any(arrived) {
+                continue;
             }
-            let shares = self.shares(*table, ids, values);
+            let shares = self.shares(*table, &ids, Some(values));
             for (service, share) in (0..).zip(&shares) {
                 self.ask_dense_rows(*table, service, share)?;
             }
@@ -61,8 +138,9 @@ impl Session {
         Ok(())
     }
 
-    /// Copies what is in shared memory, and returns what has to be asked for, for each service.
-    fn shares(&self, table: TableId, ids: &[u32], values: &mut [f32]) -> Vec<Share> {
+    /// What has to be requested, for each service. What is in shared memory is not; it is copied to `values`, if there are
+    /// any.
+    fn shares(&self, table: TableId, ids: &[u32], mut values: Option<&mut [f32]>) -> Vec<Share> {
         let spec = &self.spec.tables[table.index()];
         let cols = spec.cols as usize;
         let mut shares = vec![Share::default(); self.topology.dense_services() as usize];
@@ -70,12 +148,14 @@ impl Session {
         for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
             let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
             while at < end {
-                let (service, start, left) = self.dense.home(table, spec.len(), at);
-                let len = left.min(end - at);
-                if let Some(places) = &self.places[self.dense_line(service)] {
-                    places.copy(table, start, &mut values[at..at + len]);
+                let address = self.dense.address(table, spec.len(), at);
+                let len = address.left.min(end - at);
+                if let Some(places) = &self.places[self.dense_line(address.service)] {
+                    if let Some(values) = &mut values {
+                        places.copy(table, address.start, &mut values[at..at + len]);
+                    }
                 } else {
-                    let share = &mut shares[service as usize];
+                    let share = &mut shares[address.service as usize];
                     if share.ids.last() != Some(id) {
                         share.ids.push(*id);
                     }
@@ -140,7 +220,10 @@ impl Session {
     pub(super) fn dense_pull(&self, line: usize) -> (Encoded, Vec<u32>) {
         let except: Vec<u32> = match self.places[line] {
             Some(_) => Vec::new(),
-            None => self.by_row.iter().map(|table| table.0).collect(),
+            None => {
+                let left_out = self.by_row.iter().filter(|table| self.leaves_out(**table));
+                left_out.map(|table| table.0).collect()
+            }
         };
         let pull = self.encode(Request::PullDense {
             view: View::Training,
@@ -148,4 +231,13 @@ impl Session {
         });
         (pull, except)
     }
+}
+
+/// Row ids, ascending and each once.
+fn ascending(ids: &[u32]) -> Cow<'_, [u32]> {
+    if ids.is_sorted_by(|a, b| a < b) {
+        return Cow::Borrowed(ids);
+    }
+    let set: BTreeSet<u32> = ids.iter().copied().collect();
+    Cow::Owned(set.into_iter().collect())
 }

@@ -31,6 +31,7 @@ impl Session {
         let mut pause = Duration::from_millis(10);
         let mut last = reason.to_owned();
         self.values_due = false;
+        self.next.clear();
         loop {
             if let Some(reason) = self.pulses.failed() {
                 return Err(Error::JobFailed(reason));
@@ -58,7 +59,7 @@ impl Session {
         self.trays_full = false;
         let status = self.pulses.status();
         self.pulses.stop();
-        self.pulses = Pulses::start(&self.dialer, Vec::new(), (status.clone(), last));
+        self.pulses = Pulses::start(&self.dialer, Vec::new(), status.clone(), last);
         let mut channels = Vec::new();
         for server in 0..self.topology.servers {
             channels.push(
@@ -66,7 +67,7 @@ impl Session {
                     .connect(server, 0, ConnectionRole::Pulse, self.epoch)?,
             );
         }
-        self.pulses = Pulses::start(&self.dialer, channels, (status, last));
+        self.pulses = Pulses::start(&self.dialer, channels, status, last);
         words::failpoint::reach("joining");
         let (epoch, boundary) = self.wait_for_epoch(deadline, last)?;
         self.enter(epoch)?;
@@ -117,12 +118,7 @@ impl Session {
                 passes_saved: saved.count,
             };
             let holders = self.dialer.map.holders();
-            let verdict = judge(
-                &reports,
-                (self.epoch, known),
-                (config.trainers, holders),
-                names,
-            );
+            let verdict = judge(&reports, self.epoch, known, config.trainers, holders, names);
             match verdict.of_trainer(config.trainer, opened, &reports) {
                 AdmissionVerdict::Enter(epoch, boundary) => return Ok((epoch, boundary)),
                 AdmissionVerdict::Open(epoch, start) => {

@@ -10,6 +10,7 @@
 //!         pull_rows(ids of the batch)           // sparse tables only
 //!         start_batch(samples)
 //!         push_dense / push_rows, as each gradient is ready
+//!         announce_rows(ids)                    // of tables by row, if the next batch is known
 //!         finish_batch(cost)
 //!         wait_values(values)                   // the next batch's values
 //!     finish_pass(); pull_dense(values)
@@ -53,6 +54,7 @@ use crate::shard::Topology;
 use crate::spec::{JobSpec, Mode};
 use crate::tls;
 use dense::DenseMap;
+use dense_rows::NextRows;
 use group::OrderedIds;
 use link::Dialer;
 use places::ServiceMemory;
@@ -81,6 +83,8 @@ pub struct Session {
     trays_full: bool,
     /// Dense tables of which only rows are fetched while training.
     by_row: Vec<TableId>,
+    /// Rows of them that the next batch reads.
+    next: Vec<NextRows>,
     dense: DenseMap,
     groups: Vec<OrderedIds>,
     epoch: Generation,
@@ -111,8 +115,9 @@ impl From<ChannelError> for Fault {
                     server: peer,
                     text: refusal.text,
                 }),
-                Code::Invalid | Code::Unable => Self::Final(Error::Refused {
+                code @ (Code::Invalid | Code::Unable) => Self::Final(Error::Refused {
                     server: peer,
+                    code,
                     text: refusal.text,
                 }),
             },
@@ -152,6 +157,7 @@ impl Session {
             trays: Vec::new(),
             trays_full: false,
             by_row: Vec::new(),
+            next: Vec::new(),
             dense,
             groups,
             epoch: Generation(0),
@@ -202,8 +208,9 @@ impl Session {
                 let (pull, except) = self.dense_pull(at);
                 self.lines[at].ask(&pull, encoding, bytemuck::cast_slice(&except))?;
             }
-            self.lines[at].flush()?;
         }
+        self.ask_next_rows()?;
+        self.flush()?;
         self.values_due = true;
         Ok(())
     }
@@ -236,6 +243,8 @@ impl Session {
 
     /// Sends a request to all services, then waits for all replies, which have their step and a pass.
     fn turn_pass(&mut self, request: Request) -> Result<u64, Fault> {
+        // The servers may change values between passes.
+        self.next.clear();
         let message = self.encode(request);
         for line in &mut self.lines {
             line.send_bytes(&message, &[])?;

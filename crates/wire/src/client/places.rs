@@ -6,7 +6,7 @@ use crate::channel::Channel;
 use crate::data::{Encoded, Reply, Request, Stamped};
 use crate::encoding::Encoding;
 use crate::ids::{Generation, Step, TableId};
-use crate::shared::{RegionAccess, SharedRegion, layout};
+use crate::shared::{RegionAccess, RegionLayout, SharedRegion, layout};
 use crate::spec::Mode;
 use std::os::fd::OwnedFd;
 
@@ -34,7 +34,7 @@ impl ServiceMemory {
         let Some([values, outbox]) = ask(channel, &request.encode())? else {
             return Ok(None);
         };
-        let (starts, len) = layout(lens);
+        let RegionLayout { starts, len } = layout(lens);
         Ok(Some(Self {
             values: SharedRegion::open(values, len, RegionAccess::Read).map_err(lost)?,
             outbox: SharedRegion::open(outbox, len, RegionAccess::Write).map_err(lost)?,

@@ -1,18 +1,18 @@
 //! Heartbeats: one thread for all servers. It detects that a server is silent, has ended the generation or has failed,
 //! and then cuts the data connections, so that a call that waits on one ends immediately.
 
+use super::config::SessionTiming;
 use super::link::Dialer;
 use crate::bell::Bell;
 use crate::channel::Channel;
 use crate::frame::FrameKind;
 use crate::ids::{Generation, Step};
-use crate::lines::LineWatch;
+use crate::lines::{LineWatch, LostBytes};
 use crate::message::Heartbeat;
 use crate::order::{self, Orders};
 use crate::recovery::{ServerReport, dead, held, stable};
 use crate::status::PeerStatus;
 use crate::stream::{ByteMeter, Stopper};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +32,15 @@ const HURRIED: Duration = Duration::from_millis(20);
 
 fn eager(trainers: u32, heartbeat: Duration) -> Duration {
     (EAGER * trainers.max(CROWD) / CROWD).min(heartbeat)
+}
+
+/// With more trainers than this, each sends fewer heartbeats, so that a server does not hear more of them.
+const MANY: u32 = 64;
+
+/// Between two heartbeats of a trainer that trains. Several fit into the silence after which a process counts as lost.
+fn steady(trainers: u32, timing: &SessionTiming) -> Duration {
+    let paced = timing.heartbeat * trainers.max(MANY) / MANY;
+    paced.min(timing.silence / 6).max(timing.heartbeat)
 }
 
 /// What the pulse thread and the session share.
@@ -113,7 +122,8 @@ impl Watch {
             age: heard.elapsed(),
             waits_for: &report.status.waits_for,
         });
-        let quiet = shared.dialer.config.timing.heartbeat * QUIET;
+        let config = &shared.dialer.config;
+        let quiet = steady(config.trainers, &config.timing) * QUIET;
         whom(&state.waits_for, servers.collect(), quiet)
     }
 }
@@ -147,14 +157,15 @@ fn whom(own: &str, servers: Vec<ServerNews>, quiet: Duration) -> String {
 impl Pulses {
     /// No threads yet.
     pub(super) fn none(dialer: &Arc<Dialer>) -> Self {
-        Self::start(dialer, Vec::new(), (PeerStatus::default(), ""))
+        Self::start(dialer, Vec::new(), PeerStatus::default(), "")
     }
 
     /// Takes over pulse connections after their handshake, one per server.
     pub(super) fn start(
         dialer: &Arc<Dialer>,
         channels: Vec<(Channel, ServerReport)>,
-        (status, waits_for): (PeerStatus, &str),
+        status: PeerStatus,
+        waits_for: &str,
     ) -> Self {
         let (channels, reports): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
         let (bell, failed) = match Bell::new() {
@@ -277,7 +288,7 @@ impl Drop for Pulses {
 struct Pulse {
     server: usize,
     channel: Channel,
-    /// When the last one was sent or, if it has been answered, when its report arrived.
+    /// When the last one was sent or, if its report has arrived, when that was.
     since: Instant,
     /// A report is due.
     asked: bool,
@@ -340,6 +351,23 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
         told: None,
     };
     let mut pulses: Vec<Pulse> = channels.into_iter().enumerate().map(pulse).collect();
+    for pulse in &pulses {
+        if let Err(cause) = bell.watch(pulse.channel.stream(), pulse.server as u64) {
+            lose(
+                pulse.server,
+                &format!("its heartbeats cannot be waited for: {cause}"),
+            );
+        }
+    }
+    // Whether it goes on.
+    let goes_on = |pulse: &Pulse, done: Result<(), String>| {
+        let Err(text) = done else {
+            return true;
+        };
+        bell.forget(pulse.channel.stream());
+        lose(pulse.server, &text);
+        false
+    };
     loop {
         let (message, is_wanted) = {
             let state = shared.lock();
@@ -359,28 +387,26 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
             Generation(0) => eager(config.trainers, timing.heartbeat),
             // A server that is about to end waits for a snapshot, or does not know yet that all servers have it.
             _ if is_wanted || pulse.told != message.stable => HURRIED.min(timing.heartbeat),
-            _ => timing.heartbeat,
+            _ => steady(config.trainers, &timing),
         };
         pulses.retain_mut(|pulse| {
             let due = pulse
                 .rest(message.at, period(pulse), timing.silence)
                 .is_zero();
             let done = if due { pulse.act(&message) } else { Ok(()) };
-            done.map_err(|text| lose(pulse.server, &text)).is_ok()
+            goes_on(pulse, done)
         });
         let rests = pulses.iter();
         let rests = rests.map(|pulse| pulse.rest(message.at, period(pulse), timing.silence));
         let rest = rests.min().unwrap_or(timing.heartbeat);
-        let sockets = pulses.iter().map(|pulse| pulse.channel.stream().as_fd());
-        let mut ready = bell.wait(sockets, rest).into_iter();
+        let ready = bell.wait(rest);
         pulses.retain_mut(|pulse| {
-            if !ready.next().unwrap_or(false) {
+            if !ready.contains(&(pulse.server as u64)) {
                 return true;
             }
-            let heard = pulse
-                .hear()
-                .map(|report| note(shared, pulse.server, report));
-            heard.map_err(|text| lose(pulse.server, &text)).is_ok()
+            let heard = pulse.hear();
+            let heard = heard.map(|report| note(shared, pulse.server, report));
+            goes_on(pulse, heard)
         });
     }
 }
@@ -422,10 +448,10 @@ fn swallowed(
     let own = state.lines.get_mut(server * ports..(server + 1) * ports)?;
     for (port, (line, other)) in own.iter_mut().zip(&report.lines).enumerate() {
         let lost = line.watch.look(line.meter.traffic(), *other, now, limit);
-        if let Some((bytes, quiet)) = lost {
+        if let Some(LostBytes { count, quiet }) = lost {
             let address = &config.servers[server];
             return Some(format!(
-                "the data connection to server {}:{} has swallowed {bytes} bytes and carried nothing for {:.1} s, although \
+                "the data connection to server {}:{} has swallowed {count} bytes and carried nothing for {:.1} s, although \
                  the server's heartbeats pass; look for a firewall or proxy that drops its packets",
                 address.host,
                 usize::from(address.port) + port,
@@ -447,6 +473,21 @@ fn fault(state: &mut State, shared: &Shared, reason: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_hears_no_more_heartbeats_of_more_trainers_while_several_fit_into_the_silence() {
+        let timing = SessionTiming::default();
+        let each = |trainers| steady(trainers, &timing);
+        assert_eq!(each(1), timing.heartbeat);
+        assert_eq!(each(64), each(1));
+        assert_eq!(each(128), 2 * each(1));
+        assert_eq!(each(100_000), timing.silence / 6);
+        let short = SessionTiming {
+            silence: timing.heartbeat,
+            ..timing
+        };
+        assert_eq!(steady(1000, &short), timing.heartbeat);
+    }
 
     #[test]
     fn a_silent_server_is_waited_for_and_not_whom_it_waited_for() {

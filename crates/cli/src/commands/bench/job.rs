@@ -31,13 +31,30 @@ impl BenchModel {
         }
     }
 
-    /// Passes of the short run and of the long one, and training samples.
-    fn size(self) -> (u32, u32, u32) {
+    fn size(self) -> BenchSize {
         match self {
-            BenchModel::Lr => (2, 22, 20_000),
-            BenchModel::Cnn => (1, 5, 8_000),
+            BenchModel::Lr => BenchSize {
+                short: 2,
+                long: 102,
+                samples: 20_000,
+            },
+            BenchModel::Cnn => BenchSize {
+                short: 1,
+                long: 5,
+                samples: 8_000,
+            },
         }
     }
+}
+
+/// How much a pair of runs computes.
+struct BenchSize {
+    /// Passes of the short run.
+    short: u32,
+    /// Passes of the long run.
+    long: u32,
+    /// Training samples.
+    samples: u32,
 }
 
 /// Resources that a run used.
@@ -62,7 +79,6 @@ pub(super) fn run(
 ) -> anyhow::Result<serde_json::Value> {
     let folder = tempfile::tempdir().context("create a directory for the job")?;
     let job = folder.path().join("job");
-    let (_, _, samples) = model.size();
     let program = std::env::current_exe().context("find this program")?;
     let network = network(transport, folder.path())?;
     let bench = Bench {
@@ -72,7 +88,7 @@ pub(super) fn run(
         transport,
         network,
     };
-    let samples = format!("--train-samples={samples}");
+    let samples = format!("--train-samples={}", model.size().samples);
     bench.canoe(
         folder.path(),
         &["demo", "quick_start", "job", "--shards=2", &samples],
@@ -130,7 +146,11 @@ fn network(transport: Transport, folder: &Path) -> anyhow::Result<Vec<String>> {
 
 impl Bench {
     fn pair(&self, run: fn(&Bench, passes: u32) -> anyhow::Result<Spent>) -> anyhow::Result<Rate> {
-        let (short, long, samples) = self.model.size();
+        let BenchSize {
+            short,
+            long,
+            samples,
+        } = self.model.size();
         let (one, other) = (run(self, short)?, run(self, long)?);
         let counted = f64::from(samples) * f64::from(long - short);
         Ok(Rate {

@@ -103,6 +103,7 @@ fn check(scale: &ScaleArgs) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::json!({
         "bench": "ps scale check",
         "model_mb": scale.model_mb,
+        "trainer_us": 1e6 * result.trainer,
         "pair_us": 1e6 * result.pair,
         "byte_ns": 1e9 * result.byte,
         "cores_available": result.cores,

@@ -1,11 +1,14 @@
 //! What `canoe cluster` writes and prints without changing anything on AWS.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
+use provision::command::nodes::Kubectl;
+use provision::kubeconfig::{ClusterKey, KubeconfigOwner};
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
 use provision::partition::Partition;
@@ -16,8 +19,8 @@ use provision::{cost, credentials, kubeconfig, policy};
 use serde_json::Value;
 
 use super::args::RenderCommand;
-use super::terminal::show;
-use super::{connect, load, print_json};
+use super::terminal::{show, tell};
+use super::{connect, load, print_json, shown};
 use crate::exit::Exit;
 use crate::form::Form;
 
@@ -232,26 +235,139 @@ fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
     }
 }
 
-fn write_kubeconfig(target: &Path, config: &Value) -> anyhow::Result<()> {
-    write_whole(target, yaml::document(config).as_bytes(), 0o600)
+/// kubectl's own lock on a kubeconfig: while the file `config.lock` is there, nobody else changes `config`.
+struct KubeconfigLock(PathBuf);
+
+impl KubeconfigLock {
+    fn take(target: &Path) -> anyhow::Result<Self> {
+        let mut name = target.as_os_str().to_owned();
+        name.push(".lock");
+        let lock = PathBuf::from(name);
+        if let Some(parent) = lock.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("create {}", parent.display()))?;
+        }
+        match File::create_new(&lock) {
+            Ok(_) => Ok(Self(lock)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => bail!(
+                "{} is locked: kubectl or another program is changing it; try again, or remove {} if none is",
+                target.display(),
+                lock.display()
+            ),
+            Err(error) => Err(error).with_context(|| format!("create {}", lock.display())),
+        }
+    }
+}
+
+impl Drop for KubeconfigLock {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0)); // whoever finds it is told what it is
+    }
+}
+
+/// Changes the common kubeconfig under kubectl's lock; `None` leaves it as it is. A link stays one, its target is changed.
+fn edit_kubeconfig(
+    target: &Path,
+    edit: impl FnOnce(Value) -> anyhow::Result<Option<Value>>,
+) -> anyhow::Result<()> {
+    let _lock = KubeconfigLock::take(target)?;
+    let Some(config) = edit(read_kubeconfig(target)?)? else {
+        return Ok(());
+    };
+    let place = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    write_whole(&place, yaml::document(&config).as_bytes(), 0o600)
         .with_context(|| format!("write {}", target.display()))
+}
+
+/// The kubeconfig that lies in the folder, and whose it is.
+fn folder_kubeconfig(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+) -> anyhow::Result<Option<(PathBuf, KubeconfigOwner)>> {
+    let path = folder.path("kubeconfig");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let owner = kubeconfig::owner(&read_kubeconfig(&path)?, spec);
+    Ok(Some((path, owner)))
+}
+
+/// Refuses when the folder has the kubeconfig of this very cluster in another region: a cluster cannot move, and the one that
+/// is there would be forgotten.
+pub(super) fn refuse_moved(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
+    if let Some((path, KubeconfigOwner::InRegion(region))) = folder_kubeconfig(folder, spec)? {
+        bail!(
+            "{} is of cluster {} in {region}, and cluster.yaml says {}: a cluster cannot move. To go on with that one, or to take it \
+             down, write region: {region} back; to make one in {}, run `canoe cluster init` in another folder. If the one in {region} is \
+             gone, remove the file. Nothing was changed",
+            path.display(),
+            spec.name,
+            spec.region,
+            spec.region
+        );
+    }
+    Ok(())
+}
+
+/// The way to the cluster through the folder's kubeconfig; none if there is none, or if it is another cluster's.
+pub(super) fn own_kubectl(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+    program: String,
+) -> anyhow::Result<Option<Kubectl>> {
+    match folder_kubeconfig(folder, spec)? {
+        Some((kubeconfig, KubeconfigOwner::Ours)) => Ok(Some(Kubectl {
+            program,
+            kubeconfig,
+        })),
+        Some((path, _)) => {
+            tell(&format!(
+                "warning: {} is not of this cluster and is not used; `{}` writes the right one",
+                path.display(),
+                shown(folder, "kubeconfig")
+            ));
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}
+
+/// The same, for what cannot do without.
+pub(super) fn standing_kubectl(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+    program: &str,
+) -> anyhow::Result<Kubectl> {
+    own_kubectl(folder, spec, program.to_owned())?.with_context(|| {
+        format!(
+            "the folder has no kubeconfig of this cluster; `{}` writes it",
+            shown(folder, "kubeconfig")
+        )
+    })
 }
 
 pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
     let id = spec.id.as_deref().with_context(missing_id)?;
-    let ours = yaml::parse(&std::fs::read_to_string(folder.path("kubeconfig"))?)?.value;
+    let ours = read_kubeconfig(&folder.path("kubeconfig"))?;
+    let root = std::path::absolute(folder.path(""))?;
+    let ours = kubeconfig::with_whole_paths(ours, &root);
     let target = common_kubeconfig()?;
-    let existing = read_kubeconfig(&target)?;
-    match kubeconfig::merge(existing, &ours, (id, &spec.name)) {
-        Ok(merged) => write_kubeconfig(&target, &merged)?,
-        Err(strangers) => bail!(
-            "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
-             or use {} as it is",
-            target.display(),
-            strangers.join(", "),
-            folder.path("kubeconfig").display()
-        ),
-    }
+    let cluster = ClusterKey {
+        id,
+        name: &spec.name,
+    };
+    edit_kubeconfig(&target, |existing| {
+        match kubeconfig::merge(existing, &ours, cluster) {
+            Ok(merged) => Ok(Some(merged)),
+            Err(strangers) => bail!(
+                "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
+                 or use {} as it is",
+                target.display(),
+                strangers.join(", "),
+                folder.path("kubeconfig").display()
+            ),
+        }
+    })?;
     eprintln!("merged into {}", target.display());
     Ok(())
 }
@@ -259,21 +375,68 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
 /// Takes a cluster that has gone out of both kubeconfigs: the folder's, and those entries of the common
 /// one that carry its id.
 pub(super) fn forget_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
-    let own = folder.path("kubeconfig");
-    match std::fs::remove_file(&own) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("remove {}", own.display()));
-        }
-        _ => {}
+    if let Some((own, KubeconfigOwner::Ours)) = folder_kubeconfig(folder, spec)? {
+        std::fs::remove_file(&own).with_context(|| format!("remove {}", own.display()))?;
     }
     let Ok(target) = common_kubeconfig() else {
         return Ok(()); // no home, so nothing was merged
     };
-    let existing = read_kubeconfig(&target)?;
+    if !target.exists() {
+        return Ok(());
+    }
     let id = spec.id.as_deref().unwrap_or_default();
-    if let Some((left, contexts)) = kubeconfig::remove(&existing, (id, &spec.name)) {
-        write_kubeconfig(&target, &left)?;
-        eprintln!("took {} out of {}", contexts.join(", "), target.display());
+    let cluster = ClusterKey {
+        id,
+        name: &spec.name,
+    };
+    let mut out = Vec::new();
+    edit_kubeconfig(&target, |existing| {
+        let removed = kubeconfig::remove(&existing, cluster);
+        Ok(removed.map(|left| {
+            out = left.contexts;
+            left.config
+        }))
+    })?;
+    if !out.is_empty() {
+        eprintln!("took {} out of {}", out.join(", "), target.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The link was replaced by a file, so what it pointed at (a folder of dotfiles) no longer took part.
+    #[test]
+    fn a_kubeconfig_that_is_a_link_stays_one() {
+        let place = tempfile::tempdir().unwrap();
+        let (real, link) = (place.path().join("real"), place.path().join("config"));
+        std::fs::write(&real, "apiVersion: v1\n").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        edit_kubeconfig(&link, |mut config| {
+            config["kind"] = "Config".into();
+            Ok(Some(config))
+        })
+        .unwrap();
+        assert!(link.is_symlink());
+        let text = std::fs::read_to_string(&real).unwrap();
+        assert!(text.contains("kind: Config"), "{text}");
+        assert!(!place.path().join("config.lock").exists());
+    }
+
+    /// What kubectl wrote in the same moment was lost.
+    #[test]
+    fn a_kubeconfig_that_kubectl_has_locked_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("config");
+        let lock = place.path().join("config.lock");
+        std::fs::write(&lock, "").unwrap();
+        let error = edit_kubeconfig(&target, |_| panic!("it is locked")).unwrap_err();
+        assert!(error.to_string().contains("is locked"), "{error}");
+        assert!(lock.exists(), "it is another's");
+        std::fs::remove_file(&lock).unwrap();
+        let refused = edit_kubeconfig(&target, |_| bail!("no"));
+        assert!(refused.is_err() && !lock.exists() && !target.exists());
+    }
 }

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Stderr, StdinLock, stderr, stdin};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use provision::assets::AssetFolder;
-use provision::cloud::Cloud as _;
+use provision::assets::{AssetFolder, write_whole};
+use provision::cloud::{Cloud as _, ZoneView};
 use provision::ownership::fresh_id;
 use provision::spec::lasting::{Lasting, read_lasting};
 use provision::spec::{self, Capacity, ClusterSpec, ControlPlaneMode, Egress, Throughput};
@@ -26,10 +26,10 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     }
     let mut spec = described(init).await?;
     let old = folder.read_spec().unwrap_or_default();
-    let lasting = match lasting(&old, &spec) {
+    let lasting = match lasting(folder, &old, &spec) {
         Ok(lasting) => lasting,
         Err(reason) => bail!(
-            "{}: {reason}; correct that, or move the file away; nothing was written",
+            "{}: {reason:#}; correct that, or move the file away; nothing was written",
             folder.path("cluster.yaml").display()
         ),
     };
@@ -59,9 +59,10 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     Ok(Exit::Success)
 }
 
-/// What a cluster keeps when its file is written anew: its id, and the names of its data.
-fn lasting(old: &str, spec: &ClusterSpec) -> Result<Lasting, String> {
-    let lasting = read_lasting(old)?;
+/// What a cluster keeps when its file is written anew: its id, and the names of its data. The file of another cluster is kept
+/// whole, beside the new one: without it nobody could take that cluster down.
+fn lasting(folder: &AssetFolder, old: &str, spec: &ClusterSpec) -> anyhow::Result<Lasting> {
+    let lasting = read_lasting(old).map_err(anyhow::Error::msg)?;
     let same = lasting.name.as_deref().is_none_or(|name| name == spec.name)
         && lasting
             .region
@@ -71,8 +72,14 @@ fn lasting(old: &str, spec: &ClusterSpec) -> Result<Lasting, String> {
         return Ok(lasting);
     }
     if let (Some(id), Some(name)) = (&lasting.id, &lasting.name) {
+        let short = id.split('-').next().unwrap_or(id);
+        let kept = folder.path(&format!("cluster-{short}.yaml"));
+        write_whole(&kept, old.as_bytes(), 0o644)
+            .with_context(|| format!("write {}", kept.display()))?;
         tell(&format!(
-            "note: the file that is replaced is of cluster {name} with the id {id}; without that id nobody can take it down"
+            "note: the file that is replaced is of cluster {name}, which nobody can take down without it: it is kept as {}; to take \
+             that cluster down, put it into another folder, as cluster.yaml",
+            kept.display()
         ));
     }
     Ok(Lasting::default())
@@ -244,11 +251,14 @@ fn flags(spec: &mut ClusterSpec, init: InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The account's zones; empty, with a word about it, when they cannot be asked for.
+/// The account's zones, those in which EKS has no control plane last; empty, with a word about it, when they cannot be asked for.
 async fn offered_zones(region: &str) -> Vec<String> {
     let asked = async { connect(region).await?.zones().await };
     let reason = match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(zones)) => return zones,
+        Ok(Ok(mut zones)) => {
+            zones.sort_by_key(ZoneView::lacks_eks);
+            return zones.into_iter().map(|zone| zone.name).collect();
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no response within 5 s".to_owned(),
     };
@@ -281,11 +291,26 @@ mod tests {
 
     const ID: &str = "6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11";
 
-    fn replaced(old: &str) -> Result<ClusterSpec, String> {
+    fn replaced(old: &str) -> anyhow::Result<ClusterSpec> {
+        let place = tempfile::tempdir().unwrap();
         let mut spec = ClusterSpec::new("demo", "us-west-2");
-        let lasting = lasting(old, &spec)?;
+        let lasting = lasting(&AssetFolder::new(place.path()), old, &spec)?;
         take_over(&mut spec, lasting);
         Ok(spec)
+    }
+
+    /// `init other --force` in the folder of a cluster that is up: its file, with its id, was gone.
+    #[test]
+    fn the_file_of_another_cluster_is_kept_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AssetFolder::new(place.path());
+        for (name, region) in [("other", "us-west-2"), ("demo", "eu-west-1")] {
+            let old = format!("id: \"{ID}\"\nname: {name}\nregion: {region}\n# mine\n");
+            let kept = lasting(&folder, &old, &ClusterSpec::new("demo", "us-west-2")).unwrap();
+            assert_eq!(kept.id, None, "another cluster gets an id of its own");
+            let path = folder.path("cluster-6f1c2f6e.yaml");
+            assert_eq!(std::fs::read_to_string(path).unwrap(), old);
+        }
     }
 
     /// A file with one mistake got a new id, and its running cluster could no longer be taken down.

@@ -22,7 +22,7 @@ use provision::command::validate::{CheckVerdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
 use provision::lifecycle::passes;
 use provision::lifecycle::teardown::DataFate;
-use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, SpecProblem};
+use provision::spec::{self, ClusterSpec, ControlPlaneMode, Severity, UsableSpec};
 use provision::{catalog, cost, credentials};
 use serde_json::Value;
 
@@ -33,7 +33,10 @@ use crate::exit::Exit;
 use args::ClusterCommand;
 
 use crate::form::Form;
-use files::{forget_kubeconfig, merge_kubeconfig, print_cost, print_policy, render_files};
+use files::{
+    forget_kubeconfig, merge_kubeconfig, own_kubectl, print_cost, print_policy, refuse_moved,
+    render_files,
+};
 use init::init_file;
 use terminal::{Terminal, show, tell};
 use up::{finish, make};
@@ -128,19 +131,16 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             kubectl,
             poll,
         } => {
-            let kubeconfig = folder.path("kubeconfig");
+            let spec = load_standing(&folder)?;
             let options = DownOptions {
                 data: fate(yes, keep_data, delete_data),
                 ask: true,
                 force,
                 folder: Some(folder.clone()),
-                kubectl: kubeconfig.is_file().then_some(Kubectl {
-                    program: kubectl,
-                    kubeconfig,
-                }),
+                kubectl: own_kubectl(&folder, &spec, kubectl)?,
                 pace: pace(poll),
             };
-            take_down(&folder, yes, options).await
+            take_down(&folder, &spec, yes, options).await
         }
         ClusterCommand::Token { name, region } => {
             let aws = connect(&region).await?;
@@ -179,12 +179,20 @@ fn pace(poll: f64) -> Pace {
 
 /// Reads cluster.yaml; problems are printed with their lines.
 fn load(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
-    Ok(understood(folder, &folder.read_spec()?)?.0)
+    Ok(understood(folder, &folder.read_spec()?)?.spec)
+}
+
+/// The same, for commands about the cluster itself, which must not be another than the folder's.
+fn load_standing(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
+    let spec = load(folder)?;
+    refuse_moved(folder, &spec)?;
+    Ok(spec)
 }
 
 /// The same, and warnings are printed too: for the commands where it is time to think twice.
 fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
-    let (spec, warnings) = understood(folder, &folder.read_spec()?)?;
+    let UsableSpec { spec, warnings } = understood(folder, &folder.read_spec()?)?;
+    refuse_moved(folder, &spec)?;
     let file = folder.path("cluster.yaml").display().to_string();
     for warning in warnings {
         tell(&format!("warning: {}", warning.text(&file)));
@@ -199,7 +207,7 @@ fn load_warily(folder: &AssetFolder) -> anyhow::Result<ClusterSpec> {
     Ok(spec)
 }
 
-fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<(ClusterSpec, Vec<SpecProblem>)> {
+fn understood(folder: &AssetFolder, text: &str) -> anyhow::Result<UsableSpec> {
     let file = folder.path("cluster.yaml").display().to_string();
     match spec::read(text) {
         Ok(good) => Ok(good),
@@ -275,7 +283,7 @@ async fn show_status(
     form: Form,
     kubectl: String,
 ) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+    let spec = load_standing(folder)?;
     let aws = connect(&spec.region).await?;
     let mut view = explain(
         status::status(
@@ -294,12 +302,9 @@ async fn show_status(
             .filter_map(|pem| credentials::days_left(&pem, now))
             .min();
     }
-    let kubeconfig = folder.path("kubeconfig");
-    if view.endpoint.is_some() && kubeconfig.is_file() {
-        let kubectl = Kubectl {
-            program: kubectl,
-            kubeconfig,
-        };
+    if view.endpoint.is_some()
+        && let Some(kubectl) = own_kubectl(folder, &spec, kubectl)?
+    {
         let nodes = kubectl.ready_nodes().await;
         view.nodes_ready = nodes.ok().and_then(|count| u32::try_from(count).ok());
         if view.nodes_ready.is_some() {
@@ -335,7 +340,7 @@ async fn pass_costs(kubectl: &Kubectl, hourly: f64) -> Vec<passes::PassCost> {
 }
 
 async fn write_kubeconfig(folder: &AssetFolder, merge: bool) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+    let spec = load_standing(folder)?;
     let aws = connect(&spec.region).await?;
     let config = explain(up_command::kubeconfig(&aws, &spec, &own_path()).await)?;
     let path = folder.write_json("kubeconfig", &config, 0o600)?;
@@ -346,23 +351,31 @@ async fn write_kubeconfig(folder: &AssetFolder, merge: bool) -> anyhow::Result<E
     Ok(Exit::Success)
 }
 
-async fn take_down(folder: &AssetFolder, yes: bool, options: DownOptions) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+async fn take_down(
+    folder: &AssetFolder,
+    spec: &ClusterSpec,
+    yes: bool,
+    options: DownOptions,
+) -> anyhow::Result<Exit> {
     let force = options.force;
     let aws = connect(&spec.region).await?;
-    let report = explain(down(&aws, &spec, options, &mut Terminal { yes }).await)?;
+    let report = explain(down(&aws, spec, options, &mut Terminal { yes }).await)?;
     for remains in report.free {
         eprintln!(
             "still listed, but free of charge: {} {}",
             remains.what, remains.arn
         );
     }
-    if report.found || force {
-        forget_kubeconfig(folder, &spec)?;
-    } else {
+    if !report.found && !force {
         tell(
             "the entries in your kubeconfig stay, because nothing of the cluster was found; --force removes them",
         );
+    } else if let Err(error) = forget_kubeconfig(folder, spec) {
+        // The cluster has gone, and this is no reason to run `down` again.
+        tell(&format!(
+            "warning: the cluster's entries stay in your kubeconfig: {error:#}; kubectl config delete-context {} removes the first",
+            spec.name
+        ));
     }
     Ok(Exit::Success)
 }

@@ -32,7 +32,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
     pub(super) fn ask(
         &mut self,
         spec: &mut ClusterSpec,
-        (field, question, default): (&str, &str, &str),
+        field: &str,
+        question: &str,
+        default: &str,
         set: impl Fn(&mut ClusterSpec, &str) -> Result<(), String>,
     ) -> io::Result<()> {
         loop {
@@ -50,7 +52,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
 
     /// Where: the first question, because the others depend on it.
     pub(super) fn region(&mut self, spec: &mut ClusterSpec, default: &str) -> io::Result<()> {
-        self.ask(spec, ("region", "AWS region", default), |spec, answer| {
+        self.ask(spec, "region", "AWS region", default, |spec, answer| {
             *spec = ClusterSpec::new(&spec.name, answer);
             Ok(())
         })
@@ -67,7 +69,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let zones = spec.zones.join(",");
         self.ask(
             spec,
-            ("zones", "Zones, one to three", &zones),
+            "zones",
+            "Zones, one to three",
+            &zones,
             |spec, answer| {
                 spec.zones = words(answer);
                 unknown_zone(&spec.zones, offered).map_or(Ok(()), Err)
@@ -75,11 +79,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         )?;
         self.ask(
             spec,
-            (
-                "controlPlane",
-                "Control plane: eks (AWS runs it) or self-managed",
-                "eks",
-            ),
+            "controlPlane",
+            "Control plane: eks (AWS runs it) or self-managed",
+            "eks",
             |spec, answer| {
                 spec.control_plane.mode = match answer {
                     "eks" => ControlPlaneMode::Eks,
@@ -93,11 +95,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let reach = own.map_or("nobody".to_owned(), |address| format!("{address}/32"));
         self.ask(
             spec,
-            (
-                "controlPlane.allowedCidrs",
-                "Networks that may reach the API (none: only from inside the VPC)",
-                &reach,
-            ),
+            "controlPlane.allowedCidrs",
+            "Networks that may reach the API (none: only from inside the VPC)",
+            &reach,
             |spec, answer| {
                 spec.control_plane.allowed_cidrs = match answer {
                     "nobody" => Vec::new(),
@@ -113,7 +113,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let count = spec.workers.count.to_string();
         self.ask(
             spec,
-            ("workers.count", "Number of workers", &count),
+            "workers.count",
+            "Number of workers",
+            &count,
             |spec, answer| {
                 let count: u32 = answer
                     .parse()
@@ -128,7 +130,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let types = spec.workers.instance_types.join(",");
         self.ask(
             spec,
-            ("workers.instanceTypes", "Instance types", &types),
+            "workers.instanceTypes",
+            "Instance types",
+            &types,
             |spec, answer| {
                 spec.workers.instance_types = words(answer);
                 Ok(())
@@ -136,11 +140,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         )?;
         self.ask(
             spec,
-            (
-                "workers.capacity",
-                "on-demand, or spot (about a third of the price, but may be reclaimed)",
-                "on-demand",
-            ),
+            "workers.capacity",
+            "on-demand, or spot (about a third of the price, but may be reclaimed)",
+            "on-demand",
             |spec, answer| {
                 spec.workers.capacity = match answer {
                     "on-demand" => Capacity::OnDemand,
@@ -156,11 +158,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let optional = |answer: &str| (answer != "none").then(|| answer.to_owned());
         self.ask(
             spec,
-            (
-                "kmsKeyArn",
-                "ARN of your own KMS key (none: one is created)",
-                "none",
-            ),
+            "kmsKeyArn",
+            "ARN of your own KMS key (none: one is created)",
+            "none",
             |spec, answer| {
                 spec.kms_key_arn = optional(answer);
                 Ok(())
@@ -168,7 +168,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         )?;
         self.ask(
             spec,
-            ("sshKeyName", "EC2 key pair for SSH (not needed)", "none"),
+            "sshKeyName",
+            "EC2 key pair for SSH (not needed)",
+            "none",
             |spec, answer| {
                 spec.ssh_key_name = optional(answer);
                 Ok(())
@@ -176,11 +178,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         )?;
         self.ask(
             spec,
-            (
-                "dns.externalName",
-                "your own DNS name for the API server",
-                "none",
-            ),
+            "dns.externalName",
+            "your own DNS name for the API server",
+            "none",
             |spec, answer| {
                 spec.dns.external_name = optional(answer);
                 Ok(())
@@ -191,11 +191,9 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         }
         self.ask(
             spec,
-            (
-                "dns.hostedZoneId",
-                "Route 53 zone that gets the record",
-                "none",
-            ),
+            "dns.hostedZoneId",
+            "Route 53 zone that gets the record",
+            "none",
             |spec, answer| {
                 spec.dns.hosted_zone_id = optional(answer);
                 Ok(())

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use provision::assets::AssetFolder;
-use provision::command::nodes::Kubectl;
 use provision::command::{CommandError, counted, is_made, refuse_strangers};
 use provision::lifecycle::demand::{self, ScalingAction};
 use provision::spec;
 
 use super::args::ScaleArgs;
+use super::files::standing_kubectl;
 use super::terminal::tell;
 use super::up::make;
-use super::{connect, explain, load, pace, shown, understood};
+use super::{connect, explain, load, load_standing, pace, shown, understood};
 use crate::exit::Exit;
 
 /// Between two looks at the jobs.
@@ -41,13 +41,13 @@ async fn to(
     let mut after = spec::write::with_workers(&before, workers)
         .context("cluster.yaml has no line `count: N` to edit")?;
     // Machines on demand are part of the count; fewer workers cannot have more of them.
-    let present = load(folder)?.workers.on_demand;
+    let present = load_standing(folder)?.workers.on_demand;
     let on_demand = on_demand.unwrap_or(present.min(workers));
     if on_demand != present {
         after = spec::write::with_number(&after, "workers.onDemand", on_demand)
             .context("cluster.yaml has no place for workers.onDemand; add it by hand")?;
     }
-    let (spec, _) = understood(folder, &after)?;
+    let spec = understood(folder, &after)?.spec;
     let aws = connect(&spec.region).await?;
     explain(refuse_strangers(&aws, &spec).await)?;
     if !explain(is_made(&aws, &spec).await)? {
@@ -122,10 +122,7 @@ pub(crate) async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Resul
 
 /// As many workers as the jobs want, down to none; with `--follow` until it is interrupted.
 async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
-    let kubectl = Kubectl {
-        program: args.kubectl.clone(),
-        kubeconfig: folder.path("kubeconfig"),
-    };
+    let kubectl = standing_kubectl(folder, &load_standing(folder)?, &args.kubectl)?;
     let patience = if args.follow {
         Duration::from_secs(args.idle_minutes * 60)
     } else {

@@ -175,7 +175,7 @@ pub(super) fn with_on_demand(folder: &AssetFolder, count: u32) -> anyhow::Result
     let Some(edited) = edited else {
         anyhow::bail!("cluster.yaml has no place for workers.onDemand: {count}; add it by hand");
     };
-    let (spec, _) = understood(folder, &edited)?;
+    let spec = understood(folder, &edited)?.spec;
     folder.update_spec(&edited)?;
     eprintln!("cluster.yaml: workers.onDemand: {count}");
     Ok(spec)

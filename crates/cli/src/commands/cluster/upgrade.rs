@@ -8,23 +8,23 @@ use provision::assets::AssetFolder;
 use provision::aws::Aws;
 use provision::catalog;
 use provision::cloud::Cloud as _;
-use provision::command::nodes::Kubectl;
 use provision::command::{Pace, Sink as _, counted, refuse_strangers, roll};
 use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, steps};
 use provision::spec::{ClusterSpec, ControlPlaneMode};
 
 use super::args::UpgradeArgs;
+use super::files::standing_kubectl;
 use super::scale::changed_nothing;
 use super::terminal::{Terminal, show, tell};
 use super::up::make;
-use super::{connect, explain, load, pace, shown, understood};
+use super::{connect, explain, load, load_standing, pace, shown, understood};
 use crate::exit::Exit;
 
 /// Every machine is replaced, one after the other, and each may take a quarter of an hour.
 const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
 pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Result<Exit> {
-    let spec = load(folder)?;
+    let spec = load_standing(folder)?;
     let Some(wanted) = &args.to else {
         return offers(folder, &spec).await;
     };
@@ -162,11 +162,11 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
     }
     let versions: Vec<&str> = lines.iter().map(|(version, _)| version.as_str()).collect();
     match next_version(spec, &versions) {
-        Some((version, true)) => eprintln!(
+        Some(NextVersion::Unfinished(version)) => eprintln!(
             "the upgrade to {version} is not finished; next: {}",
             shown(folder, &format!("upgrade --to {version}"))
         ),
-        Some((version, false)) => {
+        Some(NextVersion::Newer(version)) => {
             eprintln!(
                 "next: {}",
                 shown(folder, &format!("upgrade --to {version}"))
@@ -177,13 +177,22 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
     Ok(Exit::Success)
 }
 
-/// The version to go to next, and whether that upgrade has begun.
-fn next_version(spec: &ClusterSpec, listed: &[&str]) -> Option<(String, bool)> {
+/// The version to go to next.
+#[derive(Debug, PartialEq)]
+enum NextVersion {
+    /// The upgrade to it has begun.
+    Unfinished(String),
+    /// The one after that of the cluster.
+    Newer(String),
+}
+
+fn next_version(spec: &ClusterSpec, listed: &[&str]) -> Option<NextVersion> {
     if spec.workers.kubernetes_version.is_some() {
-        return Some((spec.kubernetes_version.clone(), true));
+        return Some(NextVersion::Unfinished(spec.kubernetes_version.clone()));
     }
     let next = format!("1.{}", catalog::minor(&spec.kubernetes_version)? + 1);
-    listed.contains(&next.as_str()).then_some((next, false))
+    let is_listed = listed.contains(&next.as_str());
+    is_listed.then_some(NextVersion::Newer(next))
 }
 
 /// One stage: the cluster file first, then the cluster. What the file says is what the next run continues with.
@@ -202,16 +211,13 @@ async fn execute(
     let text = folder.read_spec()?;
     let after = edited(&text, &before, step, &addons)
         .context("cluster.yaml has no line to edit; set kubernetesVersion by hand and run `canoe cluster up`")?;
-    let (spec, _) = understood(folder, &after)?;
+    let spec = understood(folder, &after)?.spec;
     folder.update_spec(&after)?;
     make(folder, &spec, true, pace).await?;
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         return Ok(());
     }
-    let kubectl = Kubectl {
-        program: args.kubectl.clone(),
-        kubeconfig: folder.path("kubeconfig"),
-    };
+    let kubectl = standing_kubectl(folder, &spec, &args.kubectl)?;
     let sink = &mut Terminal { yes: true };
     match step.stage {
         UpgradeStage::ControlPlane => {
@@ -253,14 +259,14 @@ mod tests {
         let listed = ["1.36", "1.35"];
         assert_eq!(
             next_version(&spec, &listed),
-            Some(("1.36".to_owned(), false))
+            Some(NextVersion::Newer("1.36".to_owned()))
         );
         spec.kubernetes_version = "1.36".to_owned();
         assert_eq!(next_version(&spec, &listed), None);
         spec.workers.kubernetes_version = Some("1.35".to_owned());
         assert_eq!(
             next_version(&spec, &listed),
-            Some(("1.36".to_owned(), true))
+            Some(NextVersion::Unfinished("1.36".to_owned()))
         );
     }
 }

@@ -153,7 +153,7 @@ async fn bring(
 /// Links are not copied; which pass is the best is in a file that was.
 fn link_best(folder: &Path) -> anyhow::Result<()> {
     let best = scores_file::read(folder)?.best();
-    let name = best.map(|(pass, _)| pass_directory::name(pass, None));
+    let name = best.map(|best| pass_directory::name(best.pass, None));
     scores_file::link(folder, name.as_deref())?;
     Ok(())
 }

@@ -98,7 +98,7 @@ fn not_started(row: &NodeRow) -> Option<String> {
     match &row.shown {
         ShownPod::Pending => Some("it waits for a machine".to_owned()),
         ShownPod::Starting(reason) => Some(reason.clone()),
-        ShownPod::Lost => Some("its machine does not answer".to_owned()),
+        ShownPod::Lost => Some("its machine does not respond".to_owned()),
         _ => None,
     }
 }

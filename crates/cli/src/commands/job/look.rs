@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use words::process::ProcessId;
 
-use crate::display::terminal_size;
+use crate::display::{TerminalSize, terminal_size};
 use crate::exit::Exit;
 use crate::table::{Align, TextTable, wrapped};
 
@@ -58,7 +58,7 @@ enum Reported {
     Status(Box<NodeStatus>),
     /// The user may not ask.
     NotAllowed,
-    /// It did not answer in time.
+    /// It did not respond in time.
     Late,
     /// Asking did not work.
     Failed(String),
@@ -187,7 +187,7 @@ async fn ask(
             );
         }
     };
-    // Who has not answered is late; the tasks end with the set.
+    // Who has not responded is late; the tasks end with the set.
     let _ = tokio::time::timeout(TELL, collect).await;
     told
 }
@@ -322,7 +322,7 @@ impl Node {
             Reported::Nothing => NodeStatus::default(),
             Reported::NotAllowed => says("you may not ask it (no right to pods/exec)"),
             Reported::Late => says(&format!(
-                "has not answered within {} s; a machine that is lost is named after about a minute",
+                "has not responded within {} s; a machine that is lost is named after about a minute",
                 TELL.as_secs()
             )),
             Reported::Failed(reason) => says(&format!(
@@ -500,12 +500,12 @@ impl Picture {
         for event in seen.nodes.iter().flat_map(Node::events) {
             self.view.take(at, &event);
         }
-        let (width, height) = terminal_size();
+        let TerminalSize { columns, rows } = terminal_size();
         let words = seen.words();
-        let mut lines: Vec<String> = words.lines().map(|line| text::fit(line, width)).collect();
-        let room = height.saturating_sub(1 + lines.len());
-        lines.extend(self.view.lines(at, width, room));
-        eprint!("{}", self.screen.draw(&lines, width));
+        let mut lines: Vec<String> = words.lines().map(|line| text::fit(line, columns)).collect();
+        let room = rows.saturating_sub(1 + lines.len());
+        lines.extend(self.view.lines(at, columns, room));
+        eprint!("{}", self.screen.draw(&lines, columns));
     }
 }
 

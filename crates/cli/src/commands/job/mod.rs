@@ -37,7 +37,7 @@ pub(crate) struct JobArgs {
     /// The context, if not the current one.
     #[arg(long, global = true)]
     context: Option<String>,
-    /// Seconds that the API server may take for one answer.
+    /// Seconds that the API server may take for one response.
     #[arg(long, global = true, default_value_t = 30)]
     request_timeout: u64,
     #[command(subcommand)]

@@ -61,7 +61,7 @@ pub(super) async fn print_manifests(
     } else {
         keys_if_reachable(access, &job).await
     };
-    let program = wishes.program(&job)?.map(|(program, _)| program);
+    let program = wishes.program(&job)?.map(|brought| brought.program);
     let brings = program.is_some();
     let inputs = wishes.inputs(job, keys, program)?;
     if v1 {
@@ -126,7 +126,8 @@ fn prepare(
             to: "data".to_owned(),
         });
     }
-    let (program, binary) = wishes.program(&job)?.unzip();
+    let brought = wishes.program(&job)?;
+    let (program, binary) = brought.map(|it| (it.program, it.file)).unzip();
     let gathered = wishes.inputs(job.clone(), keys.clone(), program.clone());
     let inputs = match gathered {
         // A configuration that is too large for a ConfigMap goes to the volume.

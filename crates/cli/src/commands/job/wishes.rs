@@ -51,6 +51,13 @@ pub(super) struct JobOptions {
     metrics_from: Vec<String>,
 }
 
+/// The canoe binary that a job without an image brings along.
+pub(super) struct BroughtProgram {
+    pub(super) program: Program,
+    /// Its file on this machine.
+    pub(super) file: PathBuf,
+}
+
 impl JobOptions {
     /// The job file with the flags put in, checked. `access` lends its namespace if neither names one.
     pub(super) fn job(&self, access: &ClusterAccess) -> anyhow::Result<JobFile> {
@@ -140,8 +147,8 @@ impl JobOptions {
         }
     }
 
-    /// The program that goes along, with its file; `None` if the job has an image of its own.
-    pub(super) fn program(&self, job: &JobFile) -> anyhow::Result<Option<(Program, PathBuf)>> {
+    /// The program that goes along; `None` if the job has an image of its own.
+    pub(super) fn program(&self, job: &JobFile) -> anyhow::Result<Option<BroughtProgram>> {
         if job.image.is_some() {
             let flags = [
                 ("--binary", self.binary.is_some()),
@@ -165,7 +172,10 @@ impl JobOptions {
                 program.architecture.label()
             );
         }
-        Ok(Some((program, path)))
+        Ok(Some(BroughtProgram {
+            program,
+            file: path,
+        }))
     }
 
     /// Everything that the objects are made of; with the keys that the job has already, if it has.

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use predict::locate;
 use trainer::model::{self, Difference};
-use trainer::saved_rows::SavedRows;
+use trainer::saved_rows::{SavedRows, SavedTable};
 use trainer::scores_file;
 
 pub(crate) use verify::problems_json;
@@ -92,7 +92,7 @@ fn list(folder: &Path, form: Form) -> anyhow::Result<Exit> {
         folder.display()
     );
     let scores = scores_file::read(folder)?;
-    let best = scores.best().map(|(pass, _)| pass);
+    let best = scores.best().map(|best| best.pass);
     let measure = scores.measure.as_ref().map(|measure| measure.name.clone());
     let mut rows = Vec::new();
     let entries =
@@ -235,7 +235,8 @@ fn show(given: &Path, form: Form) -> anyhow::Result<Exit> {
                 ("zeros", Align::Right),
             ]);
             for (p, shape, s) in rows {
-                let number = nn::number::general;
+                // So many that a parameter has one line on a narrow terminal; --json has all.
+                let number = |value| nn::number::significant(value, 3);
                 let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 table.row([
                     p.name.clone(),
@@ -261,7 +262,7 @@ fn tell_tables(directory: &Path, consequence: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let saved = SavedRows::open(directory)?;
-    for (name, rows, cols) in saved.iter().flat_map(SavedRows::tables) {
+    for SavedTable { name, rows, cols } in saved.iter().flat_map(SavedRows::tables) {
         eprintln!("{name}: {rows} rows of {cols}, saved by servers in pserver.NNNN{consequence}");
     }
     Ok(())

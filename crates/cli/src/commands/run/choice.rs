@@ -1,7 +1,7 @@
 //! What `canoe run` runs: the configuration, which is always named, and its data.
 
 use std::io::{BufRead, IsTerminal, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::{EvaluateOptions, Prints};
@@ -38,7 +38,7 @@ pub(super) fn layout(
         wish.header = lists.as_ref().is_some_and(|lists| lists.header);
         wish.lists = lists.filter(|_| needs_lists);
     }
-    let layout = if needs_lists || is_cut {
+    let mut layout = if needs_lists || is_cut {
         match (FolderLayout::read(job, nodes, &wish), read) {
             (Ok(layout), _) | (Err(_), Ok(layout)) => layout,
             (Err(error), Err(_)) => return Err(error.into()),
@@ -46,6 +46,14 @@ pub(super) fn layout(
     } else {
         read?
     };
+    if let JobData::Listed(listed) = &mut layout.data
+        && !listed.lists.header
+    {
+        let files = listed.training_files()?;
+        let header = dataset::split::all_have_header(files.iter().map(PathBuf::as_path));
+        // Files that cannot be read are reported by the trainers.
+        listed.lists.header = header.unwrap_or(false);
+    }
     refresh(&layout, nodes)?;
     name(job, &layout, wish.config.is_some())?;
     Ok(layout)
@@ -81,11 +89,11 @@ fn has_list(layout: &FolderLayout) -> bool {
 /// The lists that the configuration names. A configuration that fails is reported by the trainers, with their log.
 fn lists(job: &Path, wish: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     let job = std::fs::canonicalize(job).context("find the job folder")?;
-    let (config_dir, config) = layout::find_config(&job, wish)?;
+    let config = layout::find_config(&job, wish)?;
     let evaluated = config::evaluate(&EvaluateOptions {
         directory: Some(job),
         prints: Prints::Nowhere,
-        ..EvaluateOptions::new(config_dir.join(config))
+        ..EvaluateOptions::new(config.path())
     });
     let Ok(evaluated) = evaluated else {
         return Ok(None);
@@ -168,10 +176,7 @@ fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
 }
 
 /// Asks which of several configurations to run.
-fn ask(
-    found: &[std::path::PathBuf],
-    answers: &mut dyn BufRead,
-) -> anyhow::Result<std::path::PathBuf> {
+fn ask(found: &[PathBuf], answers: &mut dyn BufRead) -> anyhow::Result<PathBuf> {
     eprintln!("this job has {} configurations:", found.len());
     for (number, path) in (1..).zip(found) {
         eprintln!("  {number}  {}", path.display());

@@ -192,6 +192,8 @@ class Job(object):
                 if self.config.HasField('data_config'):
                     self.config.data_config.usage_ratio = value
             elif name in self.settings:
+                # A value of the wrong type is refused here, where the user's line is known.
+                _fill(Message('OptimizationConfig'), **{name: value})
                 self.settings[name] = value
             elif name in self.trainer_settings:
                 self.trainer_settings[name] = value

@@ -122,7 +122,16 @@ class Wrong(Exception):
         self.what = dict(more, expected=expected, got=said or shown(got))
 
 
+class Absent(object):
+    """Stands for a slot that a sample does not have."""
+
+    def __init__(self, sample):
+        self.keys = ', '.join(sorted(map(repr, sample)))
+
+
 def shown(value):
+    if isinstance(value, Absent):
+        return 'nothing: the sample has %s' % (('only ' + value.keys) if value.keys else 'no keys')
     text = repr(value)
     return '%s %s' % (type(value).__name__, text if len(text) <= 80 else text[:77] + '...')
 
@@ -259,7 +268,11 @@ class Samples(object):
         if isinstance(sample, dict):
             if not settings.by_name:
                 raise self.refusal(self.pulled, expected='a tuple or list, because input_types is a list', got=shown(sample))
-            return [sample.get(name) for name in settings.input_order]
+            try:
+                return [sample[name] for name in settings.input_order]
+            except KeyError:
+                absent = Absent(sample)
+                return [sample.get(name, absent) for name in settings.input_order]
         if len(settings.slots) == 1:
             return [sample]
         return sample

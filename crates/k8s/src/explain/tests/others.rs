@@ -337,7 +337,7 @@ fn servers_refuse_pods_in_many_words() {
         ),
         (
             "Internal error occurred: failed calling webhook \"inject.example\": no endpoints available for service \"injector\"",
-            "does not answer, so nothing can be made",
+            "does not respond, so nothing can be made",
         ),
         (
             "pods \"x\" is forbidden: unable to create new content in namespace team because it is being terminated",
@@ -467,7 +467,7 @@ fn containers_that_cannot_run_or_do_not_answer() {
     )];
     let (text, trouble) = told(&silent);
     assert!(
-        text.contains("did not answer its machine's health check") && !trouble,
+        text.contains("did not respond to its machine's health check") && !trouble,
         "{text}"
     );
 }
@@ -512,7 +512,8 @@ fn sandboxes_fail_for_more_than_the_network() {
     );
     let (text, trouble) = told(&image);
     assert!(
-        text.contains("it cannot get image registry.k8s.io/pause:3.8") && text.contains("(i/o timeout)")
+        text.contains("it cannot get image registry.k8s.io/pause:3.8")
+            && text.contains("(i/o timeout)")
             && !text.contains("network")
             && trouble,
         "{text}"

@@ -30,7 +30,7 @@ use crate::network::{Context, Graph};
 use crate::parameters::ParameterIndex;
 use crate::simd;
 
-use recipe::Recipe;
+use recipe::{BuiltGroup, Recipe};
 use run::GroupRun;
 
 /// The type of a layer that is a recurrent group.
@@ -104,7 +104,12 @@ pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
     let name = build.config.name.as_str();
     let group = build.model.sub_models.iter().find(|part| part.name == name);
     let group = group.ok_or_else(|| build.error("the model has no part of this name"))?;
-    let (recipe, wide, frame, used) = Recipe::new(build, group)?;
+    let BuiltGroup {
+        recipe,
+        wide,
+        frame,
+        used,
+    } = Recipe::build(build, group)?;
     build.used.extend(used);
     let layers = || wide.layers().chain(frame.layers());
     let reads = if recipe.generator.is_some() || layers().any(|layer| layer.reads() == Reads::Batch)
@@ -193,6 +198,11 @@ impl Layer for Group {
                 simd::add(grad.values_mut(), own.grad().values());
             }
         }
+    }
+
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        let layers = self.wide.layers().chain(self.frames[0].layers());
+        layers.flat_map(|layer| layer.maintains()).collect()
     }
 
     fn assigned(&self) -> Vec<Assigned<'_>> {

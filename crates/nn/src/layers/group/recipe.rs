@@ -78,19 +78,30 @@ struct Described<'a> {
     boot: Boot,
 }
 
+/// A group that was read from its description.
+pub(super) struct BuiltGroup {
+    pub(super) recipe: Recipe,
+    /// What runs once for all steps.
+    pub(super) wide: Graph,
+    /// The graph of the first step.
+    pub(super) frame: Graph,
+    /// The parameters that the graphs use.
+    pub(super) used: Vec<ParameterIndex>,
+}
+
 impl Recipe {
-    /// Reads the description of a group. Also returns the wide graph, the graph of the first step, and the
-    /// parameters that they use.
-    pub(super) fn new(
+    /// Reads the description of a group.
+    pub(super) fn build(
         build: &mut Build<'_>,
         group: &SubModelConfig,
-    ) -> Result<(Self, Graph, Graph, Vec<ParameterIndex>), BuildError> {
+    ) -> Result<BuiltGroup, BuildError> {
         let (model, specs) = (build.model.clone(), build.specs.clone());
         build.expect(
             !group.in_links.is_empty() || group.generator.is_some(),
             || "it has no sequence as an input".to_owned(),
         )?;
-        let (described, boots) = describe(build, group)?;
+        let memories = describe(build, group)?;
+        let (described, boots) = (memories.described, memories.boots);
         let fixed = division::fixed(&model, group);
         let division = divide(build, group, &described, &fixed)?;
         let moving: Vec<&Described<'_>> = described
@@ -220,7 +231,12 @@ impl Recipe {
             Boot::Bias { parameter, .. } => Some(parameter),
             _ => None,
         }));
-        Ok((recipe, wide.graph(), step.graph(), used))
+        Ok(BuiltGroup {
+            recipe,
+            wide: wide.graph(),
+            frame: step.graph(),
+            used,
+        })
     }
 
     /// Number of inputs of the group.
@@ -291,11 +307,17 @@ fn settle_gradients(
     }
 }
 
-/// The memories of a group with their boots, and the number of boot layers.
+/// The memories of a group.
+struct GroupMemories<'a> {
+    described: Vec<Described<'a>>,
+    /// How many of them begin with the value of a layer.
+    boots: usize,
+}
+
 fn describe<'a>(
     build: &mut Build<'_>,
     group: &'a SubModelConfig,
-) -> Result<(Vec<Described<'a>>, usize), BuildError> {
+) -> Result<GroupMemories<'a>, BuildError> {
     let mut described = Vec::new();
     let mut boots = 0;
     for (index, config) in group.memories.iter().enumerate() {
@@ -326,7 +348,7 @@ fn describe<'a>(
         });
     }
     build.used.clear();
-    Ok((described, boots))
+    Ok(GroupMemories { described, boots })
 }
 
 /// Divides the layers, after building all of them once to see what they are.

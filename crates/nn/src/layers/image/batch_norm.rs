@@ -92,7 +92,8 @@ impl Layer for BatchNorm {
         self.training = matches!(pass.pass, BatchUse::Train { .. });
         self.of_batch = self.training || !self.global_in_test;
         if self.of_batch {
-            (self.mean, self.variance) = self.planes.statistics(x.values());
+            let statistics = self.planes.statistics(x.values());
+            (self.mean, self.variance) = (statistics.means, statistics.variances);
         } else {
             self.mean = parameters.full(self.moving_mean)?.to_vec();
             self.variance = parameters.full(self.moving_variance)?.to_vec();
@@ -190,6 +191,10 @@ impl Layer for BatchNorm {
         );
     }
 
+    fn maintains(&self) -> Vec<ParameterIndex> {
+        vec![self.moving_mean, self.moving_variance]
+    }
+
     fn assigned(&self) -> Vec<Assigned<'_>> {
         if !self.training {
             return Vec::new();
@@ -221,38 +226,49 @@ struct Planes {
     pixels: usize,
 }
 
+/// The values of each channel in a batch.
+struct ChannelStatistics {
+    means: Vec<f32>,
+    variances: Vec<f32>,
+}
+
 impl Planes {
     fn size(self) -> usize {
         self.channels * self.pixels
     }
 
-    /// Mean and variance of each channel.
-    fn statistics(self, x: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    fn statistics(self, x: &[f32]) -> ChannelStatistics {
         let count = (x.len() / self.channels).max(1) as f64;
         let sums = self.reduce(
-            (x, x),
+            x,
+            x,
             #[inline(always)]
             |_, x, _| x,
         );
         let means: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
         let squares = self.reduce(
-            (x, x),
+            x,
+            x,
             #[inline(always)]
             |channel, x, _| (x - means[channel]) * (x - means[channel]),
         );
-        let variances = squares.iter().map(|sum| (sum / count) as f32).collect();
-        (means.iter().map(|&mean| mean as f32).collect(), variances)
+        ChannelStatistics {
+            means: means.iter().map(|&mean| mean as f32).collect(),
+            variances: squares.iter().map(|sum| (sum / count) as f32).collect(),
+        }
     }
 
     /// Sums over each channel of `a` and of `a · b`.
     fn sums(self, a: &[f32], b: &[f32]) -> (Vec<f64>, Vec<f64>) {
         let plain = self.reduce(
-            (a, b),
+            a,
+            b,
             #[inline(always)]
             |_, a, _| a,
         );
         let products = self.reduce(
-            (a, b),
+            a,
+            b,
             #[inline(always)]
             |_, a, b| a * b,
         );
@@ -263,7 +279,8 @@ impl Planes {
     #[inline(always)]
     fn reduce(
         self,
-        values: (&[f32], &[f32]),
+        a: &[f32],
+        b: &[f32],
         term: impl Fn(usize, f64, f64) -> f64 + Sync,
     ) -> Vec<f64> {
         let (size, pixels) = (self.size(), self.pixels);
@@ -273,7 +290,7 @@ impl Planes {
             simd::vectorised(
                 #[inline(always)]
                 || {
-                    let rows = values.0.chunks_exact(size).zip(values.1.chunks_exact(size));
+                    let rows = a.chunks_exact(size).zip(b.chunks_exact(size));
                     for (a, b) in rows {
                         for (place, sum) in sums.iter_mut().enumerate() {
                             let channel = block * CHANNEL_BLOCK + place;

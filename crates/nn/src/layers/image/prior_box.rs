@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use config::model::PriorBoxConfig;
 
+use crate::build::ImageFrame;
 use crate::domain::{Domain, Layout};
 use crate::error::{BuildError, LayerError};
 use crate::functions::clamp;
@@ -48,20 +49,21 @@ pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
     Ok(Box::new(PriorBoxes { boxes }))
 }
 
-fn boxes(conf: &PriorBoxConfig, places: (usize, usize), image: (usize, usize)) -> Vec<f32> {
-    let (height, width) = (image.0 as f32, image.1 as f32);
-    let (down, right) = (height / places.0 as f32, width / places.1 as f32);
+fn boxes(conf: &PriorBoxConfig, places: ImageFrame, image: ImageFrame) -> Vec<f32> {
+    let (height, width) = (image.height as f32, image.width as f32);
+    let down = height / places.height as f32;
+    let right = width / places.width as f32;
     let sides = sides(conf);
     let mut boxes = Vec::new();
-    for y in 0..places.0 {
-        for x in 0..places.1 {
+    for y in 0..places.height {
+        for x in 0..places.width {
             let (x, y) = ((x as f32 + 0.5) * right, (y as f32 + 0.5) * down);
-            for (w, h) in &sides {
+            for side in &sides {
                 let corners = [
-                    (x - w / 2.0) / width,
-                    (y - h / 2.0) / height,
-                    (x + w / 2.0) / width,
-                    (y + h / 2.0) / height,
+                    (x - side.width / 2.0) / width,
+                    (y - side.height / 2.0) / height,
+                    (x + side.width / 2.0) / width,
+                    (y + side.height / 2.0) / height,
                 ];
                 boxes.extend(corners.map(|corner| clamp(corner, 0.0, 1.0)));
                 boxes.extend_from_slice(&conf.variance);
@@ -71,14 +73,23 @@ fn boxes(conf: &PriorBoxConfig, places: (usize, usize), image: (usize, usize)) -
     boxes
 }
 
-/// Width and height of the boxes at one position.
-fn sides(conf: &PriorBoxConfig) -> Vec<(f32, f32)> {
+/// How large a box is.
+struct BoxSides {
+    width: f32,
+    height: f32,
+}
+
+/// The boxes at one position.
+fn sides(conf: &PriorBoxConfig) -> Vec<BoxSides> {
+    let square = |side: f32| BoxSides {
+        width: side,
+        height: side,
+    };
     let mut sides = Vec::new();
     for &min in &conf.min_size {
-        sides.push((min as f32, min as f32));
+        sides.push(square(min as f32));
         for &max in &conf.max_size {
-            let side = (min as f32 * max as f32).sqrt();
-            sides.push((side, side));
+            sides.push(square((min as f32 * max as f32).sqrt()));
         }
     }
     let last = conf.min_size.last().map_or(0.0, |&min| min as f32);
@@ -88,7 +99,10 @@ fn sides(conf: &PriorBoxConfig) -> Vec<(f32, f32)> {
         .flat_map(|&ratio| [ratio, 1.0 / ratio])
     {
         if (ratio - 1.0).abs() >= 1e-6 {
-            sides.push((last * ratio.sqrt(), last / ratio.sqrt()));
+            sides.push(BoxSides {
+                width: last * ratio.sqrt(),
+                height: last / ratio.sqrt(),
+            });
         }
     }
     sides
@@ -127,7 +141,8 @@ mod tests {
             aspect_ratio: vec![4.0],
             variance: vec![0.1, 0.1, 0.2, 0.2],
         };
-        let boxes = boxes(&conf, (1, 2), (10, 20));
+        let frame = |height, width| ImageFrame { height, width };
+        let boxes = boxes(&conf, frame(1, 2), frame(10, 20));
         let corners: Vec<&[f32]> = boxes.chunks_exact(8).map(|b| &b[..4]).collect();
         assert_eq!(corners.len(), 2 * 4);
         assert_eq!(corners[0], [0.15, 0.3, 0.35, 0.7]); // side 4 around (5, 5)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use config::LayerConfig;
 use config::model::BlockExpandConfig;
 
+use crate::build::ImageFrame;
 use crate::error::{BuildError, LayerError};
 use crate::image::{Axis, Shape, Sliding};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -116,10 +117,10 @@ fn padded(pad: &[u32], length: usize) -> Option<Vec<Option<usize>>> {
 }
 
 /// The blocks of an image; sizes of 0 mean `below`, those of the layer below.
-fn blocks(conf: &BlockExpandConfig, below: (usize, usize)) -> Sliding {
-    let (height, width) = match (conf.img_size_y as usize, conf.img_size_x as usize) {
+fn blocks(conf: &BlockExpandConfig, below: ImageFrame) -> Sliding {
+    let ImageFrame { height, width } = match (conf.img_size_y as usize, conf.img_size_x as usize) {
         (0, _) | (_, 0) => below,
-        frame => frame,
+        (height, width) => ImageFrame { height, width },
     };
     let axis = |image: usize, window: u32, stride: u32, padding: u32| {
         let window = window as usize;
@@ -142,7 +143,9 @@ fn blocks(conf: &BlockExpandConfig, below: (usize, usize)) -> Sliding {
 
 /// Number of blocks on both axes of a `blockexpand` layer above images of this height and width; `None` if it is not one.
 pub(crate) fn block_grid(layer: &LayerConfig, below: (usize, usize)) -> Option<(usize, usize)> {
-    let windows = blocks(layer.inputs.first()?.block_expand_conf.as_ref()?, below);
+    let (height, width) = below;
+    let conf = layer.inputs.first()?.block_expand_conf.as_ref()?;
+    let windows = blocks(conf, ImageFrame { height, width });
     Some((windows.y.outputs, windows.x.outputs))
 }
 
@@ -152,7 +155,7 @@ pub(crate) fn build_block_expand(build: &mut Build<'_>) -> Result<Box<dyn Layer>
     let Some(conf) = &build.config.inputs[0].block_expand_conf else {
         return Err(build.error("its input has no block_expand_conf"));
     };
-    let windows = blocks(conf, build.input_frame(0).unwrap_or((0, 0)));
+    let windows = blocks(conf, build.input_frame(0).unwrap_or_default());
     build.expect(is_usable(&windows), || {
         format!("its sizes are not usable: {conf:?}")
     })?;

@@ -75,17 +75,25 @@ impl Segments {
         let Some(stride) = self.stride else {
             return Ok((sequences, layout.pooled()));
         };
-        let (windows, outer) = windows(&sequences, stride as u32, self.from_end);
+        let windows = windows(&sequences, stride as u32, self.from_end);
         let pooled = Layout {
-            sequences: Some(outer),
+            sequences: Some(windows.sequences),
             ..layout.pooled()
         };
-        Ok((windows, pooled))
+        Ok((windows.rows, pooled))
     }
 }
 
+/// Sequences that were cut into windows.
+struct SequenceWindows {
+    /// Offsets of the rows of the windows.
+    rows: Arc<[u32]>,
+    /// Offsets of the windows of the sequences.
+    sequences: Arc<[u32]>,
+}
+
 /// Cuts each sequence into windows of `stride` rows; the shorter one is the last, or the first if counted from the end.
-fn windows(sequences: &[u32], stride: u32, from_end: bool) -> (Arc<[u32]>, Arc<[u32]>) {
+fn windows(sequences: &[u32], stride: u32, from_end: bool) -> SequenceWindows {
     let (mut inner, mut outer) = (vec![0], vec![0]);
     for pair in sequences.windows(2) {
         let (start, end) = (pair[0], pair[1]);
@@ -103,7 +111,10 @@ fn windows(sequences: &[u32], stride: u32, from_end: bool) -> (Arc<[u32]>, Arc<[
         }
         outer.push(inner.len() as u32 - 1);
     }
-    (inner.into(), outer.into())
+    SequenceWindows {
+        rows: inner.into(),
+        sequences: outer.into(),
+    }
 }
 
 #[cfg(test)]
@@ -112,14 +123,14 @@ mod tests {
 
     #[test]
     fn windows_cut_every_sequence() {
-        let (inner, outer) = windows(&[0, 5, 5, 7], 2, false);
+        let cut = windows(&[0, 5, 5, 7], 2, false);
         assert_eq!(
-            (&inner[..], &outer[..]),
+            (&cut.rows[..], &cut.sequences[..]),
             (&[0, 2, 4, 5, 7][..], &[0, 3, 3, 4][..])
         );
-        let (inner, outer) = windows(&[0, 5, 5, 7], 2, true);
+        let cut = windows(&[0, 5, 5, 7], 2, true);
         assert_eq!(
-            (&inner[..], &outer[..]),
+            (&cut.rows[..], &cut.sequences[..]),
             (&[0, 1, 3, 5, 7][..], &[0, 3, 3, 4][..])
         );
     }

@@ -10,11 +10,14 @@
 //! ```
 //!
 //! `W` is `size × 4 size`; the bias has 7 size values: b₀ … b₃, then the peepholes p₀, p₁, p₂.
+//!
+//! Backward needs the gates and cells of all steps. A batch that is not used to learn keeps those of two steps, which stay
+//! in the cache.
 
 use super::TimeMajor;
 use super::lstm_cell::Functions;
 use crate::error::{BuildError, LayerError};
-use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::layer::{Backward, BatchUse, Build, Forward, Layer, Reads, full};
 use crate::matrix::Matrix;
 use crate::output::scatter_add_rows;
 use crate::parameters::ParameterIndex;
@@ -30,11 +33,13 @@ pub(crate) struct Lstm {
     functions: Functions,
     time: TimeMajor,
     stored: Vec<u32>,
-    /// The four gates of each row; in backward the gradients of their sums.
+    /// Whether the last batch was used to learn.
+    learns: bool,
+    /// The four gates of each row, in backward the gradients of their sums; those of one step unless the layer learns.
     gates: Matrix,
-    /// State, activated state and output of each row.
+    /// State, activated state and output of each row; those of two steps in turns unless the layer learns.
     cells: Matrix,
-    /// Output of the previous step, for each row after the first step.
+    /// Output of the previous step, for each row after the first step; empty unless the layer learns.
     previous: Matrix,
     /// Gradient of each row's output.
     output_grads: Matrix,
@@ -64,6 +69,7 @@ pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
         },
         time: TimeMajor::default(),
         stored: Vec::new(),
+        learns: false,
         gates: Matrix::default(),
         cells: Matrix::default(),
         previous: Matrix::default(),
@@ -92,24 +98,23 @@ impl Layer for Lstm {
         };
         self.time.arrange(&sequences, self.reversed);
         self.time.stored(pass.inputs.index(0), &mut self.stored);
-        TimeMajor::read(
-            &mut self.gates,
-            x,
-            &self.stored,
-            bias.map(|bias| &bias[..4 * size]),
-        );
-        self.cells.resize(self.time.rows(), 3 * size);
-        self.previous.resize(self.time.rows(), size);
-        let peepholes = bias.map(|bias| &bias[4 * size..]);
+        self.learns = matches!(pass.pass, BatchUse::Train { .. });
+        self.make_room();
+        let (sums, peepholes) = match bias {
+            Some(bias) => (Some(&bias[..4 * size]), Some(&bias[4 * size..])),
+            None => (None, None),
+        };
         let weight = StepWeight::new(MatrixView::new(weight, size, 4 * size));
+        let out = pass.out.value_mut();
+        out.resize(self.time.rows(), size);
         for step in 0..self.time.steps() {
-            self.forward_step(step, &weight, peepholes);
+            self.forward_step(step, (x, sums), &weight, peepholes, out);
         }
-        self.write_outputs(pass.out.value_mut());
         Ok(())
     }
 
     fn backward(&mut self, pass: &mut Backward<'_>) {
+        assert!(self.learns, "the steps were kept");
         let size = self.size;
         let weight = full(pass.parameters, self.weight);
         let bias = self.bias.map(|bias| full(pass.parameters, bias));
@@ -137,30 +142,63 @@ impl Layer for Lstm {
 }
 
 impl Lstm {
-    fn forward_step(&mut self, step: usize, weight: &StepWeight<'_>, peepholes: Option<&[f32]>) {
+    /// Resizes what the steps are kept in.
+    fn make_room(&mut self) {
+        let (size, rows) = (self.size, self.time.rows());
+        let widest = self.time.starts.get(1).copied().unwrap_or(0);
+        let (gates, cells, previous) = if self.learns {
+            (rows, rows, rows)
+        } else {
+            (widest, 2 * widest, 0)
+        };
+        self.gates.resize(gates, 4 * size);
+        self.cells.resize(cells, 3 * size);
+        self.previous.resize(previous, size);
+    }
+
+    fn forward_step(
+        &mut self,
+        step: usize,
+        (x, bias): (&Matrix, Option<&[f32]>),
+        weight: &StepWeight<'_>,
+        peepholes: Option<&[f32]>,
+        out: &mut Matrix,
+    ) {
         let size = self.size;
         let rows = self.time.step(step);
         let count = rows.len();
-        let (done, cells) =
-            self.cells.values_mut()[..rows.end * 3 * size].split_at_mut(rows.start * 3 * size);
-        let gates = &mut self.gates.values_mut()[rows.start * 4 * size..rows.end * 4 * size];
-        let before = (step > 0).then(|| {
-            let before = self.time.before(step);
-            &done[before.start * 3 * size..before.end * 3 * size]
-        });
-        if let Some(before) = before {
-            let previous = &mut self.previous.values_mut()[rows.start * size..rows.end * size];
-            for (to, cell) in previous
-                .chunks_exact_mut(size)
-                .zip(before.chunks_exact(3 * size))
-            {
-                to.copy_from_slice(&cell[2 * size..]);
+        let first = if self.learns { rows.start } else { 0 };
+        let gates = &mut self.gates.values_mut()[first * 4 * size..][..count * 4 * size];
+        TimeMajor::read_rows(gates, x, &self.stored[rows.clone()], bias);
+        let (before, cells) = if self.learns {
+            let (done, rest) = self.cells.values_mut().split_at_mut(rows.start * 3 * size);
+            let start = if step > 0 {
+                self.time.before(step).start
+            } else {
+                0
+            };
+            (&done[start * 3 * size..], rest)
+        } else {
+            let widest = self.cells.rows() / 2;
+            let (even, odd) = self.cells.values_mut().split_at_mut(widest * 3 * size);
+            if step % 2 == 0 {
+                (&*odd, even)
+            } else {
+                (&*even, odd)
             }
-            weight.multiply(
-                (gates, 4 * size),
-                MatrixView::new(previous, count, size),
-                Accumulate::Add,
-            );
+        };
+        let cells = &mut cells[..count * 3 * size];
+        let before = (step > 0).then(|| &before[..count * 3 * size]);
+        if let Some(before) = before {
+            let outputs = MatrixView::strided(&before[2 * size..], count, size, 3 * size);
+            weight.multiply((gates, 4 * size), outputs, Accumulate::Add);
+            if self.learns {
+                let previous = &mut self.previous.values_mut()[rows.start * size..rows.end * size];
+                let cells = before.chunks_exact(3 * size);
+                for (to, cell) in previous.chunks_exact_mut(size).zip(cells) {
+                    to.copy_from_slice(&cell[2 * size..]);
+                }
+            }
         }
         let f = self.functions;
         simd::for_row_blocks2(
@@ -178,12 +216,7 @@ impl Lstm {
                 }
             },
         );
-    }
-
-    fn write_outputs(&self, out: &mut Matrix) {
-        let size = self.size;
-        out.resize(self.time.rows(), size);
-        for (cell, &position) in self.cells.iter_rows().zip(&self.time.positions) {
+        for (cell, &position) in cells.chunks_exact(3 * size).zip(&self.time.positions[rows]) {
             out.row_mut(position as usize)
                 .copy_from_slice(&cell[2 * size..]);
         }
@@ -287,5 +320,48 @@ impl Lstm {
                 }
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::gradient_check::{LayerBuilder, ModelBuilder, random_parameters};
+    use crate::{Batch, BatchUse, Network, Slot, SlotData};
+
+    #[test]
+    fn two_steps_are_kept_without_learning_and_the_outputs_have_the_same_bits() {
+        let lengths = [3, 1, 7, 0, 2, 7, 5, 1, 4];
+        let starts = lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        });
+        let starts: Vec<u32> = std::iter::once(0).chain(starts).collect();
+        let ids = (0..30).map(|at| at * at % 11).collect();
+        let batch = Batch {
+            samples: lengths.len(),
+            slots: vec![Slot::sequence(SlotData::Ids(ids), starts)],
+        };
+        for reversed in [false, true] {
+            let lstm = LayerBuilder::new("lstmemory", "r", 5)
+                .weighted("x", &[5, 5, 4])
+                .bias_of(35)
+                .act("tanh")
+                .with(|c| {
+                    c.reversed = Some(reversed);
+                    c.active_gate_type = Some("sigmoid".into());
+                    c.active_state_type = Some("tanh".into());
+                });
+            let model = ModelBuilder::new().data("w", 11).embedding("x", "w", 20);
+            let mut network = Network::new(&model.layer(lstm).0).unwrap();
+            let parameters = random_parameters(&network);
+            let mut run = |pass| {
+                network.forward(&parameters, &batch, pass).unwrap();
+                network.output("r").unwrap().to_dense().unwrap()
+            };
+            let learning = run(BatchUse::Train { noise: 1 });
+            assert_eq!(learning.len(), 30 * 5);
+            assert_eq!(run(BatchUse::Test), learning);
+            assert_eq!(run(BatchUse::Train { noise: 1 }), learning);
+        }
     }
 }

@@ -101,10 +101,15 @@ impl TimeMajor {
 
     /// `to[row] = from[position of row] + bias`, for the stored rows of an input.
     pub(crate) fn read(to: &mut Matrix, from: &Matrix, stored: &[u32], bias: Option<&[f32]>) {
+        to.resize(stored.len(), from.cols());
+        Self::read_rows(to.values_mut(), from, stored, bias);
+    }
+
+    /// As [`TimeMajor::read`], for some of the rows.
+    pub(crate) fn read_rows(to: &mut [f32], from: &Matrix, stored: &[u32], bias: Option<&[f32]>) {
         let cols = from.cols();
-        to.resize(stored.len(), cols);
         simd::for_row_blocks(
-            to.values_mut(),
+            to,
             cols,
             #[inline(always)]
             |first, block| {

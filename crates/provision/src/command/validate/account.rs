@@ -2,8 +2,9 @@
 
 use super::{Check, CheckVerdict, check};
 use crate::cloud::{Caller, Cloud, CloudError};
+use crate::command::counted;
 use crate::command::own::{self, StackOwner};
-use crate::spec::{Capacity, ClusterSpec, Egress};
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, Egress};
 use crate::template::{StackLayer, groups};
 use crate::{catalog, policy};
 
@@ -44,8 +45,8 @@ pub(super) async fn permissions(cloud: &impl Cloud, spec: &ClusterSpec, caller: 
 
 /// Whose policies count: users as they are, and the role behind a session. The session's ARN lacks the
 /// role's path, which roles of SSO have and without which IAM does not find them, so IAM is asked.
-async fn principal(cloud: &impl Cloud, arn: &str) -> String {
-    let Some((bare, name)) = role_of_session(arn) else {
+pub(crate) async fn principal(cloud: &impl Cloud, arn: &str) -> String {
+    let Some(SessionRole { bare, name }) = role_of_session(arn) else {
         return arn.to_owned();
     };
     match cloud.role_arn(&name).await {
@@ -54,12 +55,52 @@ async fn principal(cloud: &impl Cloud, arn: &str) -> String {
     }
 }
 
-/// `arn:aws:sts::1:assumed-role/NAME/SESSION` as a role without a path, and its name.
-fn role_of_session(arn: &str) -> Option<(String, String)> {
+/// The role behind a session.
+#[derive(Debug, PartialEq)]
+struct SessionRole {
+    /// Its ARN, without the path.
+    bare: String,
+    name: String,
+}
+
+/// The role of `arn:aws:sts::1:assumed-role/NAME/SESSION`.
+fn role_of_session(arn: &str) -> Option<SessionRole> {
     let (head, tail) = arn.split_once(":assumed-role/")?;
     let name = tail.split('/').next().unwrap_or_default();
     let bare = format!("{}:role/{name}", head.replacen(":sts:", ":iam:", 1));
-    Some((bare, name.to_owned()))
+    let name = name.to_owned();
+    Some(SessionRole { bare, name })
+}
+
+/// EKS makes whoever creates a cluster its administrator, with an entry of its own; AWS refuses a second one for the same principal,
+/// ten minutes later. Somebody else may have created a cluster that is there.
+pub(crate) async fn second_entry(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+    caller: &Caller,
+) -> Result<Option<String>, CloudError> {
+    let access = &spec.control_plane.access;
+    if access.is_empty() || spec.service_role || spec.control_plane.mode != ControlPlaneMode::Eks {
+        return Ok(None);
+    }
+    let me = principal(cloud, &caller.arn).await;
+    if !access.contains_key(&me) || cloud.eks_cluster(&spec.name).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "controlPlane.access names {me}, which is you: EKS makes whoever creates the cluster its administrator, and AWS refuses a \
+         second entry; remove that line"
+    )))
+}
+
+/// Whether somebody is named who becomes administrator anyway.
+pub(super) async fn access(cloud: &impl Cloud, spec: &ClusterSpec, caller: &Caller) -> Check {
+    let result = second_entry(cloud, spec, caller).await;
+    let count = spec.control_plane.access.len();
+    check(
+        "access",
+        result.map(|found| found.map_or(Ok(counted(count, "colleague")), Err)),
+    )
 }
 
 /// Quota on running vCPUs: on demand standard families, or spot.
@@ -118,18 +159,29 @@ async fn network_room(
         Egress::NatPerZone => spec.zones.len(),
         Egress::Public | Egress::Endpoints => 0,
     };
-    let (vpcs, addresses) = cloud.network_use().await?;
+    let present = cloud.network_use().await?;
     let most_vpcs = cloud.quota("vpc", "L-F678F1CE").await?;
     let most_addresses = cloud.quota("ec2", "L-0263D0A3").await?;
     let parts = [
-        ("VPCs", vpcs + 1, most_vpcs.unwrap_or(DEFAULT_VPCS)),
-        (
-            "elastic addresses",
-            addresses + gateways,
-            most_addresses.unwrap_or(DEFAULT_ADDRESSES),
-        ),
+        QuotaUse {
+            what: "VPCs",
+            wanted: present.vpcs + 1,
+            most: most_vpcs.unwrap_or(DEFAULT_VPCS),
+        },
+        QuotaUse {
+            what: "elastic addresses",
+            wanted: present.addresses + gateways,
+            most: most_addresses.unwrap_or(DEFAULT_ADDRESSES),
+        },
     ];
     Ok(room(&parts))
+}
+
+/// How much of a quota would be in use.
+struct QuotaUse {
+    what: &'static str,
+    wanted: usize,
+    most: f64,
 }
 
 /// Whether each wanted number fits under its quota.
@@ -137,11 +189,11 @@ async fn network_room(
     clippy::cast_precision_loss,
     reason = "numbers of VPCs are small; quotas come as floats"
 )]
-fn room(parts: &[(&str, usize, f64)]) -> Result<String, String> {
+fn room(parts: &[QuotaUse]) -> Result<String, String> {
     let short: Vec<String> = parts
         .iter()
-        .filter(|(_, wanted, most)| *wanted as f64 > *most)
-        .map(|(what, wanted, most)| {
+        .filter(|part| part.wanted as f64 > part.most)
+        .map(|QuotaUse { what, wanted, most }| {
             format!("{wanted} {what} would be in use, the quota of the region is {most}")
         })
         .collect();
@@ -153,7 +205,7 @@ fn room(parts: &[(&str, usize, f64)]) -> Result<String, String> {
     }
     let words = parts
         .iter()
-        .map(|(what, wanted, most)| format!("{wanted} of {most} {what}"));
+        .map(|QuotaUse { what, wanted, most }| format!("{wanted} of {most} {what}"));
     Ok(words.collect::<Vec<_>>().join(", "))
 }
 
@@ -165,7 +217,7 @@ mod tests {
     #[test]
     fn a_session_is_traced_to_its_role() {
         let session = "arn:aws-cn:sts::123456789012:assumed-role/Admin/me@example.com";
-        let (bare, name) = role_of_session(session).unwrap();
+        let SessionRole { bare, name } = role_of_session(session).unwrap();
         assert_eq!(bare, "arn:aws-cn:iam::123456789012:role/Admin");
         assert_eq!(name, "Admin");
         assert_eq!(role_of_session("arn:aws:iam::123456789012:user/me"), None);
@@ -187,11 +239,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
+        let wanted = |what, wanted| QuotaUse {
+            what,
+            wanted,
+            most: 5.0,
+        };
         assert_eq!(
-            room(&[("VPCs", 5, 5.0), ("elastic addresses", 1, 5.0)]),
+            room(&[wanted("VPCs", 5), wanted("elastic addresses", 1)]),
             Ok("5 of 5 VPCs, 1 of 5 elastic addresses".to_owned())
         );
-        let text = room(&[("VPCs", 6, 5.0), ("elastic addresses", 1, 5.0)]).unwrap_err();
+        let text = room(&[wanted("VPCs", 6), wanted("elastic addresses", 1)]).unwrap_err();
         assert!(text.starts_with("6 VPCs would be in use") && !text.contains("1 elastic"));
     }
 }

@@ -4,7 +4,7 @@
 //! and what it may do ([`account`]), what region and zones offer ([`offer`]), and whether names are
 //! free and what the cluster file brings along is there ([`belongings`]).
 
-mod account;
+pub(crate) mod account;
 pub(super) mod belongings;
 mod offer;
 
@@ -81,6 +81,9 @@ pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
     checks.push(account::machines(cloud, spec).await);
     checks.push(account::network(cloud, spec).await);
     checks.push(belongings::names(cloud, spec).await);
+    if !spec.control_plane.access.is_empty() {
+        checks.push(account::access(cloud, spec, &caller).await);
+    }
     checks.push(belongings::bucket(cloud, spec).await);
     checks.extend(belongings::brought(cloud, spec).await);
     checks

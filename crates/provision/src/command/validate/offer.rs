@@ -4,7 +4,7 @@ use super::{Check, CheckVerdict, check};
 use time::OffsetDateTime;
 
 use crate::catalog;
-use crate::cloud::{Cloud, CloudError, Offer};
+use crate::cloud::{Cloud, CloudError, Offer, ZoneView};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::statuses::VersionSupport;
 
@@ -80,18 +80,32 @@ fn good(offered: &[Offer]) -> String {
 
 pub(super) async fn zones(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let result = cloud.zones().await.map(|offered| {
-        let missing: Vec<String> = spec
-            .subnet_zones()
+        let eks = spec.control_plane.mode == ControlPlaneMode::Eks;
+        let (without, good): (Vec<ZoneView>, Vec<ZoneView>) = offered
             .into_iter()
-            .filter(|zone| !offered.contains(zone))
-            .collect();
-        if missing.is_empty() {
-            Ok(spec.subnet_zones().join(", "))
-        } else {
+            .partition(|zone| eks && zone.lacks_eks());
+        let names = |zones: &[ZoneView]| -> Vec<String> {
+            zones.iter().map(|zone| zone.name.clone()).collect()
+        };
+        let (good, without) = (names(&good), names(&without));
+        let wanted = spec.subnet_zones();
+        let not_good = |zone: &&String| !good.contains(zone);
+        let (lacking, missing): (Vec<&String>, Vec<&String>) = wanted
+            .iter()
+            .filter(not_good)
+            .partition(|zone| without.contains(zone));
+        let choose = format!("choose from {}", good.join(", "));
+        if let Some(zone) = lacking.first() {
             Err(format!(
-                "{} not available to this account; choose from {}",
-                missing.join(", "),
-                offered.join(", ")
+                "{zone} is a zone in which EKS puts no control plane; {choose}"
+            ))
+        } else if missing.is_empty() {
+            Ok(wanted.join(", "))
+        } else {
+            let missing: Vec<&str> = missing.into_iter().map(String::as_str).collect();
+            Err(format!(
+                "{} not available to this account; {choose}",
+                missing.join(", ")
             ))
         }
     });

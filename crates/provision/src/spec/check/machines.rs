@@ -24,6 +24,9 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
             Ok(_) => {}
         }
     }
+    if plane.mode == ControlPlaneMode::Eks {
+        public_reach(&plane.allowed_cidrs, out);
+    }
     if plane.allowed_cidrs.is_empty() {
         out.push(SpecProblem::warning(
             "controlPlane.allowedCidrs",
@@ -70,6 +73,44 @@ pub(super) fn control_plane(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
                 "use x86 types or ARM types for both, so that one image runs everywhere",
             ));
         }
+    }
+}
+
+/// Addresses that no packet from the Internet carries: EKS refuses them as networks of its public address.
+const NOT_PUBLIC: [&str; 6] = [
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+];
+
+/// What EKS wants of the networks that may reach its public address ("Configure network access to cluster API server endpoint",
+/// EKS User Guide). A balancer of our own takes any.
+fn public_reach(allowed: &[String], out: &mut Vec<SpecProblem>) {
+    for (index, text) in allowed.iter().enumerate() {
+        let inside = |cidr: &Cidr| {
+            let mut reserved = NOT_PUBLIC.iter().filter_map(|block| block.parse().ok());
+            reserved.any(|block: Cidr| block.contains(*cidr))
+        };
+        if text.parse::<Cidr>().ok().filter(inside).is_some() {
+            out.push(SpecProblem::error(
+                &format!("controlPlane.allowedCidrs[{index}]"),
+                format!("{text} are not addresses of the Internet, and EKS refuses them"),
+                "write the address that the Internet sees (init finds it); what is inside the VPC reaches the API server anyway",
+            ));
+        }
+    }
+    if allowed.len() > catalog::MOST_PUBLIC_CIDRS {
+        out.push(SpecProblem::error(
+            "controlPlane.allowedCidrs",
+            format!("{} networks are given", allowed.len()),
+            format!(
+                "EKS takes {} at most; join some",
+                catalog::MOST_PUBLIC_CIDRS
+            ),
+        ));
     }
 }
 

@@ -10,6 +10,17 @@ pub(super) fn network(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     let network = &spec.network;
     let vpc = block(out, "network.vpcCidr", &network.vpc_cidr, (16, 22));
     let services = block(out, "network.serviceCidr", &network.service_cidr, (12, 24));
+    let shared: Option<Cidr> = "100.64.0.0/10".parse().ok();
+    if spec.control_plane.mode == ControlPlaneMode::Eks
+        && let (Some(shared), Some(services)) = (shared, services)
+        && shared.contains(services)
+    {
+        out.push(SpecProblem::error(
+            "network.serviceCidr",
+            format!("{services} is in {shared}, which EKS does not take for services"),
+            "write a block inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+        ));
+    }
     let pods = match spec.control_plane.mode {
         ControlPlaneMode::SelfManaged => block(out, "network.podCidr", &network.pod_cidr, (12, 20)),
         ControlPlaneMode::Eks => None,

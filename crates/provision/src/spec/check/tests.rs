@@ -58,6 +58,18 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "[203.0.113.7/32]",
+        "[203.0.113.7/32, 10.0.0.0/8]",
+        "controlPlane.allowedCidrs[1]",
+        "EKS refuses",
+    ),
+    (
+        "serviceCidr: 172.20.0.0/16",
+        "serviceCidr: 100.64.0.0/16",
+        "network.serviceCidr",
+        "does not take",
+    ),
+    (
+        "[203.0.113.7/32]",
         "[203.0.113.7]",
         "controlPlane.allowedCidrs[0]",
         "CIDR",
@@ -331,7 +343,7 @@ fn good() -> String {
 
 #[test]
 fn a_good_file_has_no_problems() {
-    assert_eq!(read(&good()).unwrap().1, []);
+    assert_eq!(read(&good()).unwrap().warnings, []);
 }
 
 #[test]

@@ -170,7 +170,10 @@ impl<'a> Iterator for Words<'a> {
         }
         let (mut state, mut length) = (SEED, 0);
         loop {
-            let (eight, got) = eight(&self.rest[length..]);
+            let Eight {
+                bits: eight,
+                count: got,
+            } = eight(&self.rest[length..]);
             let within = word_bytes(eight).min(got);
             state = step(state, eight, within);
             length += within;
@@ -191,18 +194,31 @@ fn hash(word: &[u8]) -> u64 {
     let whole = eights.iter().fold(SEED, |state, eight| {
         step(state, u64::from_le_bytes(*eight), 8)
     });
-    step(whole, eight(last).0, last.len())
+    step(whole, eight(last).bits, last.len())
 }
 
-/// Up to eight bytes, the first in the lowest bits, and their number.
+/// Up to eight bytes.
+struct Eight {
+    /// The first byte is in the lowest bits.
+    bits: u64,
+    /// How many bytes there are.
+    count: usize,
+}
+
 #[inline]
-fn eight(text: &[u8]) -> (u64, usize) {
+fn eight(text: &[u8]) -> Eight {
     if let Some(eight) = text.first_chunk::<8>() {
-        return (u64::from_le_bytes(*eight), 8);
+        return Eight {
+            bits: u64::from_le_bytes(*eight),
+            count: 8,
+        };
     }
     let mut bytes = [0; 8];
     bytes[..text.len()].copy_from_slice(text);
-    (u64::from_le_bytes(bytes), text.len())
+    Eight {
+        bits: u64::from_le_bytes(bytes),
+        count: text.len(),
+    }
 }
 
 /// Number of the eight bytes before the first that is not part of a word.

@@ -93,6 +93,34 @@ fn a_pass_can_be_given_up_in_the_middle() {
 }
 
 #[test]
+fn a_batch_that_was_seen_ahead_is_the_next_one() {
+    let job = numbers("", &[20]);
+    let mut source = job.open().unwrap();
+    let passes = [0, 1].map(|pass| ids(&batches(&mut source, pass, 0), 0));
+    assert_ne!(passes[0][0], passes[1][0]);
+    for (pass, whole) in (0..).zip(&passes) {
+        source.start_pass(pass, 0);
+        for expected in whole {
+            let seen = loop {
+                if let Some(batch) = source.peek() {
+                    break batch.clone();
+                }
+                std::thread::yield_now();
+            };
+            let next = source.next_batch().unwrap().unwrap();
+            assert_eq!(ids(&[seen, next], 0), [expected.clone(), expected.clone()]);
+        }
+        assert!(source.next_batch().unwrap().is_none());
+        assert!(source.peek().is_none());
+        // What is seen of a pass that is given up is not part of the next one.
+        source.start_pass(pass, 0);
+        while source.peek().is_none() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
 fn the_end_of_a_pass_may_be_asked_for_again() {
     let job = numbers("", &[4]);
     let mut source = job.open().unwrap();
