@@ -78,7 +78,13 @@ pub enum CarryError {
     Differs { path: PathBuf },
     /// The object store that files go on to.
     #[error(transparent)]
-    Store(#[from] BucketError),
+    Store(Box<BucketError>),
+}
+
+impl From<BucketError> for CarryError {
+    fn from(error: BucketError) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 fn full(error: &io::Error) -> &'static str {

@@ -181,7 +181,7 @@ impl Lstm {
         } else {
             let widest = self.cells.rows() / 2;
             let (even, odd) = self.cells.values_mut().split_at_mut(widest * 3 * size);
-            if step % 2 == 0 {
+            if step.is_multiple_of(2) {
                 (&*odd, even)
             } else {
                 (&*even, odd)
