@@ -54,7 +54,7 @@ def refuses(bench):
         ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[78, 64]), "must be ordered"),
         ("Job", lambda it: rules(it)[1]["onExitCodes"].update(values=[0, 64]), "must not be 0"),
         ("Job", lambda it: rules(it)[1]["onExitCodes"].update(containerName="trainer"), "containerName"),
-        ("Job", lambda it: rules(it)[0].update(action="FailIndex"), "Unsupported value"),
+        ("Job", lambda it: (rules(it)[0].update(action="FailIndex"), it["spec"].pop("backoffLimitPerIndex")), "Unsupported value"),
         ("Job", lambda it: spec(it).update(restartPolicy="OnFailure"), 'only "Never" is supported'),
         ("Job", lambda it: it["spec"].update(podReplacementPolicy="TerminatingOrFailed"), "podReplacementPolicy"),
         ("Job", lambda it: it["spec"].pop("completions"), "when completion mode is Indexed"),

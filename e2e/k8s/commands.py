@@ -47,7 +47,7 @@ def submit_again(bench):
     left = sorted(f"{kind} {name}" for kind, _, name in bench.store.objects if kind not in ("events", "namespaces", "serviceaccounts"))
     expect(left == ["configmaps quick-start-files", "persistentvolumeclaims canoe-files", "persistentvolumes canoe-demo-files"], f"left: {left}")
     said = bench.canoe("status", NAME, code=3)
-    expect("there is no such job" in said, said)
+    expect("its Job is gone" in said and "there is no such job" not in said, said)
 
 
 def rejected(bench):

@@ -629,7 +629,7 @@ mod tests {
             )))
         });
         assert!(
-            waits.contains("cannot be reached:\n    failed to lookup"),
+            waits.contains("cannot be reached: failed to\n    lookup address"),
             "{waits}"
         );
         for table in [trains, forbidden, waits] {
