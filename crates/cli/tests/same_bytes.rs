@@ -86,7 +86,7 @@ fn nodes_equal_one_process_that_plays_them() {
 /// connection elsewhere; what is saved or tested in the middle of a pass is complete all the same.
 #[test]
 fn a_table_that_is_read_by_row_is_whole_whenever_somebody_looks() {
-    let folder = Folder::with_demo(1200);
+    let folder = Folder::with_demo(2000);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
     let often = ["--saving_period_by_batches=2", "--test_period=3"];
     // Sizes in bytes from which they are read by row.

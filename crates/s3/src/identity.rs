@@ -20,7 +20,8 @@ const EARLY: Duration = Duration::from_secs(300);
 
 /// A source of credentials with what it has given last.
 pub(crate) struct S3Identity {
-    runtime: Runtime,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
     config: SdkConfig,
     known: Mutex<Option<Credentials>>,
 }
@@ -38,7 +39,7 @@ impl S3Identity {
         let loader = aws_config::defaults(BehaviorVersion::latest()).http_client(client);
         let config = runtime.block_on(loader.load());
         Ok(Self {
-            runtime,
+            runtime: Some(runtime),
             config,
             known: Mutex::new(None),
         })
@@ -80,10 +81,20 @@ impl S3Identity {
         let provider = provider.ok_or_else(|| S3Error::NoCredentials {
             reason: "nothing is configured".to_owned(),
         })?;
-        let fresh = self.runtime.block_on(provider.provide_credentials());
+        let runtime = self.runtime.as_ref().expect("it is not dropped yet");
+        let fresh = runtime.block_on(provider.provide_credentials());
         let fresh = fresh.map_err(|error| no_credentials(&error))?;
         *known = Some(fresh.clone());
         Ok(fresh)
+    }
+}
+
+impl Drop for S3Identity {
+    /// Waits for nothing: an asynchronous task may drop it, and may not wait.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -96,4 +107,16 @@ fn no_credentials(error: &(dyn std::error::Error + 'static)) -> S3Error {
     let reason = last.to_string();
     let reason = reason.lines().next().unwrap_or_default().to_owned();
     S3Error::NoCredentials { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_asynchronous_task_may_drop_it() {
+        let identity = S3Identity::load().unwrap();
+        let task = tokio::runtime::Builder::new_current_thread().build();
+        task.unwrap().block_on(async move { drop(identity) });
+    }
 }
