@@ -56,7 +56,7 @@ pub struct ObjectReader {
 
 /// What an object says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct ObjectHead {
     /// The SHA-256 that it was written with, as [`Client::write`] got it.
     pub sha256: Option<String>,
 }
@@ -199,7 +199,7 @@ impl Client {
     }
 
     /// What the store knows of an object, without its content; nothing if there is none.
-    pub fn head(&self, location: &Location) -> Result<Option<Head>, S3Error> {
+    pub fn head(&self, location: &Location) -> Result<Option<ObjectHead>, S3Error> {
         let answered = self.send(&Call {
             method: "HEAD",
             location,
@@ -211,7 +211,7 @@ impl Client {
             Ok(response) => {
                 let sum = response.headers().get(SHA256);
                 let sum = sum.and_then(|sum| sum.to_str().ok());
-                Ok(Some(Head {
+                Ok(Some(ObjectHead {
                     sha256: sum.map(str::to_owned),
                 }))
             }

@@ -24,18 +24,18 @@ impl Existing {
 }
 
 /// A folder that files arrive in.
-pub(super) struct Folder<'a> {
+pub(super) struct VolumeFolder<'a> {
     folder: &'a Path,
     existing: Existing,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> VolumeFolder<'a> {
     pub(super) fn new(folder: &'a Path, existing: Existing) -> Self {
         Self { folder, existing }
     }
 }
 
-impl Place for Folder<'_> {
+impl Place for VolumeFolder<'_> {
     /// A complete file with the right content counts with all its bytes, otherwise what an earlier attempt left.
     fn bytes_there(&self, items: &[Item]) -> Result<Vec<u64>, CarryError> {
         let there = items.iter().map(|item| {

@@ -280,7 +280,7 @@ pub fn receive(
     output: &mut dyn Write,
     tell: &dyn Fn(u64, u64),
 ) -> Result<Received, CarryError> {
-    let mut place = folder::Folder::new(folder, existing);
+    let mut place = folder::VolumeFolder::new(folder, existing);
     receive_at(&mut place, input, output, tell)
 }
 

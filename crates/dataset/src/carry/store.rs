@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 
 use ring::digest::{Context, SHA256};
-use s3::client::{Head, WriteError};
+use s3::client::{ObjectHead, WriteError};
 use s3::{Client, Location};
 
 use super::{CarryError, Existing, Item, Place};
@@ -58,9 +58,9 @@ impl<'a> Objects<'a> {
     fn is_same(&self, item: &Item, location: &Location) -> Result<bool, BucketError> {
         match self.prefix.client.head(location)? {
             None => Ok(false),
-            Some(Head { sha256: Some(sum) }) => Ok(sum == item.sum),
+            Some(ObjectHead { sha256: Some(sum) }) => Ok(sum == item.sum),
             // Somebody else has written it: only its content can tell.
-            Some(Head { sha256: None }) => Ok(self.sum(location)? == item.sum),
+            Some(ObjectHead { sha256: None }) => Ok(self.sum(location)? == item.sum),
         }
     }
 
