@@ -29,7 +29,7 @@ class Server:
     def __init__(self, folder, address="127.0.0.1", prefix=()):
         self.folder = folder
         log = os.path.join(folder, "..", "rclone.log")
-        command = [*prefix, "rclone", "serve", "s3", "--auth-key", f"{KEY},{SECRET}", "--addr", f"{address}:0", "--dir-cache-time=0s", folder]
+        command = [*prefix, "rclone", "serve", "s3", "--auth-key", f"{KEY},{SECRET}", "--addr", f"{address}:0", folder]
         self.process = subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT, env=os.environ | {"RCLONE_CONFIG": "/dev/null"})
         end = time.monotonic() + 240
         while not (found := re.search(r"http://[\d.]+:(\d+)/", open(log).read())):
