@@ -35,6 +35,15 @@ pub enum Reads {
     Batch,
 }
 
+/// A parameter of which only the rows are read that an input names.
+#[derive(Debug, Clone, Copy)]
+pub struct Lookup {
+    /// What has the ids or sparse columns: for a layer the number of its input, for a graph that of the node.
+    pub source: usize,
+    /// The parameter that is read.
+    pub parameter: ParameterIndex,
+}
+
 /// A layer of the network.
 pub trait Layer: Send {
     /// What its rows depend on. [`Reads::Batch`] is always correct, the others save work.
@@ -62,8 +71,8 @@ pub trait Layer: Send {
         Vec::new()
     }
 
-    /// Parameters whose rows are looked up by the ids or sparse columns of an input: (input, parameter).
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+    /// Parameters whose rows are looked up by the ids or sparse columns of an input.
+    fn lookups(&self) -> Vec<Lookup> {
         Vec::new()
     }
 

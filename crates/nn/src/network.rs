@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::batch::{Batch, SlotData};
 use crate::error::{ExecuteError, LayerError};
 use crate::gradients::Gradients;
-use crate::layer::{Assigned, BatchUse};
+use crate::layer::{Assigned, BatchUse, Lookup};
 use crate::layers::data::DataLayer;
 use crate::output::{Output, OutputValues};
 use crate::parameters::{ParameterIndex, ParameterSpec, ParameterValues, Parameters};
@@ -82,8 +82,8 @@ impl Network {
         wanted: impl Fn(ParameterIndex) -> bool,
     ) -> Vec<(ParameterIndex, Vec<u32>)> {
         let mut needed: Vec<(ParameterIndex, Vec<u32>)> = Vec::new();
-        for (node, parameter) in self.graph.lookups() {
-            let Some(slot) = self.slots.iter().position(|slot| *slot == node) else {
+        for Lookup { source, parameter } in self.graph.lookups() {
+            let Some(slot) = self.slots.iter().position(|slot| *slot == source) else {
                 continue;
             };
             let spec = &self.specs[parameter.0];

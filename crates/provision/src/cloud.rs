@@ -285,6 +285,15 @@ pub struct Offer {
     pub standard_ends: Option<time::Date>,
 }
 
+/// An instance type that a zone has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeOffer {
+    /// Such as `us-west-2a`.
+    pub zone: String,
+    /// Such as `m6i.large`.
+    pub instance_type: String,
+}
+
 /// A zone that the account can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneView {
@@ -415,11 +424,11 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = CloudResult<Option<DriftStatus>>> + Send;
 
     fn zones(&self) -> impl Future<Output = CloudResult<Vec<ZoneView>>> + Send;
-    /// Pairs of zone and type.
+    /// Which of these instance types there are, and in which zones.
     fn offered_types(
         &self,
         types: &[String],
-    ) -> impl Future<Output = CloudResult<Vec<(String, String)>>> + Send;
+    ) -> impl Future<Output = CloudResult<Vec<TypeOffer>>> + Send;
     fn key_pair_exists(&self, name: &str) -> impl Future<Output = CloudResult<bool>> + Send;
     fn interfaces(&self, vpc: &str) -> impl Future<Output = CloudResult<Vec<Interface>>> + Send;
     fn delete_interface(&self, id: &str) -> impl Future<Output = CloudResult<()>> + Send;

@@ -31,6 +31,14 @@ use crate::tester::Tester;
 use crate::updater::{Position, UpdateError, Updater, sum};
 use words::random::SplitMix64;
 
+/// The same evaluators twice, because log lines show the pass so far and what came since the last line.
+pub struct TrainEvaluators {
+    /// Since the pass began.
+    pub pass: Evaluators,
+    /// Since the last line.
+    pub recent: Evaluators,
+}
+
 /// A trainer ready to run.
 pub struct Trainer<'a> {
     /// The network.
@@ -43,8 +51,8 @@ pub struct Trainer<'a> {
     pub sources: Vec<DataSource>,
     /// Test data and its evaluators, if the configuration has any.
     pub tester: Option<Tester>,
-    /// Evaluators over the pass, and since the last line.
-    pub evaluators: (Evaluators, Evaluators),
+    /// Measures of the training data's predictions.
+    pub evaluators: TrainEvaluators,
     /// Reports details of batches.
     pub inspector: Inspector,
     /// Writes pass directories; only trainer 0 has one.
@@ -139,8 +147,8 @@ impl Trainer<'_> {
         for source in &mut self.sources {
             source.start_pass(u64::from(pass), start.batch);
         }
-        self.evaluators.0.reset();
-        self.evaluators.1.reset();
+        self.evaluators.pass.reset();
+        self.evaluators.recent.reset();
         self.waited = Duration::ZERO;
         let done = self.batches(start, report)?;
         // One of several trainers may have an empty data shard; alone it would only save its initial values.
@@ -276,12 +284,13 @@ impl Trainer<'_> {
                 updater.gradient_ready(index, gradients);
             });
         self.inspector.backward(&self.network, report);
-        for evaluators in [&mut self.evaluators.0, &mut self.evaluators.1] {
+        for evaluators in [&mut self.evaluators.pass, &mut self.evaluators.recent] {
             evaluators.accumulate(&self.network).map_err(failed)?;
         }
         // Both sets of evaluators have the same messages; they are shown once.
-        self.evaluators.1.take_messages();
-        self.inspector.evaluated(&mut self.evaluators.0, report)?;
+        self.evaluators.recent.take_messages();
+        self.inspector
+            .evaluated(&mut self.evaluators.pass, report)?;
         Ok(cost)
     }
 
@@ -290,12 +299,12 @@ impl Trainer<'_> {
         let reporting = self.settings.reporting;
         let mut progress = figures(at.pass, at.batch, meter, self.waited);
         if due(reporting.log_period) {
-            let (all, recent) = (self.evaluators.0.line(), self.evaluators.1.line());
-            let line = meter.batch_line(at.batch, &all, &recent);
+            let TrainEvaluators { pass, recent } = &self.evaluators;
+            let line = meter.batch_line(at.batch, &pass.line(), &recent.line());
             report.line(Level::Info, Topic::Progress, &line);
-            progress.evaluators = self.evaluators.1.values();
+            progress.evaluators = self.evaluators.recent.values();
             meter.reset_recent();
-            self.evaluators.1.reset();
+            self.evaluators.recent.reset();
         } else if due(reporting.dot_period) {
             report.dot();
         }
@@ -333,10 +342,10 @@ impl Trainer<'_> {
                 format!("all {batches} batches of pass {pass} were done before the recovery");
             report.line(Level::Info, Topic::PassEnd, &text);
         } else {
-            let line = meter.pass_line(pass, batches, &self.evaluators.0.line());
+            let line = meter.pass_line(pass, batches, &self.evaluators.pass.line());
             report.line(Level::Info, Topic::PassEnd, &line);
             let mut progress = figures(pass, batches, &meter, self.waited);
-            progress.evaluators = self.evaluators.0.values();
+            progress.evaluators = self.evaluators.pass.values();
             report.event(&TrainerEvent::PassFinished(progress));
         }
         self.settle_end(pass, batches, report)

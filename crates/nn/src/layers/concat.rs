@@ -2,9 +2,8 @@
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
-use crate::layer::{Backward, Build, Forward, Layer, Reads};
+use crate::layer::{Backward, Build, Forward, Layer, Lookup, Reads};
 use crate::matrix::Matrix;
-use crate::parameters::ParameterIndex;
 use crate::projections::{self, Projection};
 use crate::simd;
 
@@ -135,11 +134,16 @@ impl Layer for ConcatProjections {
         })
     }
 
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+    fn lookups(&self) -> Vec<Lookup> {
         self.parts
             .iter()
             .enumerate()
-            .filter_map(|(input, part)| Some((input, part.projection.lookup()?)))
+            .filter_map(|(source, part)| {
+                Some(Lookup {
+                    source,
+                    parameter: part.projection.lookup()?,
+                })
+            })
             .collect()
     }
 

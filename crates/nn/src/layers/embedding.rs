@@ -7,7 +7,7 @@ use crate::domain::worthwhile;
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::kept_products::RowOrigin;
-use crate::layer::{Backward, BatchUse, Build, Forward, Layer, Reads};
+use crate::layer::{Backward, BatchUse, Build, Forward, Layer, Lookup, Reads};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 use crate::rows::{NO_ROW, RowSet};
@@ -44,8 +44,11 @@ impl Layer for Embedding {
         self.finish.reads()
     }
 
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
-        vec![(0, self.table)]
+    fn lookups(&self) -> Vec<Lookup> {
+        vec![Lookup {
+            source: 0,
+            parameter: self.table,
+        }]
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {

@@ -6,7 +6,7 @@
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::kept_products::KeptProducts;
-use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::layer::{Backward, Build, Forward, Layer, Lookup, Reads, full};
 use crate::matrix::{Matrix, SparseRows};
 use crate::output::{OutputValues, scatter_add_rows};
 use crate::parameters::ParameterIndex;
@@ -78,11 +78,14 @@ impl Layer for FullyConnected {
         true
     }
 
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+    fn lookups(&self) -> Vec<Lookup> {
         self.weights
             .iter()
             .enumerate()
-            .map(|(input, weight)| (input, weight.parameter))
+            .map(|(source, weight)| Lookup {
+                source,
+                parameter: weight.parameter,
+            })
             .collect()
     }
 

@@ -5,10 +5,9 @@
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
-use crate::layer::{Backward, Build, Forward, Layer, Reads};
+use crate::layer::{Backward, Build, Forward, Layer, Lookup, Reads};
 use crate::layers::embedding::Embedding;
 use crate::layers::fc::FullyConnected;
-use crate::parameters::ParameterIndex;
 use crate::projections::{self, Operator, Projection};
 
 /// A sum of projections and operators.
@@ -95,10 +94,15 @@ impl Layer for Mixed {
         projections.fold(self.finish.reads(), Reads::max)
     }
 
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+    fn lookups(&self) -> Vec<Lookup> {
         self.projections
             .iter()
-            .filter_map(|(input, projection)| Some((*input, projection.lookup()?)))
+            .filter_map(|(input, projection)| {
+                Some(Lookup {
+                    source: *input,
+                    parameter: projection.lookup()?,
+                })
+            })
             .collect()
     }
 

@@ -421,7 +421,9 @@ fn looked_up(
     for (index, spec) in specs.iter_mut().enumerate() {
         let parameter = ParameterIndex(index);
         let uses = used.iter().filter(|used| **used == parameter).count();
-        let lookups = graph.lookups().filter(|(_, p)| *p == parameter);
+        let lookups = graph
+            .lookups()
+            .filter(|lookup| lookup.parameter == parameter);
         spec.looked_up = uses > 0 && lookups.count() == uses;
     }
     specs

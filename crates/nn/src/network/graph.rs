@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::domain::{Domain, Joints, Layout};
 use crate::error::LayerError;
 use crate::gradients::Gradients;
-use crate::layer::{Backward, BatchUse, Edge, Forward, Inputs, Layer, Reads};
+use crate::layer::{Backward, BatchUse, Edge, Forward, Inputs, Layer, Lookup, Reads};
 use crate::noise::Noise;
 use crate::output::{Output, scatter_add_rows};
-use crate::parameters::{ParameterIndex, ParameterSpec, Parameters};
+use crate::parameters::{ParameterSpec, Parameters};
 use crate::product::PackedWeights;
 
 /// Layers and the buffers of the current batch.
@@ -167,16 +167,17 @@ impl Graph {
         }
     }
 
-    /// Parameters whose rows are looked up by a given node: (node, parameter).
-    pub(crate) fn lookups(&self) -> impl Iterator<Item = (usize, ParameterIndex)> + '_ {
+    /// Parameters whose rows are looked up by what a given node holds.
+    pub(crate) fn lookups(&self) -> impl Iterator<Item = Lookup> + '_ {
         self.nodes.iter().flat_map(move |node| {
             let found = match &node.work {
                 OutputWork::Layer { layer, .. } => layer.lookups(),
                 OutputWork::Given | OutputWork::More => Vec::new(),
             };
-            found.into_iter().filter_map(move |(input, parameter)| {
-                let source = node.edges[input].source;
-                matches!(self.nodes[source].work, OutputWork::Given).then_some((source, parameter))
+            found.into_iter().filter_map(move |lookup| {
+                let source = node.edges[lookup.source].source;
+                matches!(self.nodes[source].work, OutputWork::Given)
+                    .then_some(Lookup { source, ..lookup })
             })
         })
     }

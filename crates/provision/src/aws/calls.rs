@@ -12,7 +12,7 @@ use super::query::{
 };
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
+    PolicyView, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -197,7 +197,7 @@ impl Cloud for Aws {
         })
     }
 
-    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<(String, String)>> {
+    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<TypeOffer>> {
         let mut asked = params(&[
             ("LocationType", "availability-zone"),
             ("Filter.1.Name", "instance-type"),
@@ -208,7 +208,10 @@ impl Cloud for Aws {
         self.pages((EC2, "DescribeInstanceTypeOfferings"), &asked, |root| {
             let offers = entries(root, "instanceTypeOfferingSet").into_iter();
             offers
-                .map(|offer| (field(offer, "location"), field(offer, "instanceType")))
+                .map(|offer| TypeOffer {
+                    zone: field(offer, "location"),
+                    instance_type: field(offer, "instanceType"),
+                })
                 .collect()
         })
         .await

@@ -14,7 +14,7 @@ use self::account::{Account, FakeStack, changes};
 use crate::catalog;
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource, ZoneView,
+    PolicyView, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -242,14 +242,18 @@ impl Cloud for Double {
         })
     }
 
-    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<(String, String)>> {
+    async fn offered_types(&self, types: &[String]) -> CloudResult<Vec<TypeOffer>> {
         let types = types.to_vec();
         self.call("offered_types", |_| {
             let zones = ["us-west-2a", "us-west-2b"];
-            Ok(zones
-                .iter()
-                .flat_map(|zone| types.iter().map(|t| ((*zone).to_owned(), t.clone())))
-                .collect())
+            let in_zone = |zone: &str| {
+                let zone = zone.to_owned();
+                types.iter().map(move |name| TypeOffer {
+                    zone: zone.clone(),
+                    instance_type: name.clone(),
+                })
+            };
+            Ok(zones.into_iter().flat_map(in_zone).collect())
         })
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use config::{LayerConfig, ModelConfig, SubModelConfig};
 
 use crate::error::{BuildError, LayerError};
-use crate::layer::{Assigned, Backward, Build, Forward, Inputs, Layer, MoreOutput, Reads};
+use crate::layer::{Assigned, Backward, Build, Forward, Inputs, Layer, Lookup, MoreOutput, Reads};
 use crate::network::{Context, Graph};
 use crate::parameters::ParameterIndex;
 use crate::simd;
@@ -160,14 +160,17 @@ impl Layer for Group {
         outs.map(|out| out.output.clone()).collect()
     }
 
-    fn lookups(&self) -> Vec<(usize, ParameterIndex)> {
+    fn lookups(&self) -> Vec<Lookup> {
         let inputs = self.recipe.inputs();
         let wide = self.wide.lookups();
-        let step = self.frames[0]
-            .lookups()
-            .filter_map(|(node, parameter)| Some((self.recipe.origin(node)?, parameter)));
+        let step = self.frames[0].lookups().filter_map(|lookup| {
+            Some(Lookup {
+                source: self.recipe.origin(lookup.source)?,
+                ..lookup
+            })
+        });
         wide.chain(step)
-            .filter(|(node, _)| *node < inputs)
+            .filter(|lookup| lookup.source < inputs)
             .collect()
     }
 

@@ -4,7 +4,7 @@ use super::{Check, CheckVerdict, check};
 use time::OffsetDateTime;
 
 use crate::catalog;
-use crate::cloud::{Cloud, CloudError, Offer, ZoneView};
+use crate::cloud::{Cloud, CloudError, Offer, TypeOffer, ZoneView};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::statuses::VersionSupport;
 
@@ -115,8 +115,10 @@ pub(super) async fn zones(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
 pub(super) async fn types(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let types = &spec.all_instance_types();
     let result = cloud.offered_types(types).await.map(|offers| {
-        let offered =
-            |zone: &String, name: &String| offers.iter().any(|(z, n)| z == zone && n == name);
+        let offered = |zone: &String, name: &String| {
+            let wanted = |offer: &TypeOffer| offer.zone == *zone && offer.instance_type == *name;
+            offers.iter().any(wanted)
+        };
         let mut missing = Vec::new();
         for zone in &spec.zones {
             missing.extend(
