@@ -74,7 +74,7 @@ static int fails(const char *call, const char *path) {
         pause();
     }
     if (number > last) return 0;
-    errno = strcmp(how, "EIO") == 0 ? EIO : ENOSPC;
+    errno = strcmp(how, "EIO") == 0 ? EIO : strcmp(how, "EACCES") == 0 ? EACCES : ENOSPC;
     return 1;
 }
 

@@ -387,3 +387,37 @@ fn a_job_whose_servers_have_no_room_to_save_names_the_file_and_goes_on_later() {
     succeeded(&output);
     assert!(job.saved(&place) == job.wanted, "{}", said(&output));
 }
+
+/// Servers that may not write where trainers save are no reason to end the job: the model is whole without their state.
+#[test]
+fn servers_that_may_not_write_into_a_pass_directory_leave_their_state_out() {
+    let job = Job::new("canoe.servers/");
+    let place = job.disk.folder.path("denied");
+    fs::create_dir(&place).unwrap();
+    copy(&job.place, &place.join("job"));
+    let denied = Fault {
+        word: "canoe.servers/",
+        at: 1,
+        how: "EACCES",
+        more: 1_000_000,
+    };
+    let (output, _) = job.run_once(&place, denied);
+    succeeded(&output);
+    let text = said(&output);
+    assert!(text.contains("canoe.servers is left out"), "{text}");
+    let without_state = |files: &Files| -> Vec<PathBuf> {
+        let is_state = |path: &Path| {
+            path.components()
+                .any(|part| part.as_os_str() == "canoe.servers")
+        };
+        files
+            .keys()
+            .filter(|path| !is_state(path))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(
+        without_state(&job.saved(&place)),
+        without_state(&job.wanted)
+    );
+}

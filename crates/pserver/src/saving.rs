@@ -46,8 +46,20 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
     }
     match what {
         Saved::Rows => save_rows(&run, directory),
-        Saved::State => save_state(&run, directory).map_err(unable),
+        Saved::State => save_state(&run, directory).map_err(|error| match is_lasting(&error) {
+            true => Refusal {
+                code: Code::Invalid,
+                text: chain(&error),
+            },
+            false => unable(error),
+        }),
     }
+}
+
+/// Whether the disk will refuse it the next time too: a directory that this server may see but not write.
+fn is_lasting(error: &StoreError) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, StoreError::Disk { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 /// Writes values, state and scalars of all tables. The tables must not change meanwhile.

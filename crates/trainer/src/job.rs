@@ -28,7 +28,7 @@ use crate::settings::{Patience, RemoteSettings, TrainerSettings};
 use crate::state_file;
 use crate::tester::Tester;
 use crate::timing::TrainerTiming;
-use crate::train::Trainer;
+use crate::train::{TrainEvaluators, Trainer};
 use crate::updater::center::{CenterUpdater, Meeting, Terms};
 use crate::updater::local::LocalUpdater;
 use crate::updater::remote::{JobTables, RemoteUpdater};
@@ -162,7 +162,8 @@ fn train(
         .then(|| saver(config, settings, measure))
         .transpose()?;
     if let Some(saver) = &saver
-        && settings.passes.saving_period <= settings.passes.count
+        && (settings.passes.saving_period <= settings.passes.count
+            || settings.passes.saving_period_by_batches > 0)
     {
         // Better now than after a pass of an hour.
         pass_directory::check_writable(&saver.save_dir)?;
@@ -172,10 +173,10 @@ fn train(
     }
     let mut trainer = Trainer {
         sources: data.train,
-        evaluators: (
-            evaluators(config, &inspector)?,
-            evaluators(config, &inspector)?,
-        ),
+        evaluators: TrainEvaluators {
+            pass: evaluators(config, &inspector)?,
+            recent: evaluators(config, &inspector)?,
+        },
         inspector,
         saver,
         patience,
