@@ -7,9 +7,10 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use common::run::{Run, log, signal, wait_until};
-use common::{Folder, failed, said, succeeded};
+use common::{CANOE, Folder, failed, said, succeeded};
 
 const JOB: [&str; 7] = [
     "--nodes=2",
@@ -139,11 +140,51 @@ fn a_job_whose_configuration_is_not_in_a_folder_of_its_own_resumes() {
     let text = failed(&canoe_run(&folder, &args));
     assert!(text.contains("provider.py has changed"), "{text}");
     fs::write(job.join("provider.py"), provider).unwrap();
-    let mut run = Run::start(&folder, &args, &[]);
-    let resumes = || log(&folder).contains("resuming the run");
-    wait_until(&mut run, &folder, "the resumed run", resumes);
-    signal(run.0.id() as i32, libc::SIGINT);
-    run.0.wait().unwrap();
+    // The notes were there when it was resumed; that makes them no part of the configuration.
+    for _ in 0..2 {
+        let mut run = Run::start(&folder, &args, &[]);
+        let resumes = || log(&folder).contains("resuming the run");
+        wait_until(&mut run, &folder, "the resumed run", resumes);
+        signal(run.0.id() as i32, libc::SIGINT);
+        run.0.wait().unwrap();
+        fs::write(job.join("notes.txt"), "lr 0.02").unwrap();
+    }
+}
+
+#[test]
+fn output_that_is_redirected_into_the_job_folder_is_not_its_configuration() {
+    let folder = Folder::empty();
+    succeeded(&folder.canoe(&["new", "job"]));
+    let job = folder.path("job");
+    for file in ["trainer_config.py", "provider.py"] {
+        fs::rename(job.join("model").join(file), job.join(file)).unwrap();
+    }
+    let run = |passes: &str| {
+        let out = fs::File::create(job.join("train.out")).unwrap();
+        let done = Command::new(CANOE)
+            .args(["run", "job", "--nodes=2", "--watch=off", passes])
+            .current_dir(folder.path("."))
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .status()
+            .unwrap();
+        let text = fs::read_to_string(job.join("train.out")).unwrap();
+        assert!(done.success(), "{text}");
+        text
+    };
+    run("--passes=1");
+    fs::write(job.join("notes.md"), "good").unwrap();
+    let more = run("--passes=2");
+    assert!(more.contains("after its pass"), "{more}");
+    fs::write(job.join("words.txt"), "new").unwrap();
+    let config = fs::read_to_string(job.join("trainer_config.py")).unwrap();
+    fs::write(job.join("trainer_config.py"), config + "\n").unwrap();
+    let other = run("--passes=3");
+    assert!(
+        other.contains("because trainer_config.py has changed"),
+        "{other}"
+    );
+    assert!(folder.path("job/output-1/pass-00001/done").exists());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use run::display::summary;
 use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
-use run::local::layout::JobData;
+use run::local::layout::{FirstLine, JobData};
 use run::local::lease::Owner;
 use run::local::plan::RUN_VARIABLE;
 use run::local::watchdog::StallLimits;
@@ -66,6 +66,9 @@ pub(crate) struct RunArgs {
     /// Ports of each server for sparse parameters.
     #[arg(long, default_value_t = 1, visible_alias = "ports_num_for_sparse")]
     sparse_ports: u16,
+    /// The first line of each training file is like the others, even if it looks like the names of columns.
+    #[arg(long)]
+    no_header: bool,
     /// Batches between recovery snapshots.
     #[arg(long, visible_alias = "snapshot_period")]
     snapshot_period: Option<u64>,
@@ -128,6 +131,11 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let wish = FolderOptions {
         config: args.config.clone(),
         config_dir: args.config_dir.clone(),
+        header: if args.no_header {
+            FirstLine::Sample
+        } else {
+            FirstLine::Unknown
+        },
         ..FolderOptions::default()
     };
     if !args.force {
@@ -349,7 +357,9 @@ fn begin(
     };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
     let work = claim::find_work(output);
-    let run = match claim::decide(found.as_ref(), &settings, wanted, work) {
+    let beginning = claim::decide(found.as_ref(), &settings, wanted, work);
+    let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
+    let run = match beginning {
         Beginning::Resume(run) => {
             eprintln!(
                 "resuming the run in {} that did not finish (--fresh starts again)",
@@ -358,8 +368,12 @@ fn begin(
             run
         }
         Beginning::More(passes) => {
+            let done = match passes {
+                1 => "its pass".to_owned(),
+                _ => format!("its {passes} passes"),
+            };
             eprintln!(
-                "continuing the run in {} after its {passes} passes (--fresh starts again)",
+                "continuing the run in {} after {done} (--fresh starts again)",
                 output.display()
             );
             start_pass = passes;
@@ -381,19 +395,26 @@ fn begin(
             start_pass = 0;
             new_name()?
         }
-        Beginning::Archive => {
+        Beginning::Archive(why) => {
             start_pass = 0;
             drop(owner);
             if let Some(moved) = claim::archive(output)? {
-                eprintln!(
-                    "the results of an earlier run are now in {}",
-                    moved.display()
-                );
+                let moved = moved.display();
+                match why.as_str() {
+                    "" => eprintln!("the results of an earlier run are now in {moved}"),
+                    why => eprintln!(
+                        "the results of an earlier run are now in {moved}: more passes cannot continue after them, because {why}"
+                    ),
+                }
             }
             create()?;
             owner = claim()?;
             new_name()?
         }
+    };
+    let settings = match &found {
+        Some(found) if continues => settings.continuing(&found.settings),
+        _ => settings,
     };
     let file = RunFile {
         run,

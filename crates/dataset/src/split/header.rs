@@ -26,8 +26,8 @@ fn is_table(path: &Path) -> bool {
         .any(|table| ending.eq_ignore_ascii_case(table))
 }
 
-/// Names stand where the next line has a number: no field of the first line is empty or a number, and one of the second is
-/// a number.
+/// Names stand where the next line has a number: no field of the first line is a number or a missing value, and one of the
+/// second is a number.
 fn begins_with_header(file: impl Read) -> io::Result<bool> {
     let mut reader = BufReader::new(file);
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -42,8 +42,15 @@ fn begins_with_header(file: impl Read) -> io::Result<bool> {
     );
     let is_number = |field: &str| field.parse::<f64>().is_ok();
     Ok(first.ends_with('\n')
-        && fields(&first).all(|field| !field.is_empty() && !is_number(field))
+        && fields(&first).all(|field| !is_missing(field) && !is_number(field))
         && fields(&second).any(is_number))
+}
+
+/// What tables have where a value is missing; no column has such a name.
+fn is_missing(field: &str) -> bool {
+    ["", "na", "n/a", "null", "none", "?", "-"]
+        .iter()
+        .any(|missing| field.eq_ignore_ascii_case(missing))
 }
 
 fn fields(line: &str) -> impl Iterator<Item = &str> {
@@ -66,6 +73,8 @@ mod tests {
             ("red,blue\ngreen,red\n", false),
             (",kind\n0.2,red\n", false),
             ("NaN,red\n0.2,red\n", false),
+            ("red,N/A\nblue,3.5\n", false),
+            ("?,red\n0.2,red\n", false),
             ("width,kind\n", false),
             ("width,kind", false),
             ("", false),

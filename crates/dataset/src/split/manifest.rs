@@ -69,8 +69,8 @@ pub struct SourceVersion {
 }
 
 impl SplitManifest {
-    /// The format written by this version.
-    pub const VERSION: u32 = 1;
+    /// The format written by this version. Version 1 counted headers as no part of the files that it made.
+    pub const VERSION: u32 = 2;
 
     /// The manifest of a finished split.
     pub fn new(
@@ -85,6 +85,11 @@ impl SplitManifest {
             files,
             shared,
         }
+    }
+
+    /// Whether its counts are those that this version would write.
+    pub(super) fn is_current(&self) -> bool {
+        self.version == Self::VERSION || !self.options.header
     }
 
     /// Lines of all shards together.

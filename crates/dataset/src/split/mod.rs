@@ -305,6 +305,7 @@ impl Versions {
         shards: &Shards,
     ) -> bool {
         manifest.complete
+            && manifest.is_current()
             && manifest.options == options
             && self.are_those_of(manifest)
             && shards.hold(manifest)

@@ -353,6 +353,14 @@ fn every_part_of_a_file_with_a_header_has_it_and_no_line_is_lost() {
         assert_eq!(found, lines);
         assert_eq!(report.manifest.lines(), 10);
         assert!(run(job.path(), options).unwrap().unchanged);
+        // What an older version wrote, which did not count the header.
+        let path = job.path().join("data/split.json");
+        let written = fs::read_to_string(&path).unwrap();
+        let older = written.replace("\"version\": 2", "\"version\": 1");
+        assert_ne!(older, written);
+        fs::write(&path, older).unwrap();
+        assert!(!run(job.path(), options).unwrap().unchanged);
+        assert_eq!(fs::read_to_string(&path).unwrap(), written);
     }
 }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -56,8 +58,9 @@ pub struct RunFile {
 pub enum Beginning {
     /// Start a new run in an empty folder.
     New,
-    /// Move what is there aside, then start a new run.
-    Archive,
+    /// Move what is there aside, then start a new run. The text says why more passes cannot continue after those that
+    /// are done; it is empty unless they were asked for.
+    Archive(String),
     /// Continue this run.
     Resume(String),
     /// So many passes are done, and more are asked for: a new run continues after them.
@@ -103,24 +106,24 @@ pub fn decide(
     work: FoundWork,
 ) -> Beginning {
     let has_work = work.any();
+    let archive = || Beginning::Archive(String::new());
     match found {
         _ if wanted.in_place => Beginning::New,
-        None if has_work && wanted.fresh => Beginning::Archive,
+        None if has_work && wanted.fresh => archive(),
         None if work.snapshots => Beginning::Nameless(RUN_FILE),
         // Models that were saved without a runner.
-        None if has_work => Beginning::Archive,
+        None if has_work => archive(),
         None => Beginning::New,
         Some(found) if !found.finished && !has_work => Beginning::New,
-        Some(_) if wanted.fresh => Beginning::Archive,
+        Some(_) if wanted.fresh => archive(),
         Some(found) if found.finished => match (found.settings.passes, settings.passes) {
-            (Some(done), Some(passes))
-                if passes > done
-                    && has_work
-                    && differences(&found.settings, settings).is_empty() =>
-            {
-                Beginning::More(done)
+            (Some(done), Some(passes)) if passes > done && has_work => {
+                match differences(&found.settings, settings) {
+                    list if list.is_empty() => Beginning::More(done),
+                    list => Beginning::Archive(list.join(", ")),
+                }
             }
-            _ => Beginning::Archive,
+            _ => archive(),
         },
         Some(found) => match differences(&found.settings, settings) {
             // Trainer 0 could not tell the models of this run from those of another. If it was interrupted before it noted its
@@ -135,6 +138,17 @@ pub fn decide(
             list if list.is_empty() => Beginning::Resume(found.run.clone()),
             list => Beginning::Differs(list.join(", ")),
         },
+    }
+}
+
+impl RunSettings {
+    /// These settings for a run that continues one with `earlier` settings: files that were added since are no part of the
+    /// configuration, because that run has not read them.
+    pub fn continuing(mut self, earlier: &Self) -> Self {
+        if let (Some(files), Some(before)) = (&mut self.config_files, &earlier.config_files) {
+            files.retain(|name, _| before.contains_key(name));
+        }
+        self
     }
 }
 
@@ -267,15 +281,19 @@ pub fn find_work(output: &Path) -> FoundWork {
 }
 
 /// A checksum of each file and folder in a configuration folder. Of a job folder, what runs and their users put there is
-/// left out: its data and outputs, logs, and folders with models.
+/// left out: its data and outputs, logs, documents, and folders with models. So are files that this process prints to.
 pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u32>> {
     let mut files = BTreeMap::new();
+    let printed_to = outputs_of_this_process();
     for entry in sorted(folder)? {
         let (name, path) = (entry.file_name(), entry.path());
         let Some(name) = name.to_str().filter(|name| !is_byproduct(name)) else {
             continue;
         };
-        if folder == job && (is_job_part(name) || holds(&path, "pass-")) {
+        if folder == job && (is_job_part(name) || is_document(name) || holds(&path, "pass-")) {
+            continue;
+        }
+        if !printed_to.is_empty() && printed_to.contains(&FileId::of(&fs::metadata(&path)?)) {
             continue;
         }
         let mut sum = crc32fast::Hasher::new();
@@ -288,6 +306,45 @@ pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u3
 /// Logs, hidden files, and the compiled files that Python leaves beside what it reads.
 fn is_byproduct(name: &str) -> bool {
     name == "__pycache__" || name == "nohup.out" || name.ends_with(".log") || name.starts_with('.')
+}
+
+/// What people keep beside a configuration and no configuration reads: notes, reports, job.yaml, scripts.
+fn is_document(name: &str) -> bool {
+    let ending = Path::new(name)
+        .extension()
+        .and_then(|ending| ending.to_str());
+    matches!(
+        ending,
+        Some("md" | "html" | "yaml" | "yml" | "sh" | "ipynb")
+    )
+}
+
+/// Which file it is, whatever its name.
+#[derive(PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(about: &fs::Metadata) -> Self {
+        Self {
+            device: about.dev(),
+            inode: about.ino(),
+        }
+    }
+}
+
+/// The files to which a shell has redirected what this process prints.
+fn outputs_of_this_process() -> Vec<FileId> {
+    let about = |stream: BorrowedFd<'_>| -> Option<FileId> {
+        let about = fs::File::from(stream.try_clone_to_owned().ok()?)
+            .metadata()
+            .ok()?;
+        about.is_file().then(|| FileId::of(&about))
+    };
+    let streams = [about(io::stdout().as_fd()), about(io::stderr().as_fd())];
+    streams.into_iter().flatten().collect()
 }
 
 fn sorted(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
@@ -516,11 +573,17 @@ mod tests {
         };
         assert_eq!(beginning(false, false, false), Beginning::New);
         assert_eq!(beginning(false, false, true), Beginning::New);
-        assert_eq!(beginning(true, false, false), Beginning::Archive);
+        assert_eq!(
+            beginning(true, false, false),
+            Beginning::Archive(String::new())
+        );
         for passes in [false, true] {
             let nameless = Beginning::Nameless(RUN_FILE);
             assert_eq!(beginning(passes, true, false), nameless);
-            assert_eq!(beginning(passes, true, true), Beginning::Archive);
+            assert_eq!(
+                beginning(passes, true, true),
+                Beginning::Archive(String::new())
+            );
         }
     }
 
@@ -579,14 +642,20 @@ mod tests {
             config_files: Some(BTreeMap::from([("a.py".to_owned(), 9)])),
             ..longer
         };
-        assert_eq!(decide(Some(&done), &other, plain, BOTH), Beginning::Archive);
+        assert_eq!(
+            decide(Some(&done), &other, plain, BOTH),
+            Beginning::Archive("a.py has changed, b.txt is gone".to_owned())
+        );
         assert_eq!(
             decide(Some(&open), &other, plain, BOTH),
             Beginning::Differs("a.py has changed, b.txt is gone".to_owned())
         );
         for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
             let wanted = StartOptions { fresh, ..plain };
-            assert_eq!(with_work(Some(found), 3, wanted), Beginning::Archive);
+            assert_eq!(
+                with_work(Some(found), 3, wanted),
+                Beginning::Archive(String::new())
+            );
         }
         let in_place = StartOptions {
             in_place: true,
@@ -623,6 +692,9 @@ mod tests {
             "nohup.out",
             "__pycache__/provider.pyc",
             "words/.dict.txt.swp",
+            "notes.md",
+            "report.html",
+            "job.yaml",
             "data/0/train.txt",
         ] {
             write(name, "2");
@@ -636,6 +708,24 @@ mod tests {
         write("model/data/meta.bin", "1");
         let names = config_files(&job.join("model"), job).unwrap();
         assert!(names.contains_key("data"));
+    }
+
+    #[test]
+    fn files_that_are_added_never_become_part_of_a_run() {
+        let with = |files: &[(&str, u32)]| RunSettings {
+            config_files: Some(
+                files
+                    .iter()
+                    .map(|(name, sum)| ((*name).to_owned(), *sum))
+                    .collect(),
+            ),
+            ..settings(2)
+        };
+        let first = with(&[("a.py", 7)]);
+        let second = with(&[("a.py", 7), ("notes.txt", 1)]).continuing(&first);
+        assert_eq!(second, first);
+        let third = with(&[("a.py", 7), ("notes.txt", 2)]);
+        assert!(differences(&second, &third).is_empty());
     }
 
     #[test]

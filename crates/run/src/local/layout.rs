@@ -21,8 +21,8 @@ pub struct FolderLayout {
     pub config: PathBuf,
     /// The data of each node, or flat data to be split.
     pub data: JobData,
-    /// Whether the first line of each training file is a header.
-    pub header: bool,
+    /// What the first line of each training file is.
+    pub header: FirstLine,
 }
 
 /// The data of a job folder.
@@ -106,6 +106,18 @@ fn list(paths: &[PathBuf]) -> String {
         .join(", ")
 }
 
+/// What the first line of each training file is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FirstLine {
+    /// A header, if the files are tables that seem to have one.
+    #[default]
+    Unknown,
+    /// A header.
+    Header,
+    /// Like the others.
+    Sample,
+}
+
 /// What the user said about the folder; everything else is searched for.
 #[derive(Debug, Clone, Default)]
 pub struct FolderOptions {
@@ -115,8 +127,8 @@ pub struct FolderOptions {
     pub config_dir: Option<PathBuf>,
     /// The lists that the configuration names, if it was evaluated.
     pub lists: Option<Lists>,
-    /// Whether the first line of each training file is a header.
-    pub header: bool,
+    /// What the first line of each training file is.
+    pub header: FirstLine,
 }
 
 impl FolderLayout {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::layout::{FolderLayout, JobData};
+use super::layout::{FirstLine, FolderLayout, JobData};
 use words::process::{ProcessId, Role};
 
 pub use words::process::TOKEN_VARIABLE;
@@ -303,14 +303,18 @@ fn refuse_reserved(flags: &[String]) -> Result<(), PlanError> {
 }
 
 /// `canoe data split` writes the shards `<id>` into the folder that it reads.
-fn split_command(program: &Path, flat: &Path, nodes: u32, header: bool) -> ProcessCommand {
+fn split_command(program: &Path, flat: &Path, nodes: u32, first: FirstLine) -> ProcessCommand {
     let mut args = vec![
         "data".to_owned(),
         "split".to_owned(),
         flat.display().to_string(),
         format!("--shards={nodes}"),
     ];
-    args.extend(header.then(|| "--header".to_owned()));
+    match first {
+        FirstLine::Unknown => {}
+        FirstLine::Header => args.push("--header".to_owned()),
+        FirstLine::Sample => args.push("--no-header".to_owned()),
+    }
     ProcessCommand {
         program: program.to_owned(),
         args,
@@ -333,7 +337,7 @@ mod tests {
             config_dir: "/job/q".into(),
             config: "trainer_config.lr.py".into(),
             data,
-            header: false,
+            header: FirstLine::Unknown,
         }
     }
 

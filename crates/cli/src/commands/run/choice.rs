@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use config::{EvaluateOptions, Prints};
 use run::local::capacity::{self, Machine};
-use run::local::layout::{self, JobData};
+use run::local::layout::{self, FirstLine, JobData};
 use run::local::listed::Lists;
 use run::local::{FolderLayout, FolderOptions, LayoutError};
 use trainer::best::Measure;
@@ -35,7 +35,9 @@ pub(super) fn layout(
     let is_cut = matches!(&read, Ok(layout) if matches!(layout.data, JobData::Flat(_)));
     if needs_lists || is_cut {
         let lists = lists(job, &wish)?;
-        wish.header = lists.as_ref().is_some_and(|lists| lists.header);
+        if wish.header == FirstLine::Unknown && lists.as_ref().is_some_and(|lists| lists.header) {
+            wish.header = FirstLine::Header;
+        }
         wish.lists = lists.filter(|_| needs_lists);
     }
     let mut layout = if needs_lists || is_cut {
@@ -48,11 +50,18 @@ pub(super) fn layout(
     };
     if let JobData::Listed(listed) = &mut layout.data
         && !listed.lists.header
+        && layout.header == FirstLine::Unknown
     {
         let files = listed.training_files()?;
         let header = dataset::split::all_have_header(files.iter().map(PathBuf::as_path));
         // Files that cannot be read are reported by the trainers.
         listed.lists.header = header.unwrap_or(false);
+        if listed.lists.header && nodes > 1 {
+            let _ = writeln!(
+                std::io::stderr(),
+                "the first line of the data names the columns, so every node gets it; with --no-header it is a sample like the others"
+            );
+        }
     }
     refresh(&layout, nodes)?;
     name(job, &layout, wish.config.is_some())?;
