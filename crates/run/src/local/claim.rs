@@ -293,7 +293,8 @@ pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u3
         if folder == job && (is_job_part(name) || is_document(name) || holds(&path, "pass-")) {
             continue;
         }
-        if !printed_to.is_empty() && printed_to.contains(&FileId::of(&fs::metadata(&path)?)) {
+        let is_printed_to = |about: fs::Metadata| printed_to.contains(&FileId::of(&about));
+        if fs::metadata(&path).is_ok_and(is_printed_to) {
             continue;
         }
         let mut sum = crc32fast::Hasher::new();
@@ -308,15 +309,12 @@ fn is_byproduct(name: &str) -> bool {
     name == "__pycache__" || name == "nohup.out" || name.ends_with(".log") || name.starts_with('.')
 }
 
-/// What people keep beside a configuration and no configuration reads: notes, reports, job.yaml, scripts.
+/// What people keep beside a configuration and no configuration reads: job.yaml, notes, reports, notebooks, scripts.
 fn is_document(name: &str) -> bool {
     let ending = Path::new(name)
         .extension()
         .and_then(|ending| ending.to_str());
-    matches!(
-        ending,
-        Some("md" | "html" | "yaml" | "yml" | "sh" | "ipynb")
-    )
+    name == "job.yaml" || matches!(ending, Some("md" | "html" | "sh" | "ipynb"))
 }
 
 /// Which file it is, whatever its name.
@@ -704,6 +702,11 @@ mod tests {
         let after = config_files(job, job).unwrap();
         assert_ne!(after["words"], before["words"]);
         assert_eq!(after["trainer_config.py"], before["trainer_config.py"]);
+        // Providers read YAML; a link to nowhere is nobody's output.
+        write("sizes.yaml", "1");
+        std::os::unix::fs::symlink("nowhere", job.join("later")).unwrap();
+        let names = config_files(job, job).unwrap();
+        assert!(names.contains_key("sizes.yaml") && names.contains_key("later"));
         // A folder of its own belongs to the configuration with all that is in it.
         write("model/data/meta.bin", "1");
         let names = config_files(&job.join("model"), job).unwrap();
