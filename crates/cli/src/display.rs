@@ -1,4 +1,4 @@
-//! Shows a running job: a live picture on a terminal, lines elsewhere. Only this file moves the cursor.
+//! Shows a running job: a live picture on a terminal, plain lines elsewhere. Only this file moves the cursor.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! What fail points do in this program: a testing device (`CANOE_FAIL_POINTS=FOLDER`), documented in docs/reliability.md.
+//! Fail points, with which tests stop this program at named moments (`CANOE_FAIL_POINTS=FOLDER`, docs/reliability.md).
 //!
 //! A test puts a file `PROCESS.POINT` into the folder (`trainer-0.saving`) whose text is a count. The process that
-//! reaches the point for that many times renames the file to `PROCESS.POINT.reached` and waits there until the test has
+//! reaches the point that many times renames the file to `PROCESS.POINT.reached` and waits there until the test has
 //! removed it, or for ever. So a test can kill or stop any process at any named moment, and each file works once.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What happens when output cannot be written: its reader goes away, as in `canoe model show … | head`, or the disk is full.
+//! Handles output that cannot be written: its reader has closed the pipe, as in `canoe model show … | head`, or the disk is full.
 
 use std::io::{self, Write as _};
 use std::panic;

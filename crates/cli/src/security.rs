@@ -1,4 +1,4 @@
-//! The job's secret and certificates: from the environment and from files, never from arguments that others can read.
+//! Reads the job's token and certificates: from the environment and from files, never from arguments that others can read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;

@@ -28,12 +28,12 @@ impl SimulationFolders {
         nodes: u32,
         config: Option<PathBuf>,
     ) -> anyhow::Result<SimulationFolders> {
-        let wish = FolderOptions {
+        let options = FolderOptions {
             config,
             config_dir: None,
             ..FolderOptions::default()
         };
-        let layout = FolderLayout::read(job, nodes, &wish)?;
+        let layout = FolderLayout::read(job, nodes, &options)?;
         let JobData::Shards(shards) = &layout.data else {
             anyhow::bail!(
                 "{} has no shards yet: split it with `canoe data split {} --shards {nodes}`",

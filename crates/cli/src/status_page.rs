@@ -1,7 +1,7 @@
 //! The small web server of every process: `/status` (JSON), `/metrics` (Prometheus text), `/healthz`.
 //!
-//! Runs on its own thread, on loopback, and only calls closures for text, so training never waits for a reader. Strangers
-//! cannot use it up ([`run::http`]), and pages of other sites cannot direct a browser here.
+//! Runs on its own thread, on loopback, and only calls closures for text, so training never waits for a reader. Many
+//! clients cannot exhaust it ([`run::http`]), and pages of other sites cannot direct a browser here.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -24,21 +24,27 @@ pub(crate) fn choices(path: &Path) -> std::io::Result<[PathBuf; 3]> {
     Ok([here, around.to_owned(), beside.to_owned()])
 }
 
-/// Evaluates the file in the first folder in which that works, and says which that is.
-pub(crate) fn evaluate(options: &EvaluateOptions) -> Result<(Evaluated, PathBuf), WhereverError> {
+/// What was done in the first folder in which it worked.
+pub(crate) struct DoneThere<T> {
+    pub(crate) done: T,
+    pub(crate) folder: PathBuf,
+}
+
+/// Evaluates the file in the first folder in which that works.
+pub(crate) fn evaluate(options: &EvaluateOptions) -> Result<DoneThere<Evaluated>, WhereverError> {
     first(options, config::evaluate_with_python)
 }
 
-/// Does something with a configuration in the first folder in which that works, and says which that is; returns the error
-/// of this folder if there is none.
+/// Does something with a configuration in the first folder in which that works; returns the error of this folder if there
+/// is none.
 pub(crate) fn first<T>(
     options: &EvaluateOptions,
     act: impl Fn(&EvaluateOptions) -> Result<T, ConfigError>,
-) -> Result<(T, PathBuf), WhereverError> {
+) -> Result<DoneThere<T>, WhereverError> {
     let path = std::path::absolute(&options.file)?;
     let [here, others @ ..] = choices(&path)?;
     let error = match act(options) {
-        Ok(done) => return Ok((done, here)),
+        Ok(done) => return Ok(DoneThere { done, folder: here }),
         Err(error) => error,
     };
     for folder in others {
@@ -49,7 +55,7 @@ pub(crate) fn first<T>(
             ..options.clone()
         };
         if let Ok(done) = act(&elsewhere) {
-            return Ok((done, folder));
+            return Ok(DoneThere { done, folder });
         }
     }
     // Its names are those that the user typed.

@@ -1,6 +1,6 @@
 //! What users get wrong: each case ends with a message that names the thing, a failure code, and earlier passes intact.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -226,7 +226,7 @@ diff -r "$DISK/pass-00000" "$KEPT" && echo "pass 0 is intact"
 test ! -e "$DISK/pass-00001" && echo "pass 1 is not there"
 rm "$DISK/filler"
 "$CANOE" train --config=quick_start/trainer_config.lr.py --save_dir="$DISK" --num_passes=1 --start_pass=1 &&
-  test -e "$DISK/pass-00001/done" && echo "went on"
+  test -e "$DISK/pass-00001/done" && echo "continued"
 exit $code
 "#;
 
@@ -256,7 +256,7 @@ fn a_full_disk_names_the_file_and_leaves_earlier_passes_whole() {
             "No space left on device",
             "pass 0 is intact",
             "pass 1 is not there",
-            "went on",
+            "continued",
         ],
     );
 }

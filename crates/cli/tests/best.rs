@@ -1,7 +1,7 @@
 //! The best model, and the end of training: found, kept and linked, and the same on one process and on several that are
 //! killed at any moment.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Commands whose reader goes away, as `… | head` does: nothing panics, and a running job continues.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -3,7 +3,7 @@
 //!
 //! The configurations are in `checkgrad/`, with a provider of random samples. A new type must be added to one of them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

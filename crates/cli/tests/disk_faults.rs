@@ -2,7 +2,7 @@
 //! is killed (`e2e/disk/faults.c`): afterwards the old or the new is there, whole; a failure names the file; and what
 //! comes next works as if nothing had happened.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -345,9 +345,9 @@ fn what_servers_save_into_a_pass_directory_is_whole_whatever_the_disk_does() {
 }
 
 /// A disk that stays full ends the job: the file is named, no pass is there without its state, and when there is room the
-/// same command goes on.
+/// same command continues.
 #[test]
-fn a_job_whose_servers_have_no_room_to_save_names_the_file_and_goes_on_later() {
+fn a_job_whose_servers_have_no_room_to_save_names_the_file_and_continues_later() {
     let job = Job::new("canoe.servers");
     let place = job.disk.folder.path("full");
     fs::create_dir(&place).unwrap();

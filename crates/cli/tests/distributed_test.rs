@@ -1,6 +1,6 @@
 //! `--job=test --distribute_test`: trainers with different test data measure together.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

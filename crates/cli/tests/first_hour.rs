@@ -1,6 +1,6 @@
 //! What a newcomer tries in the first hour: a folder of one's own, wrong words, wrong configurations, too many nodes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

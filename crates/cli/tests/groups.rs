@@ -1,6 +1,6 @@
 //! Recurrent groups and generation, by the program: the same bytes on threads and nodes, results as v1 writes them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

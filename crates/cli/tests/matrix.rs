@@ -5,7 +5,7 @@
 //! The moments are fail points (`CANOE_FAIL_POINTS`, docs/reliability.md): the process whose moment it is waits there
 //! while the victims are killed or stopped. `MATRIX=saving` runs the cases whose name contains the word.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! The moving mean and variance of batch normalisation, which no gradient changes, in jobs with servers: those of trainer
 //! 0, in every file, however often the job is interrupted. `matrix.rs` kills processes of the same job.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

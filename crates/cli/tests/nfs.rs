@@ -1,7 +1,7 @@
 //! Jobs on a volume that behaves like NFS (`e2e/nfs/manners.c`): no rename flags, and a file that a process has open
 //! outlives its deletion and keeps its directory.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! `canoe predict`: the outputs of `--job=test`, from every kind of input, whatever the batch size; and messages for what
 //! cannot be predicted.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! No work is lost when a process crashes: servers and trainers are killed at random moments and stopped, and the model
 //! is that of an undisturbed run, byte for byte.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! The second run in a folder: an interrupted one is resumed exactly, a second owner is refused by name, and nothing that
 //! was there is lost.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -205,7 +205,7 @@ fn the_same_command_resumes_after_its_parent_was_killed() {
 }
 
 #[test]
-fn a_run_that_lost_all_its_snapshots_goes_on_from_its_newest_pass() {
+fn a_run_that_lost_all_its_snapshots_continues_from_its_newest_pass() {
     let folder = folder();
     let (place, output) = (
         folder.path("job/output"),
@@ -382,7 +382,7 @@ fn damaged_snapshots_are_told_on_the_terminal() {
 }
 
 #[test]
-fn more_passes_go_on_after_those_that_are_done() {
+fn more_passes_continue_after_those_that_are_done() {
     let folder = folder();
     succeeded(&canoe_run(&folder, &JOB));
     let expected = passes(&folder.path("job/output"));

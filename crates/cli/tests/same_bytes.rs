@@ -1,6 +1,6 @@
 //! The promise of the same model bit for bit: repeated, resumed, killed, threaded, and on several nodes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -25,7 +25,7 @@ fn two_runs_and_other_numbers_of_threads_are_equal() {
 }
 
 #[test]
-fn a_run_that_goes_on_equals_one_that_was_never_stopped() {
+fn a_run_that_continues_equals_one_that_was_never_stopped() {
     let folder = Folder::with_demo(600);
     succeeded(&folder.train(LR, "whole", &["--num_passes=4"]));
     succeeded(&folder.train(LR, "parts", &["--num_passes=2"]));
@@ -37,7 +37,7 @@ fn a_run_that_goes_on_equals_one_that_was_never_stopped() {
 }
 
 #[test]
-fn a_killed_run_goes_on_from_its_last_pass() {
+fn a_killed_run_continues_from_its_last_pass() {
     let folder = Folder::with_demo(600);
     succeeded(&folder.train(LR, "whole", &["--num_passes=4"]));
     let save = format!("--save_dir={}", folder.path("parts").display());
@@ -137,7 +137,7 @@ fn rows_equal_a_dense_table_where_the_mathematics_is_the_same() {
 }
 
 #[test]
-fn nodes_that_go_on_equal_nodes_that_were_never_stopped() {
+fn nodes_that_continue_equal_nodes_that_were_never_stopped() {
     let folder = Folder::with_demo(600);
     // Adam by row keeps moments, a schedule counts samples and passes: all of it must be restored.
     let schedule = (

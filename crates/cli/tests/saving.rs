@@ -1,7 +1,7 @@
 //! A pass has ended when its model is durable: trainer 0 is killed while it tests, while it saves, at the last save, and
 //! every file of every pass directory is that of an undisturbed run.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! What a run prints when it is asked to show internals: statistics of layers, clipped gradients, printers,
 //! predictions.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

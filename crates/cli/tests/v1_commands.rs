@@ -1,7 +1,7 @@
 //! v1's scripts as they stand: `paddle` in a directory of PATH, its commands, its files, its flags, its cluster on one
 //! machine.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Networks and data of v1, by the program, that need more than a layer: an id without a row, labels that a random field
 //! decodes beside true ones, binary files of samples, areas under curves of clicks.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

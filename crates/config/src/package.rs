@@ -5,6 +5,7 @@
 //! temporary directory. A directory is created atomically, by renaming, so processes that start together do not disturb
 //! each other; missing files of an existing directory are written again.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -75,7 +76,7 @@ fn lay_out(candidates: &[PathBuf]) -> Result<PathBuf, PackageError> {
     })
 }
 
-fn lay_out_in(parent: &Path, name: &str, files: &[(String, String)]) -> io::Result<PathBuf> {
+fn lay_out_in(parent: &Path, name: &str, files: &[PackageFile]) -> io::Result<PathBuf> {
     own_directory(parent)?;
     let directory = parent.join(name);
     if !directory.is_dir() {
@@ -106,8 +107,8 @@ fn own_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Writes the files that are absent or have another length.
-fn write_missing(directory: &Path, files: &[(String, String)]) -> io::Result<()> {
-    for (name, text) in files {
+fn write_missing(directory: &Path, files: &[PackageFile]) -> io::Result<()> {
+    for PackageFile { name, text } in files {
         let path = directory.join(name);
         if fs::metadata(&path).is_ok_and(|found| found.len() == text.len() as u64) {
             continue;
@@ -121,14 +122,24 @@ fn write_missing(directory: &Path, files: &[(String, String)]) -> io::Result<()>
     Ok(())
 }
 
-/// The files with their paths, including the table of fields.
-fn contents() -> Vec<(String, String)> {
-    let mut files: Vec<(String, String)> = FILES
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect();
-    files.push(("paddle/_schema.py".to_owned(), schema_module()));
-    files
+/// A file of the package.
+struct PackageFile {
+    /// Path inside the package.
+    name: &'static str,
+    text: Cow<'static, str>,
+}
+
+/// All files, including the table of fields.
+fn contents() -> Vec<PackageFile> {
+    let schema = PackageFile {
+        name: "paddle/_schema.py",
+        text: schema_module().into(),
+    };
+    let fixed = FILES.iter().map(|(name, text)| PackageFile {
+        name,
+        text: (*text).into(),
+    });
+    fixed.chain([schema]).collect()
 }
 
 /// All messages, with their fields.
@@ -175,14 +186,14 @@ fn python_literal(value: Option<&serde_json::Value>) -> String {
 }
 
 /// FNV-1a over names and contents: it distinguishes versions, it does not protect against forgery.
-fn fingerprint(files: &[(String, String)]) -> u64 {
+fn fingerprint(files: &[PackageFile]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut eat = |bytes: &[u8]| {
         for byte in bytes {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     };
-    for (name, text) in files {
+    for PackageFile { name, text } in files {
         eat(name.as_bytes());
         eat(&[0]);
         eat(text.as_bytes());
@@ -235,9 +246,9 @@ mod tests {
         fs::remove_file(directory.join("paddle/__init__.py")).unwrap();
         fs::write(directory.join("paddle/core/job.py"), "").unwrap();
         lay_out(&[parent.path().to_owned()]).unwrap();
-        for (name, text) in contents() {
+        for PackageFile { name, text } in contents() {
             assert_eq!(
-                fs::read_to_string(directory.join(&name)).unwrap(),
+                fs::read_to_string(directory.join(name)).unwrap(),
                 text,
                 "{name}"
             );

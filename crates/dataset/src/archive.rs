@@ -337,16 +337,15 @@ impl Unpacking<'_> {
         let mut path = None;
         // Each record: its own length in decimal digits, a space, key=value, a line break.
         while !records.is_empty() {
-            let record = pax_record(records);
-            let (length, key, value) =
-                record.ok_or_else(|| self.unusual("a PAX header that cannot be read"))?;
-            match key {
-                b"path" => path = Some(value.to_vec()),
+            let record = PaxRecord::first(records)
+                .ok_or_else(|| self.unusual("a PAX header that cannot be read"))?;
+            match record.key {
+                b"path" => path = Some(record.value.to_vec()),
                 // The length of the entry in its own header would be wrong.
                 b"size" => return Err(self.unusual("an entry of more than 8 GiB")),
                 _ => {}
             }
-            records = &records[length..];
+            records = &records[record.length..];
         }
         Ok(path)
     }
@@ -434,13 +433,27 @@ impl Unpacking<'_> {
     }
 }
 
-/// The first record of a PAX header: its length, key and value.
-fn pax_record(records: &[u8]) -> Option<(usize, &[u8], &[u8])> {
-    let space = records.iter().position(|byte| *byte == b' ')?;
-    let length: usize = std::str::from_utf8(&records[..space]).ok()?.parse().ok()?;
-    let pair = records.get(space + 1..length)?.strip_suffix(b"\n")?;
-    let equals = pair.iter().position(|byte| *byte == b'=')?;
-    Some((length, &pair[..equals], &pair[equals + 1..]))
+/// A record of a PAX header.
+struct PaxRecord<'a> {
+    /// Length in bytes of the whole record.
+    length: usize,
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> PaxRecord<'a> {
+    /// The record that `records` begins with.
+    fn first(records: &'a [u8]) -> Option<Self> {
+        let space = records.iter().position(|byte| *byte == b' ')?;
+        let length: usize = std::str::from_utf8(&records[..space]).ok()?.parse().ok()?;
+        let pair = records.get(space + 1..length)?.strip_suffix(b"\n")?;
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        Some(Self {
+            length,
+            key: &pair[..equals],
+            value: &pair[equals + 1..],
+        })
+    }
 }
 
 fn read_head(content: &mut impl Read) -> io::Result<Vec<u8>> {

@@ -1,7 +1,7 @@
-//! What of an output folder is meant: one pass, the best, the last, all, the logs, everything.
+//! Selects files of an output folder: those of one pass, of the best, the last or all passes, the logs, or everything.
 //!
 //! Only complete passes count (they have the file `done`), and `done` is sent after everything else of its pass, so that a copy that
-//! is interrupted is not complete either. Snapshots never go along: they are for recovery and belong to the cluster.
+//! is interrupted is not complete either. Snapshots are never copied: they are for recovery and belong to the cluster.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -154,8 +154,8 @@ fn pass_of(name: &str) -> Option<u32> {
 fn finished(output: &Path) -> Result<Vec<u32>, PickError> {
     let mut passes: Vec<u32> = names(output)?
         .iter()
-        .filter(|(name, is_folder)| *is_folder && output.join(name).join("done").exists())
-        .filter_map(|(name, _)| pass_of(name))
+        .filter(|entry| entry.is_folder && output.join(&entry.name).join("done").exists())
+        .filter_map(|entry| pass_of(&entry.name))
         .collect();
     passes.sort_unstable();
     // Where a run replaces the passes of an earlier one, those that it has not come to are not its own.
@@ -179,7 +179,7 @@ fn best(output: &Path) -> Option<u32> {
 
 /// Everything that is no model: logs and records of nodes, and what lies beside them.
 fn rest(output: &Path, found: &mut Vec<String>) -> Result<(), PickError> {
-    for (name, is_folder) in names(output)? {
+    for NamedEntry { name, is_folder } in names(output)? {
         match is_folder {
             true if name.starts_with("node_") => walk(output, &name, found)?,
             true => {}
@@ -193,7 +193,7 @@ fn rest(output: &Path, found: &mut Vec<String>) -> Result<(), PickError> {
 /// All files below a folder, `done` last.
 fn walk(output: &Path, folder: &str, found: &mut Vec<String>) -> Result<(), PickError> {
     let mut done = None;
-    for (name, is_folder) in names(&output.join(folder))? {
+    for NamedEntry { name, is_folder } in names(&output.join(folder))? {
         let path = format!("{folder}/{name}");
         match (is_folder, name.as_str()) {
             (true, _) => walk(output, &path, found)?,
@@ -205,8 +205,15 @@ fn walk(output: &Path, folder: &str, found: &mut Vec<String>) -> Result<(), Pick
     Ok(())
 }
 
-/// Names in a folder and whether they are folders; hidden ones and links to folders are left out.
-fn names(folder: &Path) -> Result<Vec<(String, bool)>, PickError> {
+/// What a folder contains.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NamedEntry {
+    name: String,
+    is_folder: bool,
+}
+
+/// The entries of a folder by name, without hidden ones and links to folders.
+fn names(folder: &Path) -> Result<Vec<NamedEntry>, PickError> {
     let failed = |source| PickError::Read {
         path: folder.to_owned(),
         source,
@@ -220,7 +227,10 @@ fn names(folder: &Path) -> Result<Vec<(String, bool)>, PickError> {
             && !name.starts_with('.')
             && !is_linked_folder
         {
-            found.push((name, kind.is_dir()));
+            found.push(NamedEntry {
+                name,
+                is_folder: kind.is_dir(),
+            });
         }
     }
     found.sort();

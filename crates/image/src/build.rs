@@ -29,14 +29,14 @@ struct Whole {
     layer: ImageLayer,
 }
 
-fn whole(wish: &ImageOptions<'_>) -> Result<Whole, ImageError> {
-    let reference = wish.base.reference();
+fn whole(options: &ImageOptions<'_>) -> Result<Whole, ImageError> {
+    let reference = options.base.reference();
     let what = reference.to_string();
-    let mut text = wish.base.manifest(&reference.version)?;
-    let mut found = manifest::read(&what, &text, wish.architecture)?;
+    let mut text = options.base.manifest(&reference.version)?;
+    let mut found = manifest::read(&what, &text, options.architecture)?;
     if let ReferenceTarget::Listed(digest) = &found {
-        text = wish.base.manifest(digest)?;
-        found = manifest::read(&what, &text, wish.architecture)?;
+        text = options.base.manifest(digest)?;
+        found = manifest::read(&what, &text, options.architecture)?;
     }
     let ReferenceTarget::Image(base) = found else {
         return Err(ImageError::Strange {
@@ -44,8 +44,8 @@ fn whole(wish: &ImageOptions<'_>) -> Result<Whole, ImageError> {
             reason: "a list of lists".to_owned(),
         });
     };
-    let config = wish.base.small(&base.config)?;
-    let layer = layer::of(wish.binary)?;
+    let config = options.base.small(&base.config)?;
+    let layer = layer::of(options.binary)?;
     let image = manifest::with_layer(&base, &config, &layer)?;
     Ok(Whole { base, image, layer })
 }
@@ -55,8 +55,8 @@ fn bytes_of(manifest: &ImageManifest) -> Vec<u8> {
 }
 
 /// Writes an OCI archive, which `skopeo`, `podman load`, `docker load` and `ctr images import` read. Returns the image's digest.
-pub fn to_file(wish: &ImageOptions<'_>, name: &str, path: &Path) -> Result<String, ImageError> {
-    let whole = whole(wish)?;
+pub fn to_file(options: &ImageOptions<'_>, name: &str, path: &Path) -> Result<String, ImageError> {
+    let whole = whole(options)?;
     let failed = |source| ImageError::File {
         action: "write",
         path: path.to_owned(),
@@ -65,7 +65,7 @@ pub fn to_file(wish: &ImageOptions<'_>, name: &str, path: &Path) -> Result<Strin
     let part = path.with_added_extension("part");
     let mut tar = Builder::new(BufWriter::new(File::create(&part).map_err(failed)?));
     for blob in &whole.base.layers {
-        let mut reader = wish.base.open(blob)?;
+        let mut reader = options.base.open(blob)?;
         add(&mut tar, &place(&blob.digest), blob.size, &mut reader).map_err(failed)?;
         check(blob, reader.digest())?;
     }
@@ -79,7 +79,7 @@ pub fn to_file(wish: &ImageOptions<'_>, name: &str, path: &Path) -> Result<Strin
             "mediaType": whole.image.manifest.media_type,
             "digest": digest,
             "size": manifest.len(),
-            "platform": {"os": "linux", "architecture": wish.architecture},
+            "platform": {"os": "linux", "architecture": options.architecture},
             "annotations": {"org.opencontainers.image.ref.name": name},
         }],
     });
@@ -133,12 +133,12 @@ fn check(blob: &Blob, got: String) -> Result<(), ImageError> {
 
 /// Pushes the image. What the registry has already is not sent again; the tag appears last. Returns the image's digest.
 pub fn to_registry(
-    wish: &ImageOptions<'_>,
+    options: &ImageOptions<'_>,
     target: &Repository,
     tell: &dyn Fn(String),
 ) -> Result<String, ImageError> {
-    let whole = whole(wish)?;
-    let base = wish.base.reference();
+    let whole = whole(options)?;
+    let base = options.base.reference();
     let same_registry = base.registry == target.reference().registry;
     let from = same_registry.then_some(base.repository.as_str());
     for blob in &whole.base.layers {
@@ -148,7 +148,7 @@ pub fn to_registry(
         }
         // A registry checks what it gets against the digest that it is told.
         target.write(&blob.digest, blob.size, from, &|| {
-            let reader: Box<dyn Read + Send> = Box::new(wish.base.open(blob)?);
+            let reader: Box<dyn Read + Send> = Box::new(options.base.open(blob)?);
             Ok(reader)
         })?;
         tell(format!("{}: copied from the base", short(&blob.digest)));

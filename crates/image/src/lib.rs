@@ -5,10 +5,13 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`mod@reference`]: names of images. - [`digest`]: SHA-256 of what passes by.
-//! - [`layer`]: the binary as a layer. - [`manifest`]: the base's documents with ours put in. Pure.
+//! - [`mod@reference`]: names of images.
+//! - [`digest`]: SHA-256 of what passes by.
+//! - [`layer`]: the binary as a layer.
+//! - [`manifest`]: the base's documents with ours put in. Pure.
 //! - [`login`]: names and passwords from where Docker and Podman keep them.
-//! - [`registry`]: the distribution protocol. - [`build`]: a file or a push.
+//! - [`registry`]: the distribution protocol.
+//! - [`build`]: a file or a push.
 
 pub mod build;
 pub mod digest;

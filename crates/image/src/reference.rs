@@ -9,7 +9,7 @@ use crate::ImageError;
 pub struct Reference {
     /// Host, with a port if it is not the usual one.
     pub registry: String,
-    /// Repository.
+    /// Such as `library/python`.
     pub repository: String,
     /// Tag, or digest with `sha256:`.
     pub version: String,

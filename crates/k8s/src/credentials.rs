@@ -34,7 +34,7 @@ pub struct Tls {
     pub authority: String,
     /// The certificate of all nodes.
     pub certificate: String,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: String,
 }
 

@@ -39,12 +39,12 @@ pub fn gather(
     credentials: Credentials,
     program: Option<Program>,
 ) -> Result<ObjectInputs, RenderError> {
-    let wish = FolderOptions {
+    let options = FolderOptions {
         config: job.config.as_ref().map(PathBuf::from),
         config_dir: job.config_dir.as_ref().map(PathBuf::from),
         ..FolderOptions::default()
     };
-    let config = layout::find_config(folder, &wish).map_err(|source| RenderError::Config {
+    let config = layout::find_config(folder, &options).map_err(|source| RenderError::Config {
         job: folder.to_owned(),
         source,
     })?;

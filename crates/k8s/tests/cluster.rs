@@ -17,7 +17,7 @@ use k8s::cluster::{
 use k8s::explain::{JobState, diagnose};
 use serde_json::{Value, json};
 
-/// Answers by method and path; 404 as an API server says it for everything else.
+/// Responses by method and path; 404 as an API server says it for everything else.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<Mutex<BTreeMap<String, Answer>>>,

@@ -51,6 +51,15 @@ pub struct Layout {
     pub rows: Option<Arc<[u32]>>,
 }
 
+/// A layout after [`Layout::spread`].
+#[derive(Debug)]
+pub struct SpreadLayout {
+    /// The layout in the finer domain.
+    pub layout: Layout,
+    /// For every new position, the stored row that it comes from; `None`: the rows stay the same.
+    pub index: Option<Arc<[u32]>>,
+}
+
 impl Layout {
     /// A layout with one row per unit.
     pub fn units(domain: Arc<Domain>) -> Self {
@@ -87,27 +96,26 @@ impl Layout {
         Self::units(self.domain.clone())
     }
 
-    /// The same positions in the finer domain `joint`, each with its own row, and for every new position the
-    /// stored row it comes from (`None`: the rows stay the same).
-    pub fn spread(
-        &self,
-        domain: &Arc<Domain>,
-        unit_of: Option<&Arc<[u32]>>,
-    ) -> (Layout, Option<Arc<[u32]>>) {
+    /// The same positions in the finer domain `domain`, each with its own row.
+    pub fn spread(&self, domain: &Arc<Domain>, unit_of: Option<&Arc<[u32]>>) -> SpreadLayout {
         let Some(unit_of) = unit_of else {
             let layout = Layout {
                 domain: domain.clone(),
                 rows: None,
                 ..self.clone()
             };
-            return (layout, self.rows.clone());
+            let index = self.rows.clone();
+            return SpreadLayout { layout, index };
         };
         let Some(sequences) = &self.sequences else {
             let index = match &self.rows {
                 Some(rows) => unit_of.iter().map(|&unit| rows[unit as usize]).collect(),
                 None => unit_of.clone(),
             };
-            return (Layout::units(domain.clone()), Some(index));
+            return SpreadLayout {
+                layout: Layout::units(domain.clone()),
+                index: Some(index),
+            };
         };
         self.spread_sequences(domain, unit_of, sequences)
     }
@@ -117,7 +125,7 @@ impl Layout {
         domain: &Arc<Domain>,
         unit_of: &[u32],
         sequences: &[u32],
-    ) -> (Layout, Option<Arc<[u32]>>) {
+    ) -> SpreadLayout {
         let mut offsets = Vec::with_capacity(unit_of.len() + 1);
         let mut index = Vec::new();
         let mut nested = self.subsequences.as_ref().map(|_| vec![0]);
@@ -146,7 +154,10 @@ impl Layout {
             subsequences: nested.map(Into::into),
             rows: None,
         };
-        (layout, Some(index.into()))
+        SpreadLayout {
+            layout,
+            index: Some(index.into()),
+        }
     }
 }
 
@@ -379,7 +390,11 @@ mod tests {
             subsequences: Some(vec![0, 1, 3, 4].into()),
             rows: Some(vec![5, 6, 5, 7].into()),
         };
-        let (plain, index) = layout.spread(&Domain::whole(3), Some(&vec![1, 0, 1].into()));
+        let spread = layout.spread(&Domain::whole(3), Some(&vec![1, 0, 1].into()));
+        let SpreadLayout {
+            layout: plain,
+            index,
+        } = spread;
         assert_eq!(plain.sequences.as_deref(), Some(&[0, 3, 4, 7][..]));
         assert_eq!(plain.subsequences.as_deref(), Some(&[0, 2, 3, 4, 6, 7][..]));
         assert_eq!(index.as_deref(), Some(&[6, 5, 7, 5, 6, 5, 7][..]));

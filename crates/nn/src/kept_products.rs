@@ -35,16 +35,15 @@ pub(crate) struct KeptProducts {
 }
 
 impl KeptProducts {
-    /// The products of the input's stored rows, and for each of them its row in these. `multiply` computes products of
-    /// `width` values: rows, and where they go. `None` if the batch is not only to be applied, the parameters may change, or
-    /// the rows are not those of a table.
+    /// The products of the input's stored rows. `multiply` computes products of `width` values: rows, and where they go.
+    /// `None` if the batch is not only to be applied, the parameters may change, or the rows are not those of a table.
     pub(crate) fn get(
         &mut self,
         pass: &Forward<'_>,
         input: usize,
         (weight, width): (ParameterIndex, usize),
         multiply: impl FnOnce(&Matrix, &mut [f32]),
-    ) -> Option<(&Matrix, &[u32])> {
+    ) -> Option<FoundProducts<'_>> {
         let source = pass.inputs.get(input);
         let origin = source.origin.as_ref()?;
         let shared = |parameter| pass.parameters.shared(parameter);
@@ -83,8 +82,18 @@ impl KeptProducts {
                 &mut self.products.values_mut()[before * width..],
             );
         }
-        Some((&self.products, &self.places))
+        Some(FoundProducts {
+            products: &self.products,
+            places: &self.places,
+        })
     }
+}
+
+/// Products of the stored rows of an input.
+pub(crate) struct FoundProducts<'a> {
+    pub(crate) products: &'a Matrix,
+    /// For each stored row, the row of `products` that is its product.
+    pub(crate) places: &'a [u32],
 }
 
 #[cfg(test)]

@@ -61,6 +61,13 @@ pub struct Output {
     has_grad: bool,
 }
 
+/// The gradient of an output, before a layer writes to it.
+pub(crate) struct GradTarget<'a> {
+    pub(crate) grad: &'a mut Matrix,
+    /// Replaces what is there if no gradient arrived yet.
+    pub(crate) mode: Accumulate,
+}
+
 impl Output {
     /// An empty output.
     pub fn new(wants_grad: bool) -> Self {
@@ -170,8 +177,8 @@ impl Output {
         (&mut self.grad, value)
     }
 
-    /// The gradient, what to do with it (replace if none arrived yet), and the values.
-    pub(crate) fn grad_target(&mut self) -> (&mut Matrix, Accumulate, &Matrix) {
+    /// Where the gradient goes, without filling it with zeros first.
+    pub(crate) fn grad_target(&mut self) -> GradTarget<'_> {
         let OutputValues::Dense(value) = &self.data else {
             unreachable!("only dense outputs have gradients")
         };
@@ -184,7 +191,10 @@ impl Output {
             self.has_grad = true;
             self.grad.resize(value.rows(), value.cols());
         }
-        (&mut self.grad, mode, value)
+        GradTarget {
+            grad: &mut self.grad,
+            mode,
+        }
     }
 
     /// Takes the gradient out, so that a layer can read it while it changes everything else; return it with
@@ -246,8 +256,7 @@ impl Output {
     /// Adds rows to the gradient: row `r` to the row that `index` names, or to row `r`.
     pub(crate) fn add_grad(&mut self, rows: &[f32], index: Option<&[u32]>) {
         if let Some(source) = index.and_then(|index| self.sources(index)) {
-            let (grad, ..) = self.grad_target();
-            return scatter_first_rows(grad, rows, &source);
+            return scatter_first_rows(self.grad_target().grad, rows, &source);
         }
         let grad = self.grad_mut();
         match index {
@@ -481,7 +490,7 @@ mod tests {
         output.grad_mut().values_mut()[0] += 3.0;
         assert_eq!(output.grad().values(), [5.0, 0.0]);
         output.clear_grad();
-        assert_eq!(output.grad_target().1, Accumulate::Overwrite);
-        assert_eq!(output.grad_target().1, Accumulate::Add);
+        assert_eq!(output.grad_target().mode, Accumulate::Overwrite);
+        assert_eq!(output.grad_target().mode, Accumulate::Add);
     }
 }

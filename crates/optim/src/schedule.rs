@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn manual_segments_include_their_end_and_the_last_goes_on() {
+    fn manual_segments_include_their_end_and_the_last_continues() {
         let segments = vec![
             Segment { end: 10, rate: 1.0 },
             Segment { end: 20, rate: 0.5 },

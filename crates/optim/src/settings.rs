@@ -32,7 +32,7 @@ pub struct OptimizerSettings {
     pub adam_beta1: f64,
     /// Second decay of adam and adamax.
     pub adam_beta2: f64,
-    /// Epsilon of adam.
+    /// Added to the root in the denominator of adam.
     pub adam_epsilon: f64,
     /// Window of the model average as a fraction of all batches; zero for none.
     pub average_window: f64,

@@ -375,28 +375,32 @@ impl Model {
             .collect()
     }
 
-    /// Opens the configuration's own data source with these files, or with those of its list for testing. The second
-    /// value maps the slots of its batches to the inputs of this model.
-    pub fn provider(
-        &self,
-        files: Vec<String>,
-    ) -> Result<(data::DataSource, Vec<usize>), PredictError> {
+    /// Opens the configuration's own data source with these files, or with those of its list for testing.
+    pub fn provider(&self, files: Vec<String>) -> Result<OpenedProvider, PredictError> {
         let source = self.source().ok_or_else(|| PredictError::NoTypes {
             layers: self.network.input_layer_names.join(", "),
         })?;
         let inputs = self.whole_inputs();
         let options = self.data_options()?;
-        let opened = if files.is_empty() {
+        let source = if files.is_empty() {
             data::open(source, &inputs, &options)?
         } else {
             data::open_files(source, files, &inputs, &options)?
         };
         let wanted = self.network.input_layer_names.iter();
-        let map = wanted
+        let slots = wanted
             .filter_map(|name| inputs.iter().position(|input| input.name == *name))
             .collect();
-        Ok((opened, map))
+        Ok(OpenedProvider { source, slots })
     }
+}
+
+/// The data source of a model's own configuration.
+pub struct OpenedProvider {
+    /// Its batches have the slots of the whole configuration.
+    pub source: data::DataSource,
+    /// For each input of the model, its slot in a batch.
+    pub slots: Vec<usize>,
 }
 
 /// The data source of a configuration: the one for testing, else the one for training.

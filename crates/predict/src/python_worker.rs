@@ -92,18 +92,27 @@ impl Reply {
 /// Replies to requests until the input ends.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), WorkerError> {
     let mut machines = Machines::default();
-    while let Some((header, arrays)) = read(input)? {
-        let reply = machines.answer(&header, &arrays).unwrap_or_else(|error| {
-            let mut reply = Reply::default();
-            reply.header.insert("error".into(), json!(chain(&error)));
-            reply
-        });
+    while let Some(message) = read(input)? {
+        let reply = machines
+            .answer(&message.header, &message.arrays)
+            .unwrap_or_else(|error| {
+                let mut reply = Reply::default();
+                reply.header.insert("error".into(), json!(chain(&error)));
+                reply
+            });
         write(output, reply)?;
     }
     Ok(())
 }
 
-fn read(input: &mut impl BufRead) -> Result<Option<(Value, Vec<Array>)>, WorkerError> {
+/// A message as it was read.
+struct ReadMessage {
+    header: Value,
+    arrays: Vec<Array>,
+}
+
+/// The next message; `None` where the input ends.
+fn read(input: &mut impl BufRead) -> Result<Option<ReadMessage>, WorkerError> {
     let mut line = Vec::new();
     input
         .by_ref()
@@ -136,7 +145,7 @@ fn read(input: &mut impl BufRead) -> Result<Option<(Value, Vec<Array>)>, WorkerE
             ArrayType::I32 => Array::I32(quads.map(|quad| i32::from_le_bytes(*quad)).collect()),
         });
     }
-    Ok(Some((header, arrays)))
+    Ok(Some(ReadMessage { header, arrays }))
 }
 
 fn write(output: &mut impl Write, mut reply: Reply) -> Result<(), WorkerError> {
@@ -349,12 +358,12 @@ impl Machine {
         let mut samples = None;
         let mut made = Vec::with_capacity(given.len());
         for (given, input) in given.iter().zip(inputs) {
-            let (slot, rows) = slot(given, arrays)
+            let slot = slot(given, arrays)
                 .map_err(|reason| Refused::Request(format!("input '{}': {reason}", input.name)))?;
             let own = slot
                 .sequences
                 .as_ref()
-                .map_or(rows, |s| s.len().saturating_sub(1));
+                .map_or(slot.data.rows(), |s| s.len().saturating_sub(1));
             if *samples.get_or_insert(own) != own {
                 return refuse(format!(
                     "input '{}' has {own} samples, others have another number",
@@ -404,8 +413,8 @@ fn described(name: &str, view: &LayerView<'_>, reply: &mut Reply) -> Value {
     output
 }
 
-/// A slot and its number of rows. What its arrays say is checked here as far as indexing needs it, and by the data layer.
-fn slot(given: &Given, arrays: &[Array]) -> Result<(Slot, usize), String> {
+/// A slot. What its arrays say is checked here as far as indexing needs it, and by the data layer.
+fn slot(given: &Given, arrays: &[Array]) -> Result<Slot, String> {
     let floats = |at: usize| match arrays.get(at) {
         Some(Array::F32(values)) => Ok(values.clone()),
         _ => Err(format!("array {at} is not one of f32")),
@@ -452,16 +461,12 @@ fn slot(given: &Given, arrays: &[Array]) -> Result<(Slot, usize), String> {
             (data, starts)
         }
     };
-    let rows = data.rows();
     let offsets = |at: Option<usize>| at.map(&integers).transpose();
-    Ok((
-        Slot {
-            data,
-            sequences: offsets(starts.sequences)?.map(Arc::from),
-            subsequences: offsets(starts.subsequences)?.map(Arc::from),
-        },
-        rows,
-    ))
+    Ok(Slot {
+        data,
+        sequences: offsets(starts.sequences)?.map(Arc::from),
+        subsequences: offsets(starts.subsequences)?.map(Arc::from),
+    })
 }
 
 #[cfg(test)]
@@ -493,7 +498,7 @@ mod tests {
         bytes
     }
 
-    fn talk(messages: &[Vec<u8>]) -> Vec<(Value, Vec<Array>)> {
+    fn talk(messages: &[Vec<u8>]) -> Vec<ReadMessage> {
         let input = messages.concat();
         let mut output = Vec::new();
         serve(&mut &input[..], &mut output).unwrap();
@@ -517,11 +522,11 @@ mod tests {
             message(json!({"call": "layers", "machine": 1, "names": ["x"]}), &[]),
         ]);
         assert_eq!(replies.len(), 6);
-        assert_eq!(replies[1].0["inputs"], json!(["x"]));
-        assert_eq!(replies[3].0["outputs"][0]["dim"], json!(1));
-        assert_eq!(replies[3].1, [Array::F32(vec![21.0, 43.0])]);
-        assert_eq!(replies[4].1, [Array::F32(vec![1.0, 10.0])]);
-        assert_eq!(replies[5].1, [Array::F32(vec![1.0, 2.0, 3.0, 4.0])]);
+        assert_eq!(replies[1].header["inputs"], json!(["x"]));
+        assert_eq!(replies[3].header["outputs"][0]["dim"], json!(1));
+        assert_eq!(replies[3].arrays, [Array::F32(vec![21.0, 43.0])]);
+        assert_eq!(replies[4].arrays, [Array::F32(vec![1.0, 10.0])]);
+        assert_eq!(replies[5].arrays, [Array::F32(vec![1.0, 2.0, 3.0, 4.0])]);
     }
 
     #[test]
@@ -545,9 +550,10 @@ mod tests {
         let replies = talk(&messages);
         assert_eq!(replies.len(), bad.len() + 2);
         for (header, reply) in bad.iter().zip(&replies[1..]) {
-            assert!(reply.0["error"].is_string(), "{header} got {}", reply.0);
+            let got = &reply.header;
+            assert!(got["error"].is_string(), "{header} got {got}");
         }
-        assert!(replies.last().unwrap().0.get("error").is_none());
+        assert!(replies.last().unwrap().header.get("error").is_none());
     }
 
     #[test]

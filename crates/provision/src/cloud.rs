@@ -317,7 +317,7 @@ pub struct SubnetView {
     pub id: String,
     /// The VPC it is in.
     pub vpc: String,
-    /// Its zone.
+    /// Availability zone, such as `us-west-2a`.
     pub zone: String,
     /// Its network.
     pub cidr: String,
@@ -341,7 +341,7 @@ pub struct ChangeSetRequest {
     pub name: String,
     /// The stack does not exist yet.
     pub create: bool,
-    /// Its template.
+    /// The template that the stack will have.
     pub template: TemplateSource,
     /// Tags of the stack, which AWS hands on to what it makes.
     pub tags: Tags,
@@ -370,7 +370,7 @@ pub struct PolicyView {
 /// What counts against the network quotas of a region.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkUse {
-    /// VPCs.
+    /// Number of VPCs in the region.
     pub vpcs: usize,
     /// Elastic addresses.
     pub addresses: usize,

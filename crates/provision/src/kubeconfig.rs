@@ -103,7 +103,7 @@ const LISTS: [(&str, &str); 3] = [
 pub struct ClusterKey<'a> {
     /// The id in its cluster.yaml.
     pub id: &'a str,
-    /// Its name.
+    /// Name of the cluster in cluster.yaml.
     pub name: &'a str,
 }
 

@@ -15,9 +15,9 @@ pub struct Partition {
     pub suffix: &'static str,
     /// End of host names that have IPv6 addresses, too.
     pub dual_stack_suffix: &'static str,
-    /// IAM.
+    /// Where IAM, which has no regions, is reached.
     pub iam: Global,
-    /// Route 53.
+    /// Where Route 53, which has no regions, is reached.
     pub route53: Global,
     /// Whether it has hosts with validated cryptography (FIPS) under names of their own.
     pub fips: Fips,

@@ -10,9 +10,9 @@ use crate::spec::ClusterSpec;
 /// User data of both kinds of machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserData {
-    /// Of the controller.
+    /// For the machine of a self-managed control plane.
     pub controller: String,
-    /// Of a worker.
+    /// For every worker.
     pub worker: String,
 }
 

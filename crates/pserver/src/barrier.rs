@@ -53,9 +53,9 @@ pub enum BarrierError {
     Twice {
         /// The sender.
         trainer: usize,
-        /// The table.
+        /// Its number in the job.
         table: usize,
-        /// The step.
+        /// Counted from the start of the job.
         step: u64,
     },
     /// The end of a pass in which a trainer still has data.
@@ -63,7 +63,7 @@ pub enum BarrierError {
     NotOver {
         /// The sender.
         trainer: usize,
-        /// The pass.
+        /// Counted from 0.
         pass: u64,
     },
     /// A push or finish of a trainer that has finished the batch or pass.

@@ -41,7 +41,7 @@ pub(crate) struct Host {
     listed: Mutex<Option<SnapshotOwner>>,
     disk: Mutex<Disk>,
     /// The step at or after which this server wants a snapshot on all servers; 0: it wants none.
-    wish: AtomicU64,
+    wanted_step: AtomicU64,
     /// The log already has a line that says that the disk is too slow.
     told_slow: AtomicBool,
     /// The connections of heartbeats.
@@ -115,7 +115,7 @@ impl Host {
             snapshots,
             listed: Mutex::new(None),
             disk: Mutex::default(),
-            wish: AtomicU64::new(0),
+            wanted_step: AtomicU64::new(0),
             told_slow: AtomicBool::new(false),
             pulses: PulseQueue::new()?,
             lines: LinePool::new()?,
@@ -303,7 +303,7 @@ impl Host {
             snapshots: snapshots.complete,
             settled: snapshots.settled,
             disk,
-            wanted: self.wish(),
+            wanted: self.wanted_step(),
             lines: Vec::new(),
             status: PeerStatus {
                 role: "pserver".to_owned(),
@@ -460,7 +460,7 @@ impl Host {
             .map(|run| run.services.first().map(|s| s.status().step));
         let running = self.members().phase() == Phase::Running;
         if let (Some(Some(step)), true, Some(_)) = (step, running, &self.snapshots) {
-            self.wish.store(step + 1, Ordering::Release);
+            self.wanted_step.store(step + 1, Ordering::Release);
             self.say(
                 Level::Info,
                 "requesting a snapshot, because this server is about to end",
@@ -469,14 +469,14 @@ impl Host {
     }
 
     /// The step at or after which a snapshot is wanted, if one is.
-    pub(crate) fn wish(&self) -> Option<Step> {
-        let step = self.wish.load(Ordering::Acquire);
+    pub(crate) fn wanted_step(&self) -> Option<Step> {
+        let step = self.wanted_step.load(Ordering::Acquire);
         (step > 0).then_some(Step(step))
     }
 
     /// The request ends with its generation: what it wanted to keep is lost or saved.
-    pub(crate) fn forget_wish(&self) {
-        self.wish.store(0, Ordering::Release);
+    pub(crate) fn forget_wanted_step(&self) {
+        self.wanted_step.store(0, Ordering::Release);
     }
 
     /// The newest snapshot that all servers have, as trainer 0 reported it.

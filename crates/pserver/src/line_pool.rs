@@ -47,7 +47,7 @@ pub(crate) struct LinePool {
     rung: AtomicBool,
     /// Those that wait for their trainer, by number.
     reading: Mutex<HashMap<u64, Box<Line>>>,
-    /// Those that can go on.
+    /// Those that can continue.
     ready: Mutex<VecDeque<Box<Line>>>,
     connections: AtomicUsize,
     threads: AtomicUsize,
@@ -94,7 +94,7 @@ impl LinePool {
         Ok(())
     }
 
-    /// A connection can go on.
+    /// A connection can continue.
     pub(crate) fn wake(&self, line: Box<Line>) {
         lock(&self.ready).push_back(line);
         self.ring();
@@ -164,7 +164,7 @@ impl LinePool {
         }
     }
 
-    /// The next connection that can go on. Has others help if there are more.
+    /// The next connection that can continue. Has others help if there are more.
     fn next(&self) -> Option<Box<Line>> {
         let mut ready = lock(&self.ready);
         let line = ready.pop_front();
@@ -176,7 +176,7 @@ impl LinePool {
         line
     }
 
-    /// Waits until a connection can go on; false if none can.
+    /// Waits until a connection can continue; false if none can.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> bool {
         let limit = Timespec {
             tv_sec: 0,

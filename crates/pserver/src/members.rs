@@ -533,7 +533,7 @@ mod tests {
             assert_eq!(refusal.code, Code::Mismatch);
             assert!(refusal.text.contains(words), "{}", refusal.text);
         }
-        assert_eq!(m.phase(), Phase::Running, "the others go on");
+        assert_eq!(m.phase(), Phase::Running, "the others continue");
     }
 
     #[test]
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_go_on_from_the_newest_that_any_trainer_has_seen() {
+    fn generations_continue_from_the_newest_that_any_trainer_has_seen() {
         let mut m = Members::new(2, 1000);
         let from = |trainer, epoch| Hello {
             epoch: Generation(epoch),

@@ -46,9 +46,9 @@ pub struct ServerMetrics {
     pub bytes_in: Counter,
     /// Payload bytes sent.
     pub bytes_out: Counter,
-    /// Rows pulled.
+    /// Rows of sparse tables that trainers received.
     pub rows_pulled: Counter,
-    /// Rows pushed.
+    /// Rows of sparse tables whose gradients arrived.
     pub rows_pushed: Counter,
     /// Time that requests waited for other trainers.
     pub barrier_wait: Counter,
@@ -88,7 +88,7 @@ pub struct ServerMetrics {
 /// The size of a table, for the metrics.
 #[derive(Debug, Clone)]
 pub struct TableMetrics {
-    /// Its name.
+    /// The name of the parameter.
     pub name: String,
     /// Rows or values held.
     pub rows: u64,
@@ -115,7 +115,7 @@ pub struct ServerCounts {
     pub restored: bool,
     /// Step of the newest snapshot, if any was written.
     pub snapshot_step: Option<u64>,
-    /// Tables.
+    /// One entry per table of the job.
     pub tables: Vec<TableMetrics>,
 }
 
@@ -130,7 +130,7 @@ pub struct Gauges {
     pub common_snapshot: Option<u64>,
     /// Steps since that snapshot.
     pub common_age: Option<u64>,
-    /// Tables.
+    /// One entry per table of the job.
     pub tables: Vec<TableMetrics>,
     /// How evenly the rows of sparse tables are used.
     pub heat: Vec<Heat>,
@@ -142,7 +142,7 @@ const HOTTEST: usize = 16;
 /// How evenly the shards of a sparse table are used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heat {
-    /// The table.
+    /// The name of the parameter.
     pub table: String,
     /// Rows pulled and pushed, mean over this server's shards.
     pub mean: f64,

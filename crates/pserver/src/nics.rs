@@ -53,7 +53,7 @@ pub fn addresses(nics: &str) -> Result<Vec<IpAddr>, NicError> {
 
 fn interfaces() -> Option<Vec<(String, IpAddr)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs writes a list head to the given place and answers 0, or changes nothing.
+    // SAFETY: getifaddrs writes a list head to the given place and returns 0, or changes nothing.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return None;
     }

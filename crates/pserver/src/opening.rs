@@ -39,7 +39,7 @@ impl Host {
                 SnapshotFate::PutAside => self.put_aside(snapshots, &run)?,
             }
         }
-        self.forget_wish();
+        self.forget_wanted_step();
         let mut members = self.members();
         members.may_open(trainer, epoch)?;
         self.log_tables(&run);

@@ -176,13 +176,16 @@ fn an_order_is_heeded_after_many_snapshots() {
     far.recv().unwrap();
     let ending = cluster.servers[1].as_ref().unwrap();
     ending.want_snapshot();
-    let wish = ending.report().wanted.unwrap();
-    while ending.stable() < Some(wish) {
+    let ordered = ending.report().wanted.unwrap();
+    while ending.stable() < Some(ordered) {
         std::thread::sleep(Duration::from_millis(2));
     }
     for server in cluster.servers.iter().flatten() {
         let have = server.report().snapshots;
-        assert!(have.iter().any(|step| *step >= wish), "{wish}: {have:?}");
+        assert!(
+            have.iter().any(|step| *step >= ordered),
+            "{ordered}: {have:?}"
+        );
     }
     stop.store(true, Ordering::Release);
 }

@@ -28,7 +28,7 @@ fn job() -> Job {
 }
 
 #[test]
-fn a_job_goes_on_from_its_newest_snapshot() {
+fn a_job_continues_from_its_newest_snapshot() {
     let root = tempfile::tempdir().unwrap();
     train_until(&job(), root.path(), 7);
     let (model, lines) = train_on(&job(), root.path());

@@ -8,19 +8,30 @@ use pyo3::types::PyByteArray;
 use watch::job::WatchedJob;
 use watch::series::Point;
 
-/// A curve: node, metric, whether it is of a test; then samples, seconds since 1970 and values, as bytes of f64.
-type Curve<'py> = (
-    u32,
-    String,
-    bool,
-    Bound<'py, PyByteArray>,
-    Bound<'py, PyByteArray>,
-    Bound<'py, PyByteArray>,
-);
+/// A curve, with arrays as bytes of f64. A dictionary in Python.
+#[derive(IntoPyObject)]
+struct PythonCurve<'py> {
+    node: u32,
+    metric: String,
+    /// Measured on test data.
+    test: bool,
+    samples: Bound<'py, PyByteArray>,
+    /// Seconds since 1970.
+    time: Bound<'py, PyByteArray>,
+    values: Bound<'py, PyByteArray>,
+}
 
-/// The output folder of a job, and all its curves.
+/// What a job has recorded. A dictionary in Python.
+#[derive(IntoPyObject)]
+pub(crate) struct PythonCurves<'py> {
+    /// The output folder.
+    output: PathBuf,
+    curves: Vec<PythonCurve<'py>>,
+}
+
+/// Reads all curves of a job.
 #[pyfunction]
-pub(crate) fn curves(py: Python<'_>, path: PathBuf) -> PyResult<(PathBuf, Vec<Curve<'_>>)> {
+pub(crate) fn curves(py: Python<'_>, path: PathBuf) -> PyResult<PythonCurves<'_>> {
     let job = py.detach(|| {
         let mut job = WatchedJob::open(&path)?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -37,14 +48,17 @@ pub(crate) fn curves(py: Python<'_>, path: PathBuf) -> PyResult<(PathBuf, Vec<Cu
     };
     let curves = job.history.series.iter().map(|(key, series)| {
         let points = series.points();
-        (
-            key.node,
-            key.metric.clone(),
-            key.test,
-            array(points, |point| point.samples),
-            array(points, |point| point.t),
-            array(points, |point| point.value),
-        )
+        PythonCurve {
+            node: key.node,
+            metric: key.metric.clone(),
+            test: key.test,
+            samples: array(points, |point| point.samples),
+            time: array(points, |point| point.t),
+            values: array(points, |point| point.value),
+        }
     });
-    Ok((job.output().to_owned(), curves.collect()))
+    Ok(PythonCurves {
+        output: job.output().to_owned(),
+        curves: curves.collect(),
+    })
 }

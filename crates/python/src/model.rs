@@ -53,8 +53,34 @@ impl From<Failed> for PyErr {
     }
 }
 
-/// Name, shape, readable name, and whether its rows have words.
-type Parameter = (String, Vec<usize>, String, bool);
+/// The fields of `canoe.Input`. A dictionary in Python.
+#[derive(IntoPyObject)]
+struct PythonInput {
+    name: String,
+    expects: String,
+    kind: String,
+    level: u8,
+    size: usize,
+    words: bool,
+}
+
+/// The fields of `canoe.Output`. A dictionary in Python.
+#[derive(IntoPyObject)]
+struct PythonOutput {
+    name: String,
+    width: usize,
+    classes: bool,
+    labels: Option<Vec<String>>,
+}
+
+/// A parameter. A dictionary in Python.
+#[derive(IntoPyObject)]
+struct PythonParameter {
+    name: String,
+    shape: Vec<usize>,
+    /// The name that says where it is used.
+    readable: String,
+}
 
 #[pymethods]
 impl PythonModel {
@@ -114,33 +140,33 @@ impl PythonModel {
         self.model.located.directory.clone()
     }
 
-    /// The inputs: name, what a sample has to give, kind, level of sequences, dimension, whether it has words.
     #[getter]
-    fn inputs(&self) -> Vec<(String, String, String, u8, usize, bool)> {
+    fn inputs(&self) -> Vec<PythonInput> {
         let fields = self.model.inputs.iter();
-        let tuple = |field: &predict::sample::InputField| {
+        let input = |field: &predict::sample::InputField| {
             let slot = &field.slot;
-            (
-                slot.name.clone(),
-                expected(slot, slot.level),
-                format!("{:?}", slot.kind).to_lowercase(),
-                slot.level,
-                slot.dim,
-                field.dictionary.is_some(),
-            )
+            PythonInput {
+                name: slot.name.clone(),
+                expects: expected(slot, slot.level),
+                kind: format!("{:?}", slot.kind).to_lowercase(),
+                level: slot.level,
+                size: slot.dim,
+                words: field.dictionary.is_some(),
+            }
         };
-        fields.map(tuple).collect()
+        fields.map(input).collect()
     }
 
-    /// The outputs: name, width, whether a row is a distribution over classes, names of the classes.
     #[getter]
-    fn outputs(&self) -> Vec<(String, usize, bool, Option<Vec<String>>)> {
+    fn outputs(&self) -> Vec<PythonOutput> {
         let fields = self.model.outputs.iter();
-        let tuple = |field: &predict::model::OutputField| {
-            let labels = field.labels.as_ref().map(|labels| labels.words().to_vec());
-            (field.name.clone(), field.width, field.classes, labels)
+        let output = |field: &predict::model::OutputField| PythonOutput {
+            name: field.name.clone(),
+            width: field.width,
+            classes: field.classes,
+            labels: field.labels.as_ref().map(|labels| labels.words().to_vec()),
         };
-        fields.map(tuple).collect()
+        fields.map(output).collect()
     }
 
     /// Computes samples, given as a column per input; the outputs are in the order of `outputs`.
@@ -169,17 +195,14 @@ impl PythonModel {
     }
 
     /// The parameters of the whole network, in its order.
-    fn parameters(&self, py: Python<'_>) -> PyResult<Vec<Parameter>> {
+    fn parameters(&self, py: Python<'_>) -> PyResult<Vec<PythonParameter>> {
         py.detach(|| {
             self.listed(|_, listed| {
                 let each = listed.iter();
-                let each = each.map(|p| {
-                    (
-                        p.name.clone(),
-                        p.shape.clone(),
-                        p.readable.clone(),
-                        p.rows.is_some(),
-                    )
+                let each = each.map(|p| PythonParameter {
+                    name: p.name.clone(),
+                    shape: p.shape.clone(),
+                    readable: p.readable.clone(),
                 });
                 Ok(each.collect())
             })

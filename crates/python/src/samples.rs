@@ -44,7 +44,7 @@ impl InputColumn {
             "numbers" => Self::Numbers(elements(data.as_bytes()), ends),
             _ => Self::Ids(elements(data.as_bytes()), ends),
         };
-        let (have, want) = column.extent();
+        let (have, want) = (column.elements(), column.end());
         if have == want {
             Ok(column)
         } else {
@@ -54,12 +54,20 @@ impl InputColumn {
         }
     }
 
-    /// Number of elements, and the end of the last sample.
-    fn extent(&self) -> (usize, usize) {
+    /// Number of elements of all samples.
+    fn elements(&self) -> usize {
         match self {
-            Self::Values(values) => (values.len(), values.len()),
-            Self::Numbers(numbers, ends) => (numbers.len(), ends.last().copied().unwrap_or(0)),
-            Self::Ids(ids, ends) => (ids.len(), ends.last().copied().unwrap_or(0)),
+            Self::Values(values) => values.len(),
+            Self::Numbers(numbers, _) => numbers.len(),
+            Self::Ids(ids, _) => ids.len(),
+        }
+    }
+
+    /// The element at which the last sample ends.
+    fn end(&self) -> usize {
+        match self {
+            Self::Values(values) => values.len(),
+            Self::Numbers(_, ends) | Self::Ids(_, ends) => ends.last().copied().unwrap_or(0),
         }
     }
 

@@ -21,24 +21,24 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let [_, program, job, nodes] = arguments.as_slice() else {
         return Err("usage: run_job PROGRAM JOB_DIR NODES".into());
     };
-    let wishes = RunOptions {
+    let options = RunOptions {
         nodes: nodes.parse()?,
         servers: nodes.parse()?,
         ..RunOptions::default()
     };
-    let layout = FolderLayout::read(Path::new(job), wishes.nodes, &FolderOptions::default())?;
-    let plan = RunPlan::new(program.into(), layout, wishes, token::generate()?)?;
+    let layout = FolderLayout::read(Path::new(job), options.nodes, &FolderOptions::default())?;
+    let plan = RunPlan::new(program.into(), layout, options, token::generate()?)?;
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
     let limits = RunLimits {
         grace: Duration::from_secs(1),
         ..RunLimits::default()
     };
-    let options = SupervisorOptions {
+    let supervision = SupervisorOptions {
         limits,
         ..SupervisorOptions::default()
     };
-    let outcome = local::run(plan, &options, &shutdown, &mut |event| {
+    let outcome = local::run(plan, &supervision, &shutdown, &mut |event| {
         if let Ok(json) = serde_json::to_string(&event) {
             println!("{json}");
             drop(std::io::stdout().flush());

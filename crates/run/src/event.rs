@@ -1,7 +1,7 @@
 //! What happens in a job, as values.
 //!
-//! The supervisor emits these, the terminal display and the dashboard fold them into what they
-//! show. They serialise to JSON with a `kind` field, so a page can read them as a stream.
+//! The supervisor emits these; the terminal display and the record are made from them.
+//! They serialise to JSON with a `kind` field.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! A very small web server for probes and metrics: one thread, a few pages of text, nothing that a stranger can use up.
+//! A very small web server for probes and metrics: one thread, a few pages of text, and no client can exhaust it.
 //!
 //! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
 //! it is full the oldest goes. So idle, slow and broken clients keep no probe from getting its response, and no page
-//! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and the kernel keeps clients
-//! that say nothing to itself for a while.
+//! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and connections of clients
+//! that send nothing stay in the kernel for a while.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};

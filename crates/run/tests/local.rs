@@ -46,7 +46,7 @@ fn run_with(
     limits: RunLimits,
     on_event: &mut dyn FnMut(&JobEvent, &Shutdown),
 ) -> Run {
-    let wishes = RunOptions {
+    let options = RunOptions {
         nodes: 2,
         servers: 2,
         num_passes: Some(3),
@@ -54,15 +54,15 @@ fn run_with(
         ..RunOptions::default()
     };
     let layout = FolderLayout::read(job, 2, &FolderOptions::default()).unwrap();
-    let plan = RunPlan::new(fake(), layout, wishes, "0123456789".into()).unwrap();
+    let plan = RunPlan::new(fake(), layout, options, "0123456789".into()).unwrap();
     let shutdown = Shutdown::new();
     let mut events = Vec::new();
-    let options = SupervisorOptions {
+    let supervision = SupervisorOptions {
         limits,
         lines: true,
         ..SupervisorOptions::default()
     };
-    let outcome = local::run(plan, &options, &shutdown, &mut |event| {
+    let outcome = local::run(plan, &supervision, &shutdown, &mut |event| {
         on_event(&event, &shutdown);
         events.push(event);
     });
@@ -166,7 +166,7 @@ fn a_signal_is_named() {
 }
 
 #[test]
-fn with_restarts_a_died_process_comes_back_under_its_id_and_the_log_goes_on() {
+fn with_restarts_a_crashed_process_comes_back_under_its_id_and_its_log_continues() {
     for who in ["trainer-1:die-once", "pserver-1:segv-once"] {
         let job = job();
         let run = run(job.path(), who, keep_going());

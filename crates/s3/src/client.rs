@@ -14,10 +14,10 @@ use ureq::http::{Request, Response};
 use ureq::{Agent, SendBody};
 
 use crate::address::{Endpoint, query};
-use crate::answer;
 use crate::error::S3Error;
 use crate::identity::S3Identity;
 use crate::location::Location;
+use crate::response;
 
 /// A connection that is silent for so long is broken.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -65,6 +65,13 @@ impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.body.read(buffer)
     }
+}
+
+/// A request that failed.
+struct FailedCall {
+    error: S3Error,
+    /// The region of the bucket, if the store named it.
+    region: Option<String>,
 }
 
 /// One store, and who we are there.
@@ -123,7 +130,7 @@ impl Client {
                 body: &[],
             });
             let text = text.map_err(|error| error.about(prefix))?;
-            let page = answer::page(&text).map_err(|reason| self.strange(prefix, reason))?;
+            let page = response::page(&text).map_err(|reason| self.strange(prefix, reason))?;
             objects.extend(page.objects);
             match page.next {
                 // A server that turns in circles would never end.
@@ -161,14 +168,14 @@ impl Client {
         };
         let length: Option<u64> = text("content-length").and_then(|length| length.parse().ok());
         // Not every server says 206; the header counts.
-        let part = text("content-range").and_then(|range| answer::range(&range));
-        let begins = part.map_or(0, |(start, _)| start);
+        let part = text("content-range").and_then(|range| response::range(&range));
+        let begins = part.as_ref().map_or(0, |part| part.start);
         if begins > from {
             return Err(self.strange(location, format!("byte {begins} came instead of {from}")));
         }
-        let size = part.map(|(_, total)| total).or(length);
+        let size = part.map(|part| part.total).or(length);
         let size = size.ok_or_else(|| self.strange(location, "no length came".to_owned()))?;
-        let etag = text("etag").map(|etag| answer::etag(&etag));
+        let etag = text("etag").map(|etag| response::etag(&etag));
         let etag = etag.unwrap_or_default();
         let encryption = text("x-amz-server-side-encryption");
         let is_digest = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -200,14 +207,14 @@ impl Client {
 
     /// What the store knows of an object, without its content; nothing if there is none.
     pub fn head(&self, location: &Location) -> Result<Option<ObjectHead>, S3Error> {
-        let answered = self.send(&Call {
+        let responded = self.send(&Call {
             method: "HEAD",
             location,
             query: String::new(),
             headers: Vec::new(),
             body: &[],
         });
-        match answered {
+        match responded {
             Ok(response) => {
                 let sum = response.headers().get(SHA256);
                 let sum = sum.and_then(|sum| sum.to_str().ok());
@@ -247,7 +254,7 @@ impl Client {
             headers,
             body: &[],
         })?;
-        let id = answer::upload_id(&text).map_err(|reason| self.strange(location, reason))?;
+        let id = response::upload_id(&text).map_err(|reason| self.strange(location, reason))?;
         let ended = self.write_parts(location, &id, content, size, tell);
         if ended.is_err() {
             // Parts of an upload that is not completed cost money.
@@ -294,7 +301,7 @@ impl Client {
             body: list.as_bytes(),
         })?;
         // S3 may begin to reply with 200 and then find that it cannot.
-        let refusal = answer::refusal(&text);
+        let refusal = response::refusal(&text);
         if refusal.code.is_empty() {
             Ok(())
         } else {
@@ -318,7 +325,7 @@ impl Client {
         })?;
         let etag = response.headers().get("etag");
         let etag = etag.and_then(|etag| etag.to_str().ok());
-        Ok(etag.map(answer::etag).unwrap_or_default())
+        Ok(etag.map(response::etag).unwrap_or_default())
     }
 
     fn text(&self, call: &Call<'_>) -> Result<String, S3Error> {
@@ -330,7 +337,7 @@ impl Client {
     fn send(&self, call: &Call<'_>) -> Result<Response<ureq::Body>, S3Error> {
         let (mut attempt, mut pause, mut moved) = (1, PAUSE, false);
         loop {
-            let (error, region) = match self.send_once(call) {
+            let FailedCall { error, region } = match self.send_once(call) {
                 Ok(response) => return Ok(response),
                 Err(failed) => *failed,
             };
@@ -349,15 +356,16 @@ impl Client {
         }
     }
 
-    fn send_once(
-        &self,
-        call: &Call<'_>,
-    ) -> Result<Response<ureq::Body>, Box<(S3Error, Option<String>)>> {
-        let request = self.signed(call).map_err(|error| (error, None))?;
+    fn send_once(&self, call: &Call<'_>) -> Result<Response<ureq::Body>, Box<FailedCall>> {
+        let nowhere = |error: S3Error| FailedCall {
+            error,
+            region: None,
+        };
+        let request = self.signed(call).map_err(nowhere)?;
         let response = self
             .agent
             .run(request)
-            .map_err(|error| (self.unreachable(call.location, &error), None))?;
+            .map_err(|error| nowhere(self.unreachable(call.location, &error)))?;
         let status = response.status().as_u16();
         if response.status().is_success() {
             return Ok(response);
@@ -366,9 +374,10 @@ impl Client {
         let region = header.and_then(|region| region.to_str().ok());
         let region = region.map(str::to_owned);
         let body = read_text(response).unwrap_or_default();
-        let refusal = answer::refusal(&body);
+        let refusal = response::refusal(&body);
         let region = region.or_else(|| refusal.region.clone());
-        Err((self.refused(call.location, status, refusal), region).into())
+        let error = self.refused(call.location, status, refusal);
+        Err(FailedCall { error, region }.into())
     }
 
     fn signed(&self, call: &Call<'_>) -> Result<Request<SendBody<'static>>, S3Error> {
@@ -421,7 +430,7 @@ impl Client {
         }
     }
 
-    fn refused(&self, location: &Location, status: u16, said: answer::ErrorDocument) -> S3Error {
+    fn refused(&self, location: &Location, status: u16, said: response::ErrorDocument) -> S3Error {
         let (location, endpoint) = (Box::new(location.clone()), self.endpoint().name());
         let key = self.identity.credentials().map_or(String::new(), |who| {
             who.access_key_id().chars().take(8).collect::<String>() + "…"

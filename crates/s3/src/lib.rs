@@ -6,17 +6,19 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`location`]: `s3://bucket/key`. - [`error`]: why not, with the way out.
-//! - [`identity`]: credentials, region and endpoint. - [`address`]: the URL of a request. Pure.
-//! - [`answer`]: the XML that servers send. Pure.
+//! - [`location`]: addresses such as `s3://bucket/key`.
+//! - [`error`]: why not, with the way out.
+//! - [`identity`]: credentials, region and endpoint.
+//! - [`address`]: the URL of a request. Pure.
+//! - [`response`]: the XML that servers send. Pure.
 //! - [`client`]: the requests.
 
 mod address;
-mod answer;
 pub mod client;
 pub mod error;
 mod identity;
 mod location;
+mod response;
 
 pub use client::{Client, Object, ObjectReader};
 pub use error::S3Error;

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 /// A bucket and a key, or the beginning of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The bucket.
+    /// Name without `s3://`.
     pub bucket: String,
     /// The key, without a slash in front. Empty, or with a slash at its end, it is a prefix.
     pub key: String,

@@ -44,7 +44,7 @@ pub trait Handler {
     fn release(&mut self, bytes: usize);
     /// The samples of a body; or the response, if nothing is to be computed.
     fn samples(&mut self, body: &[u8]) -> Result<Self::Samples, EarlyResponse>;
-    /// A page.
+    /// Responds to a request that computes nothing.
     fn page(&mut self, target: Target) -> PageBody;
     /// A response with this status is about to be sent.
     fn replied(&mut self, target: Target, status: u16);
@@ -60,7 +60,7 @@ pub trait Handler {
 pub struct EarlyResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The body.
+    /// A JSON document.
     pub body: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ const OWNED: u8 = 1;
 /// Owned, and something has happened since.
 const OWNED_AND_NEWS: u8 = 2;
 
-/// A connection.
+/// One TCP connection, plain or with TLS, and the requests on it.
 pub struct ClientConnection {
     /// Where the server keeps it.
     pub key: usize,

@@ -50,7 +50,7 @@ impl Current {
         }
     }
 
-    /// The model.
+    /// The model that new requests are computed with.
     pub fn model(&self) -> Arc<Model> {
         let model = self.model.read();
         model.clone()

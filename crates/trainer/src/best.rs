@@ -134,7 +134,7 @@ fn direction(value: &str, model: &ModelConfig) -> Option<Better> {
 /// Which pass directories are kept. The newest is always among them, because a resume needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// The best one.
+    /// Keep the directory with the best value.
     pub best: bool,
     /// This many of the newest; `None` for all.
     pub last: Option<u32>,
@@ -202,7 +202,7 @@ pub struct Score {
 /// A pass with a better value than the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BestPass {
-    /// The pass.
+    /// Counted from 0.
     pub pass: u32,
     /// Its measured value.
     pub value: f64,

@@ -188,7 +188,11 @@ fn checked_length(path: &Path, file: &mut File) -> Result<u64, ParameterFileErro
     }
     let mut header = [0u8; HEADER];
     file.read_exact(&mut header).map_err(failed)?;
-    let (format, width, values) = fields_of(&header);
+    let HeaderFields {
+        format,
+        width,
+        values,
+    } = HeaderFields::of(&header);
     if format != 0 || width != 4 {
         return Err(ParameterFileError::Foreign {
             path: path.to_owned(),
@@ -210,18 +214,30 @@ fn checked_length(path: &Path, file: &mut File) -> Result<u64, ParameterFileErro
     Ok(values)
 }
 
-/// Format, bytes per value and number of values.
-fn fields_of(header: &[u8; HEADER]) -> (i32, u32, u64) {
-    let [f0, f1, f2, f3, w0, w1, w2, w3, count @ ..] = *header;
-    let format = i32::from_le_bytes([f0, f1, f2, f3]);
-    let width = u32::from_le_bytes([w0, w1, w2, w3]);
-    (format, width, u64::from_le_bytes(count))
+/// The header of a parameter file.
+struct HeaderFields {
+    format: i32,
+    /// Bytes per value.
+    width: u32,
+    /// Number of values.
+    values: u64,
+}
+
+impl HeaderFields {
+    fn of(header: &[u8; HEADER]) -> Self {
+        let [f0, f1, f2, f3, w0, w1, w2, w3, count @ ..] = *header;
+        Self {
+            format: i32::from_le_bytes([f0, f1, f2, f3]),
+            width: u32::from_le_bytes([w0, w1, w2, w3]),
+            values: u64::from_le_bytes(count),
+        }
+    }
 }
 
 /// The number of values that a header announces; `None` if it is not one of a parameter.
 pub(crate) fn size_in(header: &[u8; HEADER]) -> Option<u64> {
-    let (format, width, values) = fields_of(header);
-    (format == 0 && width == 4).then_some(values)
+    let header = HeaderFields::of(header);
+    (header.format == 0 && header.width == 4).then_some(header.values)
 }
 
 /// Fills `values` from what follows the header.

@@ -83,7 +83,7 @@ struct Section {
 /// A table with saved rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedTable {
-    /// Its name.
+    /// The name of the parameter.
     pub name: String,
     /// How many rows are saved.
     pub rows: usize,

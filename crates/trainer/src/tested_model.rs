@@ -34,15 +34,21 @@ pub(crate) struct TestedModel {
     rules: Vec<Rule>,
 }
 
+/// A model after [`TestedModel::load`].
+pub(crate) struct LoadedModel {
+    pub(crate) model: TestedModel,
+    /// Tables whose saved state belongs to another learning method: their values are used as they were written.
+    pub(crate) unlike: Vec<String>,
+}
+
 impl TestedModel {
-    /// Loads a directory. Also returns the names of tables whose saved state belongs to another learning method: their
-    /// values are used as they were written.
+    /// Loads a pass directory or a merged model.
     pub(crate) fn load(
         directory: &Path,
         config: &TrainerConfig,
         network: &Network,
         settings: &TrainerSettings,
-    ) -> Result<(Self, Vec<String>), TrainError> {
+    ) -> Result<LoadedModel, TrainError> {
         let configs = config.model_config.as_ref();
         let configs = configs.map_or(&[][..], |model| &model.parameters);
         let specs = network.parameters();
@@ -83,7 +89,7 @@ impl TestedModel {
             }
         }
         model.rows = rows;
-        Ok((model, unlike))
+        Ok(LoadedModel { model, unlike })
     }
 
     fn reading<'a>(&'a self, at: usize, spec: &'a ParameterSpec) -> RowInterpretation<'a> {

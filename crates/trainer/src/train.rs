@@ -41,7 +41,7 @@ pub struct TrainEvaluators {
 
 /// A trainer ready to run.
 pub struct Trainer<'a> {
-    /// The network.
+    /// Built from the configuration.
     pub network: Network,
     /// Current values of the parameters.
     pub parameters: Parameters,

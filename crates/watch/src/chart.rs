@@ -1,5 +1,7 @@
 //! A chart for files, as SVG; the page draws on a canvas.
 
+use std::ops::RangeInclusive;
+
 use crate::series::Point;
 
 /// A curve of a chart.
@@ -30,7 +32,7 @@ pub struct Chart {
 pub trait Paper {
     /// A line through points.
     fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64);
-    /// A dot.
+    /// Draws a filled circle around this position.
     fn dot(&mut self, at: (f64, f64), colour: &str);
     /// Text that begins, is centred or ends at a position on its base line.
     fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str, colour: &str);
@@ -58,7 +60,7 @@ impl Chart {
     /// Draws the chart; its upper left corner is at the left edge, `above` from the top.
     pub fn draw(&self, paper: &mut dyn Paper, above: f64) {
         let (left, right, top, bottom) = (60.0, SIZE.0 - 14.0, above + 34.0, above + SIZE.1 - 44.0);
-        let (low, high) = self.values();
+        let (low, high) = self.values().into_inner();
         let end = self.end();
         let x = |samples: f64| left + samples / end * (right - left);
         let y = |value: f64| bottom - (value - low) / (high - low) * (bottom - top);
@@ -118,7 +120,8 @@ impl Chart {
         ends.map(|point| point.samples).fold(1.0, f64::max)
     }
 
-    fn values(&self) -> (f64, f64) {
+    /// What the vertical axis spans: all finite values, with some room.
+    fn values(&self) -> RangeInclusive<f64> {
         let values = || {
             self.curves
                 .iter()
@@ -131,21 +134,19 @@ impl Chart {
             finite().fold(f64::NEG_INFINITY, f64::max),
         );
         if low > high {
-            return (0.0, 1.0);
+            return 0.0..=1.0;
         }
         let room = if high > low {
             (high - low) * 0.06
         } else {
             high.abs().max(1.0) * 0.1
         };
-        (
-            if low >= 0.0 {
-                (low - room).max(0.0)
-            } else {
-                low - room
-            },
-            high + room,
-        )
+        let bottom = if low >= 0.0 {
+            (low - room).max(0.0)
+        } else {
+            low - room
+        };
+        bottom..=high + room
     }
 }
 

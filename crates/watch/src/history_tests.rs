@@ -48,7 +48,7 @@ fn curve(history: &History, metric: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn samples_go_on_over_passes() {
+fn samples_continue_over_passes() {
     let mut history = History::default();
     for (t, record) in [
         start("a"),

@@ -16,12 +16,17 @@
 //! # Map, in reading order
 //!
 //! - [`recorder`]: appends events ([`words::event`]) to a file; [`state_file`]: the current state.
-//! - [`files`]: paths of the files of a process. - [`follow`]: reads files that grow. - [`series`]: a curve and its
-//!   thinning. - [`mark`], [`place`], [`history`], `totals`: from records to what a page shows; pure.
+//! - [`files`]: paths of the files of a process.
+//! - [`follow`]: reads files that grow.
+//! - [`series`]: a curve and its
+//!   thinning.
+//! - [`mark`], [`place`], [`history`], `totals`: from records to what a page shows; pure.
 //! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: the data that
 //!   are sent to a page, incrementally.
 //! - [`logs`]: a few lines of any log, with search.
-//! - [`tensorboard`]: event files. - [`page`]: the page itself. - [`report`], [`chart`]: a job as one file.
+//! - [`tensorboard`]: event files.
+//! - [`page`]: the page itself.
+//! - [`report`], [`chart`]: a job as one file.
 //!
 //! # Invariants
 //!

@@ -45,24 +45,28 @@ pub struct LogRange {
 }
 
 /// Reads a part of a log; an empty one if there is no log.
-pub fn read(path: &Path, wish: &LogRange) -> io::Result<LogExcerpt> {
+pub fn read(path: &Path, range: &LogRange) -> io::Result<LogExcerpt> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LogExcerpt::default()),
         Err(error) => return Err(error),
     };
     let size = file.metadata()?.len();
-    let end = wish.before.unwrap_or(size).min(size);
-    let room = if wish.search.is_empty() { PAGE } else { SEARCH };
+    let end = range.before.unwrap_or(size).min(size);
+    let room = if range.search.is_empty() {
+        PAGE
+    } else {
+        SEARCH
+    };
     // The file may have been truncated since the reader got its offset.
-    let after = wish.after.filter(|after| *after <= size);
+    let after = range.after.filter(|after| *after <= size);
     let start = end.saturating_sub(room).max(after.unwrap_or(0));
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     file.take(end.saturating_sub(start))
         .read_to_end(&mut bytes)?;
     let inside = start > 0 && after != Some(start);
-    Ok(cut(&bytes, start, inside, size, &wish.search))
+    Ok(cut(&bytes, start, inside, size, &range.search))
 }
 
 /// Lines of a piece of the file that begins at `start`, perhaps inside a line.
@@ -186,11 +190,11 @@ mod tests {
         text.insert_str(0, "Error: first\n");
         text += "an error, last\n";
         let file = log(text.as_bytes());
-        let wish = LogRange {
+        let range = LogRange {
             search: "eRRor".into(),
             ..LogRange::default()
         };
-        let found = read(file.path(), &wish).unwrap();
+        let found = read(file.path(), &range).unwrap();
         assert_eq!(found.lines, ["Error: first", "an error, last"]);
     }
 
@@ -208,11 +212,11 @@ mod tests {
         let file = log(&text[..10 << 20]);
         let part = read(file.path(), &LogRange::default()).unwrap();
         assert!(part.lines[0].len() < 2100, "{}", part.lines[0].len());
-        let wish = LogRange {
+        let range = LogRange {
             search: "alert".into(),
             ..LogRange::default()
         };
-        assert_eq!(read(log(&text).path(), &wish).unwrap().lines.len(), 1);
+        assert_eq!(read(log(&text).path(), &range).unwrap().lines.len(), 1);
     }
 
     proptest::proptest! {

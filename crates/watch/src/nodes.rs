@@ -73,14 +73,23 @@ pub struct NodeView {
     pub awaited: bool,
     /// One sentence: what it waits for, or what is wrong with it.
     pub sentence: String,
-    /// Its trainer.
+    /// `None` until its record or its state file names it.
     pub trainer: Option<ProcessView>,
-    /// Its server.
+    /// `None` until its record or its state file names it.
     pub server: Option<ProcessView>,
 }
 
+/// A job and its nodes at one moment.
+#[derive(Debug)]
+pub struct WatchedNodes {
+    /// State of the job as a whole.
+    pub state: WatchedState,
+    /// By number.
+    pub nodes: Vec<NodeView>,
+}
+
 /// The nodes of a job and its state, from everything that is known now.
-pub fn nodes(job: &WatchedJob, now: Instant) -> (WatchedState, Vec<NodeView>) {
+pub fn nodes(job: &WatchedJob, now: Instant) -> WatchedNodes {
     let history = &job.history;
     let ended = history.end.is_some();
     let mut ids: BTreeSet<u32> = history.processes.keys().map(|(node, _)| *node).collect();
@@ -114,7 +123,10 @@ pub fn nodes(job: &WatchedJob, now: Instant) -> (WatchedState, Vec<NodeView>) {
     for view in &mut views {
         view.sentence = sentence(view, &broken);
     }
-    (state, views)
+    WatchedNodes {
+        state,
+        nodes: views,
+    }
 }
 
 fn process_view(

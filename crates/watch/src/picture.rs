@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::history::{History, Mark, Pass};
 use crate::job::WatchedJob;
-use crate::nodes::{NodeView, WatchedState, nodes};
+use crate::nodes::{NodeView, WatchedNodes, WatchedState, nodes};
 use crate::series::{ChartAxis, Point, Series};
 
 /// Buckets of a curve that is sent for the first time.
@@ -35,7 +35,7 @@ pub enum Nodes {
     First,
     /// This one.
     One(u32),
-    /// All.
+    /// Every node of the job.
     All,
 }
 
@@ -47,7 +47,7 @@ pub fn update(job: &WatchedJob, ask: &Ask, now: Instant) -> Value {
     } else {
         0
     };
-    let (state, nodes) = nodes(job, now);
+    let WatchedNodes { state, nodes } = nodes(job, now);
     let began = history.began.unwrap_or(0.0);
     json!({
         "incarnation": job.incarnation(),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_go_on_after_a_torn_one() {
+    fn lines_continue_after_a_torn_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node_0/train.events.jsonl");
         let note = |text: &str| Event::Note { text: text.into() };

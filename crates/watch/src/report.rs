@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::chart::{self, Chart, Curve, escaped};
 use crate::history::{History, MarkKind, Pass};
 use crate::job::WatchedJob;
-use crate::nodes::{self, ProcessView, WatchedState};
+use crate::nodes::{self, ProcessView, WatchedNodes, WatchedState};
 use crate::number_text::{grouped, seconds, utc};
 use crate::series::{ChartAxis, Point, Series};
 
@@ -133,7 +133,10 @@ pub fn html(jobs: &[WatchedJob], now: Instant) -> String {
 
 fn about(out: &mut String, job: &WatchedJob, now: Instant) {
     let history = &job.history;
-    let (state, nodes_of_job) = nodes::nodes(job, now);
+    let WatchedNodes {
+        state,
+        nodes: nodes_of_job,
+    } = nodes::nodes(job, now);
     let _ = writeln!(
         out,
         "<p class=\"result\">{}</p>",
@@ -257,7 +260,7 @@ fn comparison(out: &mut String, jobs: &[WatchedJob], names: &[String], now: Inst
              <th>passes</th><th>samples</th><th>time</th><th>samples/s</th></tr>\n";
     for (job, name) in jobs.iter().zip(names) {
         let history = &job.history;
-        let (state, nodes) = nodes::nodes(job, now);
+        let WatchedNodes { state, nodes } = nodes::nodes(job, now);
         let time = history
             .began
             .zip(history.last)
@@ -361,7 +364,7 @@ fn passes(out: &mut String, history: &History) {
 fn nodes(out: &mut String, job: &WatchedJob, now: Instant) {
     *out += "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>passes</th><th>samples</th><th>time in passes</th><th>waited</th>\
              <th>samples/s</th><th>memory</th><th>restarts</th><th>trainer</th><th>server</th></tr>\n";
-    for node in nodes::nodes(job, now).1 {
+    for node in nodes::nodes(job, now).nodes {
         let own: Vec<&Pass> = job
             .history
             .passes

@@ -14,7 +14,7 @@ pub struct Point {
     pub samples: f64,
     /// Seconds since 1970.
     pub t: f64,
-    /// The value.
+    /// The cost, or the value of an evaluator.
     pub value: f64,
 }
 

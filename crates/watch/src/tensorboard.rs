@@ -72,7 +72,7 @@ impl EventFile {
     }
 
     /// Training continues from this step: what the files contain for later steps is void.
-    pub fn goes_on_from(&mut self, t: f64, step: u64) -> io::Result<()> {
+    pub fn continues_from(&mut self, t: f64, step: u64) -> io::Result<()> {
         let mut session = Vec::new();
         key(&mut session, 1, VARINT);
         varint(&mut session, 1);

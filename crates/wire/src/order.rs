@@ -15,7 +15,7 @@ const AGAIN: u64 = 2_000;
 
 /// The step at or after which a server wants a snapshot on all servers that hold tables, the first `holders`; `None` once
 /// there is one.
-pub fn wish(reports: &[ServerReport], holders: u32) -> Option<Step> {
+pub fn wanted(reports: &[ServerReport], holders: u32) -> Option<Step> {
     let wanted = reports.iter().filter_map(|report| report.wanted).max()?;
     (stable(held(reports, holders)) < Some(wanted)).then_some(wanted)
 }
@@ -23,22 +23,22 @@ pub fn wish(reports: &[ServerReport], holders: u32) -> Option<Step> {
 /// When a trainer orders. Times are milliseconds of any clock of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Orders {
-    wish: Option<Step>,
+    wanted: Option<Step>,
     next: u64,
 }
 
 impl Orders {
     /// Whether the batch that `trainer` ends now carries an order.
-    pub fn due(&mut self, trainer: TrainerId, wish: Option<Step>, now: u64) -> bool {
-        if self.wish != wish {
-            self.wish = wish;
+    pub fn due(&mut self, trainer: TrainerId, wanted: Option<Step>, now: u64) -> bool {
+        if self.wanted != wanted {
+            self.wanted = wanted;
             self.next = if trainer == TrainerId(0) {
                 now
             } else {
                 now + TURN
             };
         }
-        let due = wish.is_some() && now >= self.next;
+        let due = wanted.is_some() && now >= self.next;
         if due {
             self.next = now + AGAIN;
         }
@@ -71,29 +71,29 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_stands_until_all_servers_have_the_snapshot() {
-        assert_eq!(wish(&[report(None, &[]), report(None, &[3])], 2), None);
+    fn a_wanted_step_stands_until_all_servers_have_the_snapshot() {
+        assert_eq!(wanted(&[report(None, &[]), report(None, &[3])], 2), None);
         let asked = [report(Some(5), &[3]), report(None, &[3])];
-        assert_eq!(wish(&asked, 2), Some(Step(5)));
+        assert_eq!(wanted(&asked, 2), Some(Step(5)));
         let one_has_it = [report(Some(5), &[3, 6]), report(Some(4), &[3])];
-        assert_eq!(wish(&one_has_it, 2), Some(Step(5)));
+        assert_eq!(wanted(&one_has_it, 2), Some(Step(5)));
         let all_have_it = [report(Some(5), &[3, 6]), report(Some(4), &[6])];
-        assert_eq!(wish(&all_have_it, 2), None);
+        assert_eq!(wanted(&all_have_it, 2), None);
         let holder_has_it = [report(Some(5), &[6]), report(Some(4), &[])];
-        assert_eq!(wish(&holder_has_it, 1), None);
+        assert_eq!(wanted(&holder_has_it, 1), None);
     }
 
     #[test]
     fn trainer_0_orders_at_once_the_others_if_nothing_comes_of_it() {
         let (mut first, mut other) = (Orders::default(), Orders::default());
-        let wish = Some(Step(5));
+        let wanted = Some(Step(5));
         assert!(!first.due(TrainerId(0), None, 0));
-        assert!(first.due(TrainerId(0), wish, 10));
-        assert!(!first.due(TrainerId(0), wish, 11), "once");
-        assert!(first.due(TrainerId(0), wish, 10 + AGAIN), "and again");
-        assert!(!other.due(TrainerId(1), wish, 10));
-        assert!(other.due(TrainerId(1), wish, 10 + TURN));
+        assert!(first.due(TrainerId(0), wanted, 10));
+        assert!(!first.due(TrainerId(0), wanted, 11), "once");
+        assert!(first.due(TrainerId(0), wanted, 10 + AGAIN), "and again");
+        assert!(!other.due(TrainerId(1), wanted, 10));
+        assert!(other.due(TrainerId(1), wanted, 10 + TURN));
         assert!(!other.due(TrainerId(1), None, 10 + 2 * AGAIN));
-        assert!(first.due(TrainerId(0), Some(Step(9)), 12), "another wish");
+        assert!(first.due(TrainerId(0), Some(Step(9)), 12), "another wanted");
     }
 }

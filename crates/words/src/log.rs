@@ -43,7 +43,7 @@ pub enum Topic {
     Progress,
     /// Cost and evaluators of a pass.
     PassEnd,
-    /// Statistics of parameters.
+    /// Distribution of the values of parameters.
     ParameterStatistics,
     /// Statistics of a layer's output.
     LayerStatistics,
@@ -67,7 +67,7 @@ pub enum Topic {
     EarlyEnd,
     /// Training returns to an earlier position.
     RollBack,
-    /// The gradient check.
+    /// Results of `--job=checkgrad`.
     GradientCheck,
     /// `--job=time`.
     Timing,

@@ -51,7 +51,7 @@ impl Exposition {
         let _ = write!(text, "{name}_sum {sum}\n{name}_count {count}\n");
     }
 
-    /// The text.
+    /// The page in Prometheus' text format.
     pub fn into_text(self) -> String {
         self.text
     }

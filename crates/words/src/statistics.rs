@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How the values of a parameter are distributed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ParameterStatistics {
-    /// Its name.
+    /// The name of the parameter.
     pub name: String,
     /// How many values there are.
     pub count: u64,

@@ -119,7 +119,7 @@ pub(crate) fn run(mut args: ConfigArgs) -> anyhow::Result<Exit> {
         ConfigCommand::Dump {
             file, binary: true, ..
         } => {
-            let (evaluated, _) = wherever::evaluate(&options(&file))?;
+            let evaluated = wherever::evaluate(&options(&file))?.done;
             pipe::print(&config::binary::encode(&evaluated.config)?)?;
             return Ok(Exit::Success);
         }
@@ -127,7 +127,7 @@ pub(crate) fn run(mut args: ConfigArgs) -> anyhow::Result<Exit> {
             file, whole, form, ..
         } => {
             let dump = |options: &_| command::dump(options, part(whole), format(form));
-            wherever::first(&options(&file), dump)?.0
+            wherever::first(&options(&file), dump)?.done
         }
         ConfigCommand::Diagram { file, format, to } => {
             let format = match format {
@@ -135,7 +135,7 @@ pub(crate) fn run(mut args: ConfigArgs) -> anyhow::Result<Exit> {
                 Drawing::Dot => DiagramFormat::Dot,
             };
             let draw = |options: &_| command::draw(options, format);
-            let (drawing, _) = wherever::first(&options(&file), draw)?;
+            let drawing = wherever::first(&options(&file), draw)?.done;
             if let Some(path) = to {
                 std::fs::write(&path, drawing)
                     .with_context(|| format!("write {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! `canoe demo`: writes a ready job directory with data.
+//! `canoe demo`: writes a complete job folder with data.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,7 +1,7 @@
 //! `canoe doctor`: what works on this machine, what does not, and what to do about it.
 //!
-//! Each check is a fact with a verdict. Nothing is changed, and nothing outside this machine is asked unless `--online`
-//! says so.
+//! Each check is a fact with a verdict. Nothing is changed, and nothing outside this machine is contacted without
+//! `--online`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! `canoe data follow`: copies what a job makes to an object store while it runs. What the pod of `copies` in job.yaml runs.
+//! `canoe data follow`: copies the output of a job to an object store while it runs. The pod of `copies` in job.yaml runs it.
 //!
-//! It reads the volume and asks nobody: complete passes have the file `done`, and nodes that have finished leave a marker. What is in the
-//! store already is not sent again, so a pod that is replaced continues where the other stopped.
+//! It only reads the volume: complete passes have the file `done`, and nodes that have finished leave a marker. What is already in the
+//! store is not sent again, so a pod that is replaced continues where the other stopped.
 #![allow(clippy::print_stderr, reason = "a command talks to its user")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `canoe image`: an image of our own without Docker, as a file or in a registry; what a tag stands for.
+//! `canoe image`: builds a container image without Docker, as a file or in a registry, and looks up the digest of a tag.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -91,12 +91,12 @@ fn build(output: &Path, name: &str, source: &Source) -> Result<Exit> {
     let binary = program(source)?;
     let architecture = Program::of(&binary)?.architecture;
     let base = repository(&source.base, false)?;
-    let wish = ImageOptions {
+    let options = ImageOptions {
         base: &base,
         binary: &binary,
         architecture: architecture.label(),
     };
-    let digest = image::to_file(&wish, name, output)?;
+    let digest = image::to_file(&options, name, output)?;
     eprintln!("{}: {name} on {}", output.display(), base.reference());
     println!("{digest}");
     Ok(Exit::Success)
@@ -107,12 +107,12 @@ fn push(reference: &str, source: &Source) -> Result<Exit> {
     let architecture = Program::of(&binary)?.architecture;
     let base = repository(&source.base, false)?;
     let target = repository(reference, true)?;
-    let wish = ImageOptions {
+    let options = ImageOptions {
         base: &base,
         binary: &binary,
         architecture: architecture.label(),
     };
-    let digest = image::to_registry(&wish, &target, &|line| eprintln!("{line}"))?;
+    let digest = image::to_registry(&options, &target, &|line| eprintln!("{line}"))?;
     let pushed = Reference {
         version: digest,
         ..target.reference().clone()

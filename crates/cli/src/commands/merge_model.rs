@@ -70,7 +70,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         ..config::EvaluateOptions::new(configuration(&flags, directory)?)
     });
     let evaluated = match evaluated {
-        Ok((evaluated, _)) => evaluated.config,
+        Ok(evaluated) => evaluated.done.config,
         Err(error) => {
             eprintln!("canoe: {:#}", anyhow::Error::from(error));
             return Ok(Exit::Configuration);

@@ -1,4 +1,4 @@
-//! `canoe new DIR`: a minimal job of one's own: configuration, provider, data and a test.
+//! `canoe new DIR`: writes a minimal job to start from: configuration, provider, data and a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};

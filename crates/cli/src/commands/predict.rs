@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use predict::model::OpenedProvider;
 use predict::pipeline::{self, PipelinePlan, PipelineWork};
 use predict::read::{self, Cutter, Parser};
 use predict::{Model, PredictError, write};
@@ -219,14 +220,14 @@ impl Job<'_> {
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             file.to_string_lossy().into_owned()
         });
-        let (mut source, map) = self.model.provider(files.collect())?;
+        let OpenedProvider { mut source, slots } = self.model.provider(files.collect())?;
         source.start_pass(0, 0);
         let mut first = 1;
         let mut next = || {
             let Some(mut batch) = source.next_batch()? else {
                 return Ok(None);
             };
-            batch.slots = map.iter().map(|at| batch.slots[*at].clone()).collect();
+            batch.slots = slots.iter().map(|at| batch.slots[*at].clone()).collect();
             let number = first;
             first += batch.samples as u64;
             Ok(Some(PipelineWork::Batch(number, batch)))

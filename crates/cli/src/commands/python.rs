@@ -1,4 +1,4 @@
-//! `canoe python`: the Python packages `paddle` and `py_paddle` for programs of the user.
+//! `canoe python`: the Python packages `paddle` and `py_paddle` for the user's own programs.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! `canoe report JOB_DIR …`: what jobs did, in one HTML file; the curves also as an image, if requested.
+//! `canoe report JOB_DIR …`: the course of one or several jobs as one HTML file, and on request the curves as an image.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

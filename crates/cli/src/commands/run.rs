@@ -128,7 +128,7 @@ fn keep(text: &str) -> Result<String, trainer::best::KeepError> {
 
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let job = std::path::absolute(&args.job).context("find the job folder")?;
-    let wish = FolderOptions {
+    let options = FolderOptions {
         config: args.config.clone(),
         config_dir: args.config_dir.clone(),
         header: if args.no_header {
@@ -142,7 +142,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         choice::check_capacity(args.nodes, args.servers.unwrap_or(args.nodes))?;
     }
     let (form, stay) = (args.form, args.stay);
-    let layout = choice::layout(&job, args.nodes, wish)?;
+    let layout = choice::layout(&job, args.nodes, options)?;
     let (keep_going, args_job) = (args.keep_going, args.job.clone());
     let mut patience = StallLimits::default();
     if let Some(seconds) = args.stall_timeout {
@@ -163,46 +163,46 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         in_place: args.start_pass.is_some() || starts_from(&args, &output),
     };
     let (best_by, start_pass) = (args.best_by.clone(), args.start_pass);
-    let mut wishes = wishes(args)?;
-    let passes = wishes.num_passes;
+    let mut options = run_options(args)?;
+    let passes = options.num_passes;
     let program = std::env::current_exe().context("find this program")?;
     let token = local::token::generate().context("create a job token")?;
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
     // What is wrong with the command must show before anything is moved or claimed.
-    let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags);
+    let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &options.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),
-        wishes.clone(),
+        options.clone(),
         token.clone(),
     )?;
     if let Some(best_by) = &best_by {
-        choice::check_measure(&layout, &wishes.trainer_flags, best_by)?;
+        choice::check_measure(&layout, &options.trainer_flags, best_by)?;
     }
-    choice::check_start(&output, start_pass.unwrap_or(0), &wishes.trainer_flags)?;
+    choice::check_start(&output, start_pass.unwrap_or(0), &options.trainer_flags)?;
     let listener = page.map(|page| {
         web::listen(page.address, page.or_free)
             .context("--watch: the page needs another port; 0 stands for a free one")
     });
     let listener = listener.transpose()?;
-    let (_owner, mut file) = begin(&output, settings(&layout, &wishes)?, wanted, &shutdown)?;
+    let (_owner, mut file) = begin(&output, settings(&layout, &options)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
-        wishes.trainer_flags.push(format!("--start_pass={done}"));
-        wishes.num_passes = wishes.num_passes.map(|passes| passes.saturating_sub(done));
+        options.trainer_flags.push(format!("--start_pass={done}"));
+        options.num_passes = options.num_passes.map(|passes| passes.saturating_sub(done));
     }
     record.run.clone_from(&file.run);
     let name = (RUN_VARIABLE.to_owned(), file.run.clone());
-    wishes.environment.extend([name]);
-    let plan = RunPlan::new(program, layout, wishes, token.clone())?;
+    options.environment.extend([name]);
+    let plan = RunPlan::new(program, layout, options, token.clone())?;
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
     let site = listener.map(|listener| serve_page(listener, &output, &job, &token));
     let site = site.transpose()?;
 
-    let options = SupervisorOptions {
+    let supervision = SupervisorOptions {
         limits: RunLimits {
             restart: keep_going.then(RestartPolicy::default),
             ..RunLimits::default()
@@ -211,7 +211,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         ..SupervisorOptions::default()
     };
     let mut display = Display::new(passes);
-    let outcome = local::run(plan, &options, &shutdown, &mut |event| {
+    let outcome = local::run(plan, &supervision, &shutdown, &mut |event| {
         recorder.take(&event);
         display.take(&event);
     })?;
@@ -286,7 +286,7 @@ fn starts_from(args: &RunArgs, output: &Path) -> bool {
 }
 
 /// What decides the results of a run, to tell whether an earlier one can be resumed.
-fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSettings> {
+fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
     let files = claim::config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
     let configuration = configuration
@@ -302,10 +302,10 @@ fn settings(layout: &FolderLayout, wishes: &RunOptions) -> anyhow::Result<RunSet
     Ok(RunSettings {
         config: configuration.display().to_string(),
         config_files: Some(files.context("read the configuration folder")?),
-        nodes: wishes.nodes,
-        trainer_flags: deciding(&wishes.trainer_flags),
+        nodes: options.nodes,
+        trainer_flags: deciding(&options.trainer_flags),
         data_checksum: data,
-        passes: wishes.num_passes,
+        passes: options.num_passes,
     })
 }
 
@@ -434,8 +434,8 @@ struct PageListen {
 }
 
 /// What `--watch` says; `None`: no page.
-fn page_address(wish: Option<&str>) -> anyhow::Result<Option<PageListen>> {
-    match wish {
+fn page_address(listen: Option<&str>) -> anyhow::Result<Option<PageListen>> {
+    match listen {
         None => Ok(Some(PageListen {
             address: ([127, 0, 0, 1], web::PORT).into(),
             or_free: true,
@@ -489,7 +489,7 @@ fn say_goodbye(site: &Site, shutdown: &Shutdown) {
     }
 }
 
-fn wishes(args: RunArgs) -> anyhow::Result<RunOptions> {
+fn run_options(args: RunArgs) -> anyhow::Result<RunOptions> {
     let flag = |name: &str, value: String| format!("--{name}={value}");
     let path = |name: &str, path: &Option<PathBuf>| -> anyhow::Result<Option<String>> {
         let absolute = path.as_ref().map(std::path::absolute).transpose();

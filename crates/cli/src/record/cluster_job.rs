@@ -1,7 +1,7 @@
-//! The record of a whole job on a cluster, `output/events.jsonl`, where no runner sees all nodes: node 0 writes when the job begins and how it ends. What
-//! happens to the processes of a node is in the node's own record.
+//! The record of a whole job on a cluster, `output/events.jsonl`. No runner sees all nodes there, so node 0 writes when the job begins and how it
+//! ends. What happens to the processes of a node is in the node's own record.
 //!
-//! Pods of node 0 follow each other, and one that was taken for lost may come back, so each looks first at what is there.
+//! A pod of node 0 may be replaced, and one that was thought lost may come back, so each first reads what is already there.
 
 use std::path::{Path, PathBuf};
 

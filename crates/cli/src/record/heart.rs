@@ -1,7 +1,7 @@
 //! Writes the status of a process to its state file once a second, and immediately when it is news, on its own thread.
 //!
-//! In synchronous training every batch includes a short wait for the slowest trainer; that is no news. Only a sentence
-//! that stays the same for a while means that something is stuck.
+//! In synchronous training every batch includes a short wait for the slowest trainer; that is no news. Something is stuck
+//! only when the process waits for the same thing for a while.
 
 use std::cmp::Ordering as Cmp;
 use std::path::PathBuf;

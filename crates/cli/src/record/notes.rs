@@ -1,4 +1,4 @@
-//! What somebody should read who does not read logs: errors of a server, on their way from its log to its record.
+//! Copies errors of a server from its log to its record, so that people who do not read logs see them.
 
 use std::collections::BTreeSet;
 use words::lock::Mutex;

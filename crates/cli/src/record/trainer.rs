@@ -131,7 +131,7 @@ impl TrainerRecord {
             report::TrainerEvent::RolledBack { pass, batch } => {
                 let (pass, batch) = (u64::from(*pass), *batch);
                 if let Some(boards) = &mut self.boards {
-                    boards.goes_on_from(self.steps.before(pass, batch))?;
+                    boards.continues_from(self.steps.before(pass, batch))?;
                 }
                 self.rare(Event::RolledBack { pass, batch })
             }
@@ -294,9 +294,9 @@ impl Boards {
         Ok(())
     }
 
-    fn goes_on_from(&mut self, step: u64) -> anyhow::Result<()> {
-        self.train.goes_on_from(now(), step)?;
-        self.test.goes_on_from(now(), step)?;
+    fn continues_from(&mut self, step: u64) -> anyhow::Result<()> {
+        self.train.continues_from(now(), step)?;
+        self.test.continues_from(now(), step)?;
         self.flush()
     }
 

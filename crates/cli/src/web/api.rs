@@ -188,13 +188,13 @@ fn log(job: &WatchedJob, query: &Query) -> Response {
         "server" => Role::Pserver,
         _ => Role::Trainer,
     };
-    let wish = logs::LogRange {
+    let range = logs::LogRange {
         search: query.text("search").to_owned(),
         before: query.number("before"),
         after: query.number("after"),
     };
     let path = job.log(query.number("node").unwrap_or(0), role);
-    match logs::read(&path, &wish) {
+    match logs::read(&path, &range) {
         Ok(part) => json(&json!(part)),
         Err(error) => not_found(&format!("read {}: {error}", path.display())),
     }

@@ -1,5 +1,5 @@
-//! The pages that are open on a job. A runner ends after they have shown how the job ended: a page that misses the end
-//! would keep the figures of a second before it, and take the end for a fault.
+//! Knows which pages are open on a job. A runner ends only after they have shown how the job ended: a page that misses the
+//! end would keep the figures of the second before, and report a lost connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

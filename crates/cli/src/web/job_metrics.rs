@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use watch::job::WatchedJob;
-use watch::nodes::{self, NodeView, ProcessView, WatchedState};
+use watch::nodes::{self, NodeView, ProcessView, WatchedNodes, WatchedState};
 use watch::picture;
 use words::metrics::{Exposition, MetricKind};
 use words::process::Role;
@@ -34,7 +34,7 @@ struct Looked {
 pub(super) fn text<'a>(jobs: impl Iterator<Item = &'a WatchedJob>, now: Instant) -> String {
     let looked: Vec<Looked> = jobs
         .map(|job| {
-            let (state, nodes) = nodes::nodes(job, now);
+            let WatchedNodes { state, nodes } = nodes::nodes(job, now);
             let ask = picture::Ask {
                 incarnation: job.incarnation(),
                 since: job.history.order(),

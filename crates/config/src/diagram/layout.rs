@@ -199,16 +199,17 @@ fn columns(order: &[Vec<usize>], items: &mut [Item]) {
             } else {
                 order.len() - 1 - step
             };
-            let wishes: Vec<f64> = order[row]
+            let desired: Vec<f64> = order[row]
                 .iter()
-                .map(|&item| wish(&items[item], items))
+                .map(|&item| desired(&items[item], items))
                 .collect();
-            settle(&order[row], &wishes, items);
+            settle(&order[row], &desired, items);
         }
     }
 }
 
-fn wish(item: &Item, items: &[Item]) -> f64 {
+/// The mean column of the neighbours above and below.
+fn desired(item: &Item, items: &[Item]) -> f64 {
     let neighbours = || item.above.iter().chain(&item.below);
     let sum: f64 = neighbours().map(|&neighbour| items[neighbour].x).sum();
     match neighbours().count() {
@@ -219,16 +220,16 @@ fn wish(item: &Item, items: &[Item]) -> f64 {
 
 /// Moves the items of a row as near to their desired columns as order and widths allow: the mean of the leftmost and
 /// the rightmost such placement.
-fn settle(row: &[usize], wishes: &[f64], items: &mut [Item]) {
+fn settle(row: &[usize], desired: &[f64], items: &mut [Item]) {
     let distance = |items: &[Item], left: usize, right: usize| {
         (items[left].width + items[right].width) / 2.0 + GAP
     };
-    let mut rightmost = wishes.to_vec();
+    let mut rightmost = desired.to_vec();
     for index in 1..row.len() {
         let least = rightmost[index - 1] + distance(items, row[index - 1], row[index]);
         rightmost[index] = rightmost[index].max(least);
     }
-    let mut leftmost = wishes.to_vec();
+    let mut leftmost = desired.to_vec();
     for index in (1..row.len()).rev() {
         let most = leftmost[index] - distance(items, row[index - 1], row[index]);
         leftmost[index - 1] = leftmost[index - 1].min(most);

@@ -1,4 +1,4 @@
-//! Objects become files in a folder.
+//! Downloads objects of a store to files of a folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -1,9 +1,10 @@
-//! Folders from and to object stores: many files at once, resumed, each checked.
+//! Copies folders from and to object stores: many files at once, resumed after an interruption, each checked.
 //!
 //! What has been fetched is written down in `.s3.jsonl` in the folder, a line per file with the version (ETag) of its object: a second run
 //! fetches nothing, and an object that has changed since is named instead of mixed with the others.
 //!
-//! - [`fetch`](mod@fetch): objects become files. - [`push`](mod@push): files become objects.
+//! - [`fetch`](mod@fetch): downloads.
+//! - [`push`](mod@push): uploads.
 
 pub mod fetch;
 pub mod push;

@@ -1,4 +1,4 @@
-//! Files become objects: only those that the store does not have, `done` of a pass directory last.
+//! Uploads files to objects of a store: only those that it does not have, and `done` of a pass directory last.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ const PART: u64 = 64 << 20;
 /// What is in the store now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Files.
+    /// Number of files.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,

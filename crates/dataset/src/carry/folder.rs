@@ -1,4 +1,4 @@
-//! Files arrive in a folder: each in `NAME.part` first, which a second attempt continues.
+//! Receives files into a folder: each is `NAME.part` first, which a second attempt continues.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Seek, SeekFrom, Write};

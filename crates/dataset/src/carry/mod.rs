@@ -10,7 +10,8 @@
 //!
 //! The pipe is a command in a pod; it may break at any byte, and then the whole copy is started again.
 //!
-//! - [`folder`]: files arrive in a folder. - [`store`]: they go on to an object store.
+//! - [`folder`]: the receiver writes to a folder.
+//! - [`store`]: the receiver writes to an object store.
 
 mod folder;
 mod store;
@@ -76,7 +77,7 @@ pub enum CarryError {
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
     )]
     Differs { path: PathBuf },
-    /// The object store that files go on to.
+    /// The object store that files are passed on to.
     #[error(transparent)]
     Store(Box<BucketError>),
 }
@@ -150,8 +151,17 @@ pub fn send(
     send_items(folder, list(folder)?, input, output, tell)
 }
 
-/// What [`send`] would send, and a SHA-256 of all names, sizes and contents, in hexadecimal digits.
-pub fn summary(folder: &Path) -> Result<(Carried, String), CarryError> {
+/// What [`send`] would send.
+#[derive(Debug)]
+pub struct FolderSummary {
+    /// Number of files and bytes.
+    pub carried: Carried,
+    /// SHA-256 of all names, sizes and contents, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Reads a folder as [`send`] would.
+pub fn summary(folder: &Path) -> Result<FolderSummary, CarryError> {
     let mut carried = Carried::default();
     let mut whole = Context::new(&SHA256);
     for item in list(folder)? {
@@ -161,7 +171,10 @@ pub fn summary(folder: &Path) -> Result<(Carried, String), CarryError> {
     }
     let digits = whole.finish();
     let digits = digits.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    Ok((carried, digits.collect()))
+    Ok(FolderSummary {
+        carried,
+        sha256: digits.collect(),
+    })
 }
 
 /// Sends what is picked of an output folder. If it cannot be picked, the other side gets the reason.
@@ -491,13 +504,13 @@ mod tests {
     #[test]
     fn a_sum_tells_folders_apart() {
         let (_root, from, to) = folder();
-        let (carried, sum) = summary(&from).unwrap();
+        let FolderSummary { carried, sha256 } = summary(&from).unwrap();
         assert_eq!((carried.files, carried.bytes), (3, 300_010));
         let (sent, _) = carry(&from, &to, u64::MAX);
         sent.unwrap();
-        assert_eq!(summary(&to).unwrap().1, sum);
+        assert_eq!(summary(&to).unwrap().sha256, sha256);
         write(&from, "train.list", b"train.txx\n");
-        assert_ne!(summary(&from).unwrap().1, sum);
+        assert_ne!(summary(&from).unwrap().sha256, sha256);
     }
 
     #[test]

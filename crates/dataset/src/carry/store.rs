@@ -1,4 +1,4 @@
-//! Files go on to an object store, without a copy on the way.
+//! Passes received files on to an object store, without a copy on this machine.
 //!
 //! An object remembers the SHA-256 of its content, so a second attempt asks for nothing that is there. It appears when the content has
 //! been checked: an attempt that breaks off leaves whole objects only, and begins again with the one that it was in.

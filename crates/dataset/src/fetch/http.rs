@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn responses_are_understood() {
         let answer = |status: u16, headers: &[(&str, &str)], have: u64| {
             let mut builder = Response::builder().status(status);
             for (name, value) in headers {

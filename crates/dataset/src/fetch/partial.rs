@@ -1,4 +1,4 @@
-//! A file that has not arrived completely.
+//! The part of a file that has arrived, and the note beside it which says what it is a part of.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

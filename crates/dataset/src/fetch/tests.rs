@@ -194,7 +194,7 @@ fn a_file_arrives_and_is_not_fetched_twice() {
 }
 
 #[test]
-fn a_broken_connection_goes_on_where_it_broke() {
+fn a_download_continues_where_its_connection_broke() {
     let server = serve(
         content(),
         Some("\"v1\""),
@@ -215,7 +215,7 @@ fn a_broken_connection_goes_on_where_it_broke() {
 }
 
 #[test]
-fn a_later_run_goes_on_too() {
+fn a_later_run_continues_too() {
     let place = TestFolder::new();
     let server = serve(
         content(),

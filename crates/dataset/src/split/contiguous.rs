@@ -15,10 +15,10 @@ pub(super) fn split(
 ) -> Result<LineTally, SplitError> {
     let cuts = match by {
         By::Lines => {
-            let (cuts, lines) = cuts::by_lines(&job.body, job.size, job.parts())
+            let divided = cuts::by_lines(&job.body, job.size, job.parts())
                 .map_err(SplitError::read(job.path))?;
-            job.check_enough(lines)?;
-            cuts
+            job.check_enough(divided.lines)?;
+            divided.cuts
         }
         By::Bytes => {
             cuts::by_bytes(&job.body, job.size, job.parts()).map_err(SplitError::read(job.path))?

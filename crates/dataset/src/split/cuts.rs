@@ -43,8 +43,16 @@ pub(super) fn by_bytes(file: &Body<'_>, size: u64, parts: u32) -> io::Result<Vec
     Ok(cuts)
 }
 
-/// The borders of `parts` parts whose line counts differ by at most one, and the number of lines.
-pub(super) fn by_lines(file: &Body<'_>, size: u64, parts: u32) -> io::Result<(Vec<u64>, u64)> {
+/// A file divided by lines.
+pub(super) struct LineCuts {
+    /// The borders of the parts in bytes; the first is 0, the last the size of the file.
+    pub(super) cuts: Vec<u64>,
+    /// Number of lines in the file.
+    pub(super) lines: u64,
+}
+
+/// Divides into `parts` parts whose line counts differ by at most one.
+pub(super) fn by_lines(file: &Body<'_>, size: u64, parts: u32) -> io::Result<LineCuts> {
     let feeds = line_feeds_by_stretch(file, size)?;
     let counted: u64 = feeds.iter().sum();
     let lines = counted + u64::from(lacks_last_line_feed(file, size)?);
@@ -67,7 +75,7 @@ pub(super) fn by_lines(file: &Body<'_>, size: u64, parts: u32) -> io::Result<(Ve
         )?);
     }
     cuts.push(size);
-    Ok((cuts, lines))
+    Ok(LineCuts { cuts, lines })
 }
 
 /// Lines in the file; the last one may lack its line feed.
@@ -214,7 +222,7 @@ mod tests {
         let long = "x".repeat(STRETCH as usize + 5);
         let text = format!("{long}\na\nb\n{long}\n");
         let (file, size) = file_of(&text);
-        let (cuts, lines) = by_lines(&whole(&file), size, 2).unwrap();
+        let LineCuts { cuts, lines } = by_lines(&whole(&file), size, 2).unwrap();
         assert_eq!(lines, 4);
         assert_eq!(cuts[1], long.len() as u64 + 3);
         assert_eq!(count_lines(&whole(&file), size).unwrap(), 4);
@@ -224,7 +232,7 @@ mod tests {
         #[test]
         fn parts_by_lines_are_even_and_complete(text in "[ab\n]{0,80}", count in 1u32..6) {
             let (file, size) = file_of(&text);
-            let (cuts, lines) = by_lines(&whole(&file), size, count).unwrap();
+            let LineCuts { cuts, lines } = by_lines(&whole(&file), size, count).unwrap();
             let parts = parts(&text, &cuts);
             prop_assert_eq!(parts.concat(), text.clone());
             prop_assert_eq!(lines as usize, text.lines().count().max(text.split_terminator('\n').count()));

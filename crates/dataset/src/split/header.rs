@@ -1,4 +1,4 @@
-//! Whether a table begins with a line that names its columns. Every part of a divided file needs that line.
+//! Recognises a table that begins with a line of column names: every part of such a file needs that line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

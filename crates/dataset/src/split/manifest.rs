@@ -40,9 +40,9 @@ pub struct SplitFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilePart {
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Bytes.
+    /// Length of the part.
     pub bytes: u64,
     /// See [`LineTally::checksum`].
     pub checksum: u64,

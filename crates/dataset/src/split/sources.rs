@@ -1,4 +1,4 @@
-//! Which files are split and which every shard gets as a whole.
+//! Decides which files are split and which ones every shard gets as a whole.
 
 use std::fs;
 use std::io;

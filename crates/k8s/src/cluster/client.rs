@@ -158,11 +158,11 @@ fn later(status: &kube::core::Status, pause: Duration) -> Option<Duration> {
     if !matches!(status.code, 429 | 503 | 504) {
         return None;
     }
-    let wish = status
+    let asked = status
         .details
         .as_ref()
         .map_or(0, |details| details.retry_after_seconds);
-    Some(pause.max(Duration::from_secs(wish.into())))
+    Some(pause.max(Duration::from_secs(asked.into())))
 }
 
 /// Without the right to read something, there is nothing to be seen of it.

@@ -25,21 +25,21 @@ pub struct InCluster;
 
 impl PodSource for InCluster {
     /// Called on a thread of its own, every few seconds at most.
-    fn pods(&self, wish: &PodsOptions) -> Result<Vec<ListedPod>, NotYet> {
+    fn pods(&self, options: &PodsOptions) -> Result<Vec<ListedPod>, NotYet> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| NotYet::Later(format!("start the client: {error}")))?;
-        runtime.block_on(ask(wish, TIMEOUT))
+        runtime.block_on(ask(options, TIMEOUT))
     }
 }
 
-async fn ask(wish: &PodsOptions, timeout: Duration) -> Result<Vec<ListedPod>, NotYet> {
-    let cluster =
-        Cluster::new(config(wish)?, timeout).map_err(|error| NotYet::Later(error.to_string()))?;
-    let labels = format!("job-name={}", wish.job);
-    let pods = cluster.list::<Pod>(&wish.namespace, &labels).await;
-    let pods = pods.map_err(|error| judge(&error, &wish.namespace))?;
+async fn ask(options: &PodsOptions, timeout: Duration) -> Result<Vec<ListedPod>, NotYet> {
+    let cluster = Cluster::new(config(options)?, timeout)
+        .map_err(|error| NotYet::Later(error.to_string()))?;
+    let labels = format!("job-name={}", options.job);
+    let pods = cluster.list::<Pod>(&options.namespace, &labels).await;
+    let pods = pods.map_err(|error| judge(&error, &options.namespace))?;
     Ok(pods.into_iter().map(listed).collect())
 }
 
@@ -53,24 +53,24 @@ fn listed(pod: Pod) -> ListedPod {
     }
 }
 
-fn config(wish: &PodsOptions) -> Result<Config, NotYet> {
+fn config(options: &PodsOptions) -> Result<Config, NotYet> {
     let read = |file: &str| {
-        let path = wish.account_dir.join(file);
+        let path = options.account_dir.join(file);
         fs::read_to_string(&path).map_err(|error| no_account(&path, &error))
     };
     let token = read("token")?;
     read("ca.crt")?;
-    let host = if wish.host.contains(':') {
-        format!("[{}]", wish.host)
+    let host = if options.host.contains(':') {
+        format!("[{}]", options.host)
     } else {
-        wish.host.clone()
+        options.host.clone()
     };
-    let address = format!("https://{host}:{}", wish.port);
+    let address = format!("https://{host}:{}", options.port);
     let address = address
         .parse()
         .map_err(|_| NotYet::Never(format!("{address:?} is not an address of an API server")))?;
     let mut config = Config::new(address);
-    config.root_cert_file = Some(wish.account_dir.join("ca.crt"));
+    config.root_cert_file = Some(options.account_dir.join("ca.crt"));
     config.root_cert = Some(Vec::new());
     config.connect_timeout = Some(TIMEOUT);
     config.default_retry = false;

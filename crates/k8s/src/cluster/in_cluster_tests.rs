@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
-/// An API server that gives one answer, and a wish of an account that trusts it.
+/// An API server that gives one response, and the options of an account that trusts it.
 fn serve(answer: &'static str) -> (PodsOptions, tempfile::TempDir, thread::JoinHandle<String>) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -44,10 +44,10 @@ fn serve(answer: &'static str) -> (PodsOptions, tempfile::TempDir, thread::JoinH
         stream.flush().unwrap();
         String::from_utf8(request).unwrap()
     });
-    (wish(port, account.path()), account, server)
+    (options(port, account.path()), account, server)
 }
 
-fn wish(port: u16, account_dir: &Path) -> PodsOptions {
+fn options(port: u16, account_dir: &Path) -> PodsOptions {
     PodsOptions {
         host: "127.0.0.1".into(),
         port,
@@ -59,12 +59,12 @@ fn wish(port: u16, account_dir: &Path) -> PodsOptions {
 
 #[test]
 fn pods_are_asked_for_with_the_token_and_read() {
-    let (wish, _account, server) = serve(concat!(
+    let (options, _account, server) = serve(concat!(
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a","deletionTimestamp":"2026-11-15T00:00:00Z"},"#,
         r#""status":{"phase":"Running","podIP":"10.0.0.9"}}]}"#
     ));
-    let pods = InCluster.pods(&wish).unwrap();
+    let pods = InCluster.pods(&options).unwrap();
     let expected = ListedPod {
         name: "a".into(),
         phase: "Running".into(),
@@ -113,8 +113,8 @@ fn a_refusal_is_final_and_a_disturbance_is_not() {
         ("nonsense", false, ""),
         ("", false, ""),
     ] {
-        let (wish, _account, _server) = serve(answer);
-        let (is_never, text) = match InCluster.pods(&wish).unwrap_err() {
+        let (options, _account, _server) = serve(answer);
+        let (is_never, text) = match InCluster.pods(&options).unwrap_err() {
             NotYet::Never(text) => (true, text),
             NotYet::Later(text) => (false, text),
         };
@@ -124,10 +124,10 @@ fn a_refusal_is_final_and_a_disturbance_is_not() {
 
 #[test]
 fn a_server_that_the_cluster_does_not_know_gets_no_token() {
-    let (wish, account, server) = serve("HTTP/1.1 200 OK\r\n\r\n{}");
+    let (options, account, server) = serve("HTTP/1.1 200 OK\r\n\r\n{}");
     let stranger = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     fs::write(account.path().join("ca.crt"), stranger.cert.pem()).unwrap();
-    let refused = InCluster.pods(&wish);
+    let refused = InCluster.pods(&options);
     assert!(
         matches!(&refused, Err(NotYet::Later(text)) if text.contains("certificate")),
         "{refused:?}"
@@ -137,7 +137,7 @@ fn a_server_that_the_cluster_does_not_know_gets_no_token() {
 
 #[test]
 fn without_a_service_account_there_is_no_point_in_waiting() {
-    let nowhere = wish(1, Path::new("/nowhere"));
+    let nowhere = options(1, Path::new("/nowhere"));
     let refused = InCluster.pods(&nowhere);
     assert!(matches!(refused, Err(NotYet::Never(text)) if text.contains("service account")));
 }

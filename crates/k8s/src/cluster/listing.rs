@@ -17,9 +17,9 @@ const INSTANCE: &str = "app.kubernetes.io/instance";
 /// A job that submit has made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedJob {
-    /// Its namespace.
+    /// The namespace that its objects are in.
     pub namespace: String,
-    /// Its name.
+    /// The name of its Job.
     pub name: String,
     /// How it is; [`JobState::Absent`] if only its files are left.
     pub state: JobState,

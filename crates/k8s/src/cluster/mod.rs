@@ -5,11 +5,16 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`access`]: which cluster, and as whom. - [`error`]: why a call did not work, with the way out.
+//! - [`access`]: which cluster, and as whom.
+//! - [`error`]: why a call did not work, with the way out.
 //! - [`client`]: one request with its limits, and reading objects.
-//! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
-//! - [`observe`]: everything that the status of a job is made from. - [`files`]: where its files are. - [`listing`]: all jobs.
-//! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it.
+//! - [`apply`], [`mod@submit`], [`difference`]: making objects.
+//! - [`delete`]: removing them, with progress.
+//! - [`observe`]: everything that the status of a job is made from.
+//! - [`files`]: where its files are.
+//! - [`listing`]: all jobs.
+//! - [`pod`]: logs and ports of a pod.
+//! - [`exec`]: commands in it.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
 pub(crate) mod access;
@@ -42,7 +47,7 @@ use std::collections::BTreeMap;
 /// Which job is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetJob {
-    /// Its namespace.
+    /// The namespace that its objects are in.
     pub namespace: String,
     /// Name of the Job object.
     pub job: String,

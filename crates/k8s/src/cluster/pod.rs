@@ -36,15 +36,15 @@ impl Cluster {
         &self,
         namespace: &str,
         pod: &str,
-        wish: LogOptions,
+        options: LogOptions,
         mut take: impl FnMut(&str) -> bool,
     ) -> Result<(), ClusterError> {
         let params = LogParams {
-            follow: wish.follow,
-            tail_lines: wish
+            follow: options.follow,
+            tail_lines: options
                 .tail
                 .map(|lines| i64::try_from(lines).unwrap_or(i64::MAX)),
-            since_seconds: wish
+            since_seconds: options
                 .within
                 .map(|age| i64::try_from(age.as_secs() + 1).unwrap_or(i64::MAX)),
             ..LogParams::default()

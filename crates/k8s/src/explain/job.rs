@@ -175,7 +175,7 @@ pub(super) fn commonest(pods: &[Pod]) -> Option<ContainerExit> {
 }
 
 /// What is the matter with a job that has not ended.
-pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
+pub(super) fn not_ended(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
     if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
         let labels = job.metadata.labels.as_ref();
         let queue = labels.and_then(|labels| labels.get(QUEUE_LABEL)).cloned();
@@ -207,7 +207,7 @@ pub(super) fn going_on(observed: &Observed, job: &Job, state: JobState, into: &m
     claim::unbound(observed, &waiting, into);
 }
 
-/// Whether the Job has begun just now, or goes on after a pause, so that its pods come one after the other without any delay.
+/// Whether the Job has begun just now, or continues after a pause, so that its pods come one after the other without any delay.
 fn is_new(observed: &Observed, job: &Job) -> bool {
     let begun = job
         .status

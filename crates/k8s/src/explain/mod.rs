@@ -7,9 +7,12 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`reason`]: every reason as a type. - [`sentence`]: their words.
-//! - [`pod`]: what a pod shows by itself; [`placement`] and [`pull`] read the words of the scheduler and of the machine. - [`event`]: what events add, as long as they are about the present.
-//! - [`job`]: the whole job: ended, deleted, pods that cannot be made. - [`claim`]: claims without volumes.
+//! - [`reason`]: every reason as a type.
+//! - [`sentence`]: their words.
+//! - [`pod`]: what a pod shows by itself; [`placement`] and [`pull`] read the words of the scheduler and of the machine.
+//! - [`event`]: what events add, as long as they are about the present.
+//! - [`job`]: the whole job: ended, deleted, pods that cannot be made.
+//! - [`claim`]: claims without volumes.
 //! - [`row`]: the table, with a row for every node.
 
 mod claim;
@@ -140,7 +143,7 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
         JobState::Failed => job::failed(observed, job, &mut collected),
         JobState::Complete | JobState::Absent => {}
         JobState::Starting | JobState::Running => {
-            job::going_on(observed, job, state, &mut collected)
+            job::not_ended(observed, job, state, &mut collected)
         }
     }
     let rows = row::rows(observed, job);

@@ -5,9 +5,9 @@
 pub enum Subject {
     /// A Job.
     Job(String),
-    /// A pod.
+    /// One pod of the job, by name.
     Pod(String),
-    /// A claim.
+    /// A PersistentVolumeClaim that the job mounts, by name.
     Claim(String),
     /// A machine of the cluster.
     Machine(String),

@@ -48,7 +48,7 @@ impl std::fmt::Display for ShownPod {
 pub struct NodeRow {
     /// Its id, if its pod shows one.
     pub node: Option<u32>,
-    /// Its pod.
+    /// Name of its newest pod.
     pub pod: Option<String>,
     /// How that is.
     pub shown: ShownPod,

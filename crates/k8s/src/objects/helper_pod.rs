@@ -32,7 +32,7 @@ impl Purpose {
 /// Labels of `app.kubernetes.io/component` that such pods have.
 pub(crate) const COMPONENTS: [&str; 2] = ["upload", "reader"];
 
-/// Its name.
+/// Name of the pod: there is one upload pod per job, and a reader has a suffix of its own.
 pub fn name(job: &JobFile, purpose: &Purpose) -> String {
     match purpose {
         Purpose::Upload => format!("{}-upload", job.name),

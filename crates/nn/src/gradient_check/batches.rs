@@ -117,25 +117,29 @@ impl Feed {
 
     /// Some columns per sample, one sample with none.
     pub(crate) fn binary(self, limit: u32) -> Self {
-        let (offsets, columns) = self.columns(limit);
-        self.plain(SlotData::Binary { offsets, columns })
+        let columns = self.columns(limit);
+        self.plain(SlotData::Binary {
+            offsets: offsets(),
+            columns,
+        })
     }
 
     /// Some columns with values per sample, one sample with none.
     pub(crate) fn sparse(self, limit: u32) -> Self {
-        let (offsets, columns) = self.columns(limit);
+        let columns = self.columns(limit);
         let values = columns
             .iter()
             .map(|&c| self.number(c as usize + 1000))
             .collect();
         self.plain(SlotData::Sparse {
-            offsets,
+            offsets: offsets(),
             columns,
             values,
         })
     }
 
-    fn columns(&self, limit: u32) -> (Vec<u32>, Vec<u32>) {
+    /// Columns of all samples; those of one sample are between two of [`offsets`].
+    fn columns(&self, limit: u32) -> Vec<u32> {
         let mut columns: Vec<u32> = Vec::new();
         for (sample, &length) in LENGTHS.iter().enumerate() {
             let mut row: Vec<u32> = (0..length as usize)
@@ -146,7 +150,7 @@ impl Feed {
             row.resize(length as usize, row.last().copied().unwrap_or(0));
             columns.extend(row);
         }
-        (offsets(), columns)
+        columns
     }
 
     /// Two-level sequences of dense rows: each sequence is cut into sub-sequences of at most two.

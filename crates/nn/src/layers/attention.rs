@@ -223,24 +223,32 @@ fn each<T: Send>(pieces: Vec<T>, values: usize, work: impl Fn(T) + Send + Sync) 
 /// Replaces the five layers of an attention by the joint one, wherever nothing else reads what is between them.
 /// `reads` is how often each layer is read.
 pub(crate) fn join(layers: &mut Vec<LayerConfig>, reads: &HashMap<String, usize>) {
-    let found: Vec<(LayerConfig, [String; 4])> = layers
+    let found: Vec<JointLayer> = layers
         .iter()
         .filter_map(|layer| joint(layer, layers, reads))
         .collect();
-    for (joint, inner) in found {
+    for JointLayer { config, inner } in found {
         layers.retain(|layer| !inner.contains(&layer.name));
-        if let Some(place) = layers.iter().position(|layer| layer.name == joint.name) {
-            layers[place] = joint;
+        if let Some(place) = layers.iter().position(|layer| layer.name == config.name) {
+            layers[place] = config;
         }
     }
 }
 
-/// The joint layer for a sum over a sequence, and the layers that it replaces, if the sum ends an attention.
+/// The layer that computes a whole attention.
+struct JointLayer {
+    /// It has the name of the last of the five layers.
+    config: LayerConfig,
+    /// The other four, which it replaces as well.
+    inner: [String; 4],
+}
+
+/// The joint layer for a sum over a sequence, if the sum ends an attention.
 fn joint(
     sum: &LayerConfig,
     layers: &[LayerConfig],
     reads: &HashMap<String, usize>,
-) -> Option<(LayerConfig, [String; 4])> {
+) -> Option<JointLayer> {
     let plain = |layer: &LayerConfig| {
         layer.bias_parameter_name().is_empty()
             && layer.drop_rate() <= 0.0
@@ -297,7 +305,7 @@ fn joint(
         ..LayerInputConfig::default()
     };
     let scores = weight.inputs[0].input_parameter_name.clone();
-    let joint = LayerConfig {
+    let config = LayerConfig {
         name: sum.name.clone(),
         r#type: KIND.to_owned(),
         size: sum.size,
@@ -309,5 +317,5 @@ fn joint(
         ..LayerConfig::default()
     };
     let inner = [scaled, weight, combined, expanded].map(|layer| layer.name.clone());
-    Some((joint, inner))
+    Some(JointLayer { config, inner })
 }

@@ -43,7 +43,7 @@ impl DataLayer {
             None
         };
         let domain = match found {
-            Some((units, of_sample)) => joints.of_keys(units, of_sample),
+            Some(equal) => joints.of_keys(equal.units, equal.of_sample),
             None => joints.whole().clone(),
         };
         let Some(of_sample) = &domain.of_sample else {
@@ -168,9 +168,16 @@ fn range_of(sequences: Option<&[u32]>, sample: usize) -> std::ops::Range<usize> 
     }
 }
 
-/// The number of distinct samples and the unit of each; `None` if the search is not worthwhile, or if two different
-/// samples had the same hash.
-fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
+/// Which samples of a slot are equal.
+struct EqualSamples {
+    /// Number of distinct samples.
+    units: usize,
+    /// The unit of each sample.
+    of_sample: Vec<u32>,
+}
+
+/// `None` if the search is not worthwhile, or if two different samples had the same hash.
+fn equal_samples(slot: &Slot, samples: usize) -> Option<EqualSamples> {
     if slot.subsequences.is_some() {
         return None;
     }
@@ -201,7 +208,10 @@ fn equal_samples(slot: &Slot, samples: usize) -> Option<(usize, Vec<u32>)> {
         }
         of_sample.push(unit);
     }
-    Some((units.count(), of_sample))
+    Some(EqualSamples {
+        units: units.count(),
+        of_sample,
+    })
 }
 
 fn hash(words: impl Iterator<Item = u32>) -> u64 {

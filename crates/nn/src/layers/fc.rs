@@ -166,9 +166,9 @@ impl Weight {
                     let product = kept.get(pass, input, (self.parameter, size), |x, out| {
                         multiply_weight(from, (out, size), x.into(), weight, mode);
                     });
-                    let found = product.map(|(products, places)| {
-                        for (out, place) in out.iter_rows_mut().zip(places) {
-                            out.copy_from_slice(products.row(*place as usize));
+                    let found = product.map(|found| {
+                        for (out, place) in out.iter_rows_mut().zip(found.places) {
+                            out.copy_from_slice(found.products.row(*place as usize));
                         }
                     });
                     self.kept = kept;
@@ -238,15 +238,15 @@ impl Weight {
                 pass.gradients.add_product(self.parameter, 0, left, right);
                 if source.wants_grad {
                     let values = full(pass.parameters, self.parameter);
-                    let (input_grad, mode, _) = source.grad_target();
+                    let target = source.grad_target();
                     let weight = if self.transposed {
                         MatrixView::new(values, size, self.rows)
                     } else {
                         MatrixView::new(values, self.rows, size).t()
                     };
-                    let (cols, from) = (input_grad.cols(), (pass.packed, self.parameter, 0));
-                    let out = (input_grad.values_mut(), cols);
-                    multiply_weight(from, out, grad.into(), weight, mode);
+                    let (cols, from) = (target.grad.cols(), (pass.packed, self.parameter, 0));
+                    let out = (target.grad.values_mut(), cols);
+                    multiply_weight(from, out, grad.into(), weight, target.mode);
                 }
             }
             OutputValues::Sparse(x) => {

@@ -85,12 +85,12 @@ impl Layer for Tensor {
             }
             let block = &full(pass.parameters, self.weight)[k * from * to..(k + 1) * from * to];
             if pass.inputs.wants_grad(0) {
-                let (input_grad, mode, _) = pass.inputs.get_mut(0).grad_target();
+                let target = pass.inputs.get_mut(0).grad_target();
                 multiply(
-                    input_grad.values_mut(),
+                    target.grad.values_mut(),
                     MatrixView::from(&product),
                     MatrixView::new(block, from, to).t(),
-                    mode,
+                    target.mode,
                 );
             }
             if pass.inputs.wants_grad(1) {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Domain, Joints, Layout};
+use crate::domain::{Domain, Joints, Layout, SpreadLayout};
 use crate::error::LayerError;
 use crate::gradients::Gradients;
 use crate::layer::{Backward, BatchUse, Edge, Forward, Inputs, Layer, Lookup, Reads};
@@ -234,7 +234,10 @@ fn plan(
     let mut layout = None;
     for (edge, unit_of) in edges.iter_mut().zip(&unit_of) {
         let source = &outputs[edge.source];
-        let (spread, index) = source.layout.spread(&domain, unit_of.as_ref());
+        let SpreadLayout {
+            layout: spread,
+            index,
+        } = source.layout.spread(&domain, unit_of.as_ref());
         edge.copied = !gathers && index.is_some();
         if let (Some(index), true) = (&index, edge.copied) {
             edge.staged.gather(source, index);

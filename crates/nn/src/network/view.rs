@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::Domain;
+use crate::domain::{Domain, SpreadLayout};
 use crate::matrix::SparseRows;
 use crate::output::{Output, OutputValues};
 
@@ -19,7 +19,7 @@ pub struct LayerView<'a> {
 impl<'a> LayerView<'a> {
     pub(crate) fn new(output: &'a Output, samples: usize) -> Self {
         let unit_of = output.layout.domain.of_sample.clone();
-        let (layout, index) = output
+        let SpreadLayout { layout, index } = output
             .layout
             .spread(&Domain::whole(samples), unit_of.as_ref());
         let rows = index

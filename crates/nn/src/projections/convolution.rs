@@ -7,7 +7,7 @@ use super::{Operator, Projection};
 use crate::error::{BuildError, LayerError};
 use crate::image::Convolution;
 use crate::layer::{Backward, Build, Forward, full};
-use crate::layers::image::conv::{check_size, convolution, ends};
+use crate::layers::image::conv::{ConvSizes, check_size, convolution};
 use crate::matrix::Matrix;
 use crate::parameters::ParameterIndex;
 use crate::product::Accumulate;
@@ -32,9 +32,14 @@ impl ConvProjection {
             return Err(build.error(format!("projection of input {input} has no conv_conf")));
         };
         let convolution = convolution(build, conf, filters, transposed)?;
-        let (from, to) = ends(&convolution, transposed);
-        check_size(build, "input", build.input_sizes[input], from)?;
-        check_size(build, "projection", config.output_size as usize, to)?;
+        let sizes = ConvSizes::of(&convolution, transposed);
+        check_size(build, "input", build.input_sizes[input], sizes.input)?;
+        check_size(
+            build,
+            "projection",
+            config.output_size as usize,
+            sizes.output,
+        )?;
         Ok(Self {
             weight: build.input_parameter(input, convolution.weight_size())?,
             convolution,
@@ -50,9 +55,10 @@ impl Projection for ConvProjection {
         input: usize,
         out: &mut Matrix,
     ) -> Result<(), LayerError> {
-        let x = pass
-            .inputs
-            .dense_of(input, ends(&self.convolution, self.transposed).0)?;
+        let x = pass.inputs.dense_of(
+            input,
+            ConvSizes::of(&self.convolution, self.transposed).input,
+        )?;
         let weight = pass.parameters.full(self.weight)?;
         if self.transposed {
             self.convolution
@@ -105,15 +111,20 @@ impl ConvOperator {
             return Err(build.error("a convolution operator needs a conv_conf and two inputs"));
         };
         let convolution = convolution(build, conf, filters, transposed)?;
-        let (from, to) = ends(&convolution, transposed);
-        check_size(build, "image", build.input_sizes[image as usize], from)?;
+        let sizes = ConvSizes::of(&convolution, transposed);
+        check_size(
+            build,
+            "image",
+            build.input_sizes[image as usize],
+            sizes.input,
+        )?;
         check_size(
             build,
             "filter",
             build.input_sizes[filter as usize],
             convolution.weight_size(),
         )?;
-        check_size(build, "operator", config.output_size as usize, to)?;
+        check_size(build, "operator", config.output_size as usize, sizes.output)?;
         Ok(Self {
             convolution,
             transposed,
@@ -128,9 +139,10 @@ impl Operator for ConvOperator {
         inputs: &[usize],
         out: &mut Matrix,
     ) -> Result<(), LayerError> {
-        let x = pass
-            .inputs
-            .dense_of(inputs[0], ends(&self.convolution, self.transposed).0)?;
+        let x = pass.inputs.dense_of(
+            inputs[0],
+            ConvSizes::of(&self.convolution, self.transposed).input,
+        )?;
         let filters = pass
             .inputs
             .dense_of(inputs[1], self.convolution.weight_size())?;

@@ -62,12 +62,12 @@ impl Projection for FullMatrix {
         pass.gradients.add_product(self.weight, 0, left, right);
         if source.wants_grad {
             let weight = full(pass.parameters, self.weight);
-            let (input_grad, mode, _) = source.grad_target();
+            let target = source.grad_target();
             multiply(
-                input_grad.values_mut(),
+                target.grad.values_mut(),
                 grad.into(),
                 self.view(weight).t(),
-                mode,
+                target.mode,
             );
         }
     }

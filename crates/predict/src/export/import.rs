@@ -167,7 +167,7 @@ fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
 pub struct WantedParameter {
     /// v1's name.
     pub name: String,
-    /// Its shape.
+    /// As the configuration describes it.
     pub shape: Vec<usize>,
 }
 

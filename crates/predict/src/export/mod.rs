@@ -66,16 +66,22 @@ pub fn description(path: &Path) -> Result<ModelConfig, PredictError> {
     })
 }
 
-/// The layer and input that use a parameter; `None` as input for a bias.
-fn user<'a>(model: &'a ModelConfig, name: &str) -> Option<(&'a LayerConfig, Option<usize>)> {
-    model.layers.iter().find_map(|layer| {
-        let mut inputs = layer.inputs.iter();
-        let input = inputs.position(|i| i.input_parameter_name.as_deref() == Some(name));
-        match input {
-            Some(at) => Some((layer, Some(at))),
-            None => (layer.bias_parameter_name.as_deref() == Some(name)).then_some((layer, None)),
-        }
-    })
+/// Where a parameter is used.
+struct ParameterUse<'a> {
+    layer: &'a LayerConfig,
+    /// `None` for a bias.
+    input: Option<usize>,
+}
+
+impl<'a> ParameterUse<'a> {
+    fn first(model: &'a ModelConfig, name: &str) -> Option<Self> {
+        model.layers.iter().find_map(|layer| {
+            let mut inputs = layer.inputs.iter();
+            let input = inputs.position(|i| i.input_parameter_name.as_deref() == Some(name));
+            let is_bias = || layer.bias_parameter_name.as_deref() == Some(name);
+            (input.is_some() || is_bias()).then_some(Self { layer, input })
+        })
+    }
 }
 
 /// The shape of a parameter: that of its use where the configuration has none.
@@ -85,9 +91,11 @@ pub fn shape(model: &ModelConfig, name: &str) -> Vec<usize> {
     };
     let size = parameter.size as usize;
     let fits = |shape: &[usize]| shape.iter().product::<usize>() == size;
-    let used = user(model, name);
-    let of_use = match used {
-        Some((layer, Some(at))) => match (&layer.inputs[at].conv_conf, &*layer.r#type) {
+    let of_use = match ParameterUse::first(model, name) {
+        Some(ParameterUse {
+            layer,
+            input: Some(at),
+        }) => match (&layer.inputs[at].conv_conf, &*layer.r#type) {
             (Some(conv), "exconv" | "cudnn_conv") => Some(vec![
                 layer.num_filters() as usize,
                 conv.filter_channels as usize,
@@ -96,7 +104,7 @@ pub fn shape(model: &ModelConfig, name: &str) -> Vec<usize> {
             ]),
             _ => None,
         },
-        Some((_, None)) => Some(vec![size]),
+        Some(ParameterUse { input: None, .. }) => Some(vec![size]),
         None => None,
     };
     let dims: Vec<usize> = parameter.dims.iter().map(|d| *d as usize).collect();
@@ -108,8 +116,8 @@ pub fn shape(model: &ModelConfig, name: &str) -> Vec<usize> {
 
 /// The words of a parameter's rows, if it is looked up by, or multiplied with, a data layer that has a dictionary.
 fn rows(model: &Model, name: &str) -> Option<Arc<Dictionary>> {
-    let (layer, at) = user(&model.network, name)?;
-    let input = &layer.inputs[at?];
+    let used = ParameterUse::first(&model.network, name)?;
+    let input = &used.layer.inputs[used.input?];
     let own = |field: &&crate::sample::InputField| field.slot.name == input.input_layer_name;
     let field = model.inputs.iter().find(own)?;
     let rows = shape(&model.network, name).first().copied()?;

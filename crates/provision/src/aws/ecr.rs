@@ -13,7 +13,7 @@ use crate::ownership::Tags;
 pub struct RegistryLogin {
     /// The name; `AWS`.
     pub user: String,
-    /// The password.
+    /// Valid for twelve hours.
     pub password: String,
 }
 

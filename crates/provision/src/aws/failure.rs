@@ -15,9 +15,10 @@ const MOST_SKEW: Duration = Duration::from_secs(4 * 60);
 /// What a response with a bad status says.
 pub(super) fn read(action: &str, answer: &WebResponse) -> CloudError {
     let body = String::from_utf8_lossy(&answer.body);
-    let (in_body, message) = code_and_message(&body);
+    let in_body = FailureBody::of(&body);
     let header = answer.error_type.as_deref().map(bare);
-    let named = header.filter(|code| !code.is_empty()).unwrap_or(&in_body);
+    let named = header.filter(|code| !code.is_empty());
+    let named = named.unwrap_or(&in_body.code);
     let code = if named.is_empty() {
         unnamed(answer.status)
     } else {
@@ -27,7 +28,7 @@ pub(super) fn read(action: &str, answer: &WebResponse) -> CloudError {
         action: action.to_owned(),
         status: answer.status,
         code,
-        message,
+        message: in_body.message,
     }
 }
 
@@ -37,24 +38,38 @@ fn bare(name: &str) -> &str {
     name.rsplit('#').next().unwrap_or_default().trim()
 }
 
-fn code_and_message(body: &str) -> (String, String) {
-    if let Ok(value) = serde_json::from_str::<Value>(body) {
-        let text = |keys: &[&str]| {
-            let found = keys.iter().find_map(|key| value[*key].as_str());
-            found.unwrap_or_default().to_owned()
+/// What the body says; empty where it says nothing.
+#[derive(Default)]
+struct FailureBody {
+    code: String,
+    message: String,
+}
+
+impl FailureBody {
+    /// Reads JSON or XML.
+    fn of(body: &str) -> Self {
+        if let Ok(value) = serde_json::from_str::<Value>(body) {
+            let text = |keys: &[&str]| {
+                let found = keys.iter().find_map(|key| value[*key].as_str());
+                found.unwrap_or_default().to_owned()
+            };
+            return Self {
+                code: bare(&text(&["__type", "code", "Code", "ErrorCode"])).to_owned(),
+                message: text(&["message", "Message", "errorMessage"]),
+            };
+        }
+        let Ok(document) = Document::parse(body) else {
+            return Self::default();
         };
-        let code = text(&["__type", "code", "Code", "ErrorCode"]);
-        let message = text(&["message", "Message", "errorMessage"]);
-        return (bare(&code).to_owned(), message);
+        let text = |name: &str| {
+            let found = find(document.root_element(), name).and_then(|node| node.text());
+            found.unwrap_or_default().trim().to_owned()
+        };
+        Self {
+            code: text("Code"),
+            message: text("Message"),
+        }
     }
-    let Ok(document) = Document::parse(body) else {
-        return (String::new(), String::new());
-    };
-    let text = |name: &str| {
-        let found = find(document.root_element(), name).and_then(|node| node.text());
-        found.unwrap_or_default().trim().to_owned()
-    };
-    (text("Code"), text("Message"))
 }
 
 /// A code for a response that names none: from a proxy, or to a request without a body.

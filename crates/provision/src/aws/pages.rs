@@ -33,7 +33,7 @@ impl Tokens {
             .map_or(String::new(), |token| format!("{key}{}", encode(token)))
     }
 
-    /// Goes on to the page of `next`; `false` at the end. A token that comes back would never end.
+    /// Turns to the page of `next`; `false` at the end. A token that comes back would never end.
     pub(super) fn follow(&mut self, action: &str, next: String) -> Result<bool, CloudError> {
         if next.is_empty() {
             return Ok(false);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_on_where_it_was_interrupted() {
+    fn continues_where_it_was_interrupted() {
         let mut states = all("CREATE_COMPLETE");
         states[1].1 = StackState::Busy(StackStatus::CreateInProgress);
         states[2].1 = StackState::Absent;

@@ -8,9 +8,9 @@ use time::format_description::well_known::Rfc3339;
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningJob {
-    /// Namespace.
+    /// The namespace of its Job.
     pub namespace: String,
-    /// Name.
+    /// The name of its Job.
     pub name: String,
     /// The pod that prints the passes: node 0.
     pub pod: String,

@@ -11,7 +11,7 @@ use crate::template::StackLayer;
 pub struct StackLine {
     /// Which one.
     pub layer: StackLayer,
-    /// Its name.
+    /// The name that CloudFormation knows.
     pub name: String,
     /// Its state.
     pub state: StackState,
@@ -25,9 +25,9 @@ pub struct StackLine {
 /// The cluster as it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterStatus {
-    /// Its name.
+    /// As in cluster.yaml.
     pub name: String,
-    /// Region.
+    /// As in cluster.yaml.
     pub region: String,
     /// The stacks, in order of creation.
     pub stacks: Vec<StackLine>,
@@ -37,7 +37,7 @@ pub struct ClusterStatus {
     pub nodes_ready: Option<u32>,
     /// Workers that the cluster file asks for.
     pub nodes_wanted: u32,
-    /// The file system.
+    /// Id of the EFS file system, if there is one.
     pub file_system: Option<String>,
     /// Directory on it that jobs see.
     pub access_point: Option<String>,

@@ -91,7 +91,7 @@ pub enum DownStep {
     RemoveFileSystems(Vec<String>),
     /// Schedule these keys for deletion, which no stack owns.
     RemoveKeys(Vec<String>),
-    /// Delete a stack.
+    /// CloudFormation deletes what this stack made.
     DeleteStack(StackLayer),
     /// Empty and delete the bucket.
     RemoveBucket(String),

@@ -34,7 +34,7 @@ pub struct UpgradeStep {
 }
 
 impl UpgradeStep {
-    /// In words.
+    /// What the step does, for the terminal.
     pub fn words(&self, spec: &ClusterSpec) -> String {
         let version = &self.version;
         match (self.stage, spec.control_plane.mode) {

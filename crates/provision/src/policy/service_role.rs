@@ -18,7 +18,7 @@ pub fn service_role_name(spec: &ClusterSpec) -> String {
     role_name(spec, "stacks")
 }
 
-/// Its ARN.
+/// ARN of the role in this account, whether it exists or not.
 pub fn service_role_arn(spec: &ClusterSpec, account: &str) -> String {
     arn(PolicyScope { spec, account })
 }

@@ -1,5 +1,7 @@
 //! Rules about who may do or reach what.
 
+use std::ops::RangeInclusive;
+
 use serde_json::Value;
 
 use super::model::TemplateModel;
@@ -16,15 +18,12 @@ fn from_world(rule: &Value) -> bool {
     v4 || rule["CidrIpv6"].as_str() == Some("::/0")
 }
 
-/// First and last port that a rule opens.
-fn ports(rule: &Value) -> (i64, i64) {
+/// The ports that a rule opens.
+fn ports(rule: &Value) -> RangeInclusive<i64> {
     if rule["IpProtocol"] == "-1" {
-        return (0, 65535);
+        return 0..=65535;
     }
-    (
-        rule["FromPort"].as_i64().unwrap_or(0),
-        rule["ToPort"].as_i64().unwrap_or(65535),
-    )
+    rule["FromPort"].as_i64().unwrap_or(0)..=rule["ToPort"].as_i64().unwrap_or(65535)
 }
 
 fn ingress<'a>(model: &TemplateModel<'a>) -> Vec<(&'a str, &'a Value)> {
@@ -42,8 +41,7 @@ fn ingress<'a>(model: &TemplateModel<'a>) -> Vec<(&'a str, &'a Value)> {
 
 pub(super) fn nfs_from_world(model: &TemplateModel<'_>, report: Report<'_>) {
     for (id, rule) in ingress(model) {
-        let (low, high) = ports(rule);
-        if from_world(rule) && low <= 2049 && 2049 <= high {
+        if from_world(rule) && ports(rule).contains(&2049) {
             report(
                 id,
                 "NFS (2049) is open to the whole Internet; let in the workers' group only"
@@ -57,8 +55,9 @@ pub(super) fn storage_wider_than_nfs(model: &TemplateModel<'_>, report: Report<'
     let groups = model.storage_groups();
     for (id, rule) in ingress(model) {
         let group = model.target(&rule["GroupId"]).unwrap_or(id);
-        if groups.contains(&group) && !from_world(rule) && ports(rule) != (2049, 2049) {
-            let (low, high) = ports(rule);
+        let ports = ports(rule);
+        if groups.contains(&group) && !from_world(rule) && ports != (2049..=2049) {
+            let (low, high) = ports.into_inner();
             report(
                 id,
                 format!("the file system's group opens ports {low} to {high}; it needs 2049 only"),
@@ -191,8 +190,7 @@ pub(super) fn api_open_to_world(model: &TemplateModel<'_>, report: Report<'_>) {
         }
     }
     for (id, rule) in ingress(model) {
-        let (low, high) = ports(rule);
-        if from_world(rule) && low <= 6443 && 6443 <= high {
+        if from_world(rule) && ports(rule).contains(&6443) {
             report(
                 id,
                 "the API server (6443) is open to the whole Internet; name networks".to_owned(),

@@ -10,13 +10,13 @@ use crate::spec::write::text_at;
 pub struct Lasting {
     /// The cluster's name.
     pub name: Option<String>,
-    /// Its region.
+    /// `region` of cluster.yaml.
     pub region: Option<String>,
-    /// Its id.
+    /// `id` of cluster.yaml.
     pub id: Option<String>,
-    /// Its file system.
+    /// `storage.fileSystemId` of cluster.yaml.
     pub file_system_id: Option<String>,
-    /// Its key.
+    /// `kmsKeyArn` of cluster.yaml.
     pub kms_key_arn: Option<String>,
     /// The disk with its etcd.
     pub etcd_volume_id: Option<String>,

@@ -199,7 +199,7 @@ pub enum Egress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct VpcSpec {
-    /// The VPC.
+    /// Range of the whole VPC in CIDR notation.
     pub vpc_cidr: String,
     /// Pods of a self-managed cluster (EKS pods have VPC addresses).
     pub pod_cidr: String,

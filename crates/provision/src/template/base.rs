@@ -127,7 +127,7 @@ fn group(spec: &ClusterSpec, out: &mut Builder, id: &str, about: &str, ingress: 
     out.export(spec, id, about, attribute(id, "GroupId"));
 }
 
-/// Storage answers and never calls; nodes fetch images and packages, ask names and the time.
+/// Storage only replies and opens no connections; nodes fetch images and packages, ask names and the time.
 fn egress(spec: &ClusterSpec, id: &str) -> Vec<Value> {
     let vpc = &spec.network.vpc_cidr;
     if id == "StorageSecurityGroup" {

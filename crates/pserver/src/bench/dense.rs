@@ -16,9 +16,9 @@ pub struct Dense {
     pub values: u64,
     /// Tables it is cut into.
     pub tables: u32,
-    /// Trainers.
+    /// Number of trainers.
     pub trainers: u32,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
     /// Rounds that are timed.
     pub rounds: u32,

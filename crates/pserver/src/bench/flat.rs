@@ -16,9 +16,9 @@ pub struct Flat {
     pub cols: u32,
     /// Distinct rows that each trainer pulls and pushes in a step.
     pub ids: usize,
-    /// Trainers.
+    /// Number of trainers.
     pub trainers: u32,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
     /// Turns of every table; the median counts.
     pub rounds: u32,

@@ -21,7 +21,7 @@ pub struct Predicted {
 /// A step as it was predicted and as it was.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictedStep {
-    /// Nodes.
+    /// Number of trainers, and of servers.
     pub nodes: usize,
     /// How many of them hold part of the model.
     pub holders: usize,
@@ -46,7 +46,7 @@ pub struct PredictedResult {
     pub byte: f64,
     /// Cores that this process had: fewer than there are, if others work, too.
     pub cores: f64,
-    /// The steps.
+    /// One per number of nodes.
     pub steps: Vec<PredictedStep>,
 }
 
@@ -60,7 +60,6 @@ const LONGER: u32 = 5;
 /// What a step costs in CPU time, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct MeasuredCosts {
-    /// Of a trainer.
     trainer: f64,
     /// Of a pair of trainer and server that exchange anything.
     pair: f64,

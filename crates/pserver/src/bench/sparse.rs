@@ -19,9 +19,9 @@ pub struct Sparse {
     pub cols: u32,
     /// Distinct rows that each trainer pulls and pushes in a step.
     pub ids: usize,
-    /// Trainers.
+    /// Number of trainers.
     pub trainers: u32,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
     /// Steps that are timed.
     pub steps: u32,

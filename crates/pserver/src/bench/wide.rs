@@ -10,9 +10,9 @@ use wire::{Encoding, TableId};
 /// Size of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Wide {
-    /// Trainers.
+    /// Number of trainers.
     pub trainers: u32,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
     /// Steps that are timed.
     pub steps: u32,

@@ -154,7 +154,7 @@ impl Line {
         &self.channel
     }
 
-    /// Goes on for as long as there is something to do. Unless it waits for other trainers, there is something to read, or
+    /// Works for as long as there is something to do. Unless it waits for other trainers, there is something to read, or
     /// the connection has ended.
     pub(crate) fn turn(&mut self) -> LineTurn {
         loop {

@@ -21,7 +21,7 @@ pub(crate) const FORMAT: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotManifest {
-    /// [`FORMAT`].
+    /// A manifest of another [`FORMAT`] is not read.
     pub format: u32,
     /// The run of the job.
     pub job: String,

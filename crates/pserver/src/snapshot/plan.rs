@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_go_on_when_none_is_confirmed() {
+    fn snapshots_continue_when_none_is_confirmed() {
         let mut plan = SnapshotPlan::default();
         for step in 1..100 {
             whole(&mut plan, step * 10, true);

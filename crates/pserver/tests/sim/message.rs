@@ -5,7 +5,7 @@ use wire::message::GenerationStart;
 use wire::recovery::ServerReport;
 use wire::{Generation, Step};
 
-/// Everything that is said. Requests name the sender's instance; answers the one they are for.
+/// Everything that is said. Requests name the sender's instance, replies the one they are for.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
     Hello {

@@ -41,7 +41,7 @@ pub(super) struct SimServer {
     snapshots: Snapshots,
     /// The newest snapshot that was on all servers, as its disk says.
     confirmed: Option<Step>,
-    wish: Option<Step>,
+    wanted_step: Option<Step>,
 }
 
 impl SimServer {
@@ -53,7 +53,7 @@ impl SimServer {
             run: None,
             snapshots: Snapshots::default(),
             confirmed: None,
-            wish: None,
+            wanted_step: None,
             plan,
         }
     }
@@ -61,7 +61,7 @@ impl SimServer {
     /// Its process is to end.
     pub(super) fn want_snapshot(&mut self) {
         if let (Some(run), Phase::Running) = (&self.run, self.members.phase()) {
-            self.wish = Some(Step(run.barrier.step() + 1));
+            self.wanted_step = Some(Step(run.barrier.step() + 1));
         }
     }
 
@@ -167,7 +167,7 @@ impl SimServer {
                 confirmed: self.confirmed,
                 ..Found::default()
             },
-            wanted: self.wish,
+            wanted: self.wanted_step,
             lines: Vec::new(),
             status: PeerStatus::default(),
         }
@@ -333,7 +333,7 @@ impl SimServer {
             captured,
             ordered: None,
         });
-        self.wish = None;
+        self.wanted_step = None;
         self.members.opened(epoch);
         true
     }

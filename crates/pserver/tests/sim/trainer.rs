@@ -436,7 +436,7 @@ impl SimTrainer {
         let me = TrainerId(self.index as u32);
         let ordered = self
             .orders
-            .due(me, order::wish(&known, self.plan.holders as u32), now);
+            .due(me, order::wanted(&known, self.plan.holders as u32), now);
         for (server, values) in self.values.iter().enumerate() {
             for (table, value) in values.iter().flatten().enumerate() {
                 let gradient = Plan::gradient(*value, self.index, self.pass, self.batch);

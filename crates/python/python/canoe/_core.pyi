@@ -1,12 +1,43 @@
 """The native half of the package. Use `canoe`."""
 
 from os import PathLike
-from typing import Optional, Union
+from typing import Optional, TypedDict, Union
 
 __version__: str
 
 _Path = Union[str, 'PathLike[str]']
 _Array = tuple[bool, bytearray, int, Optional[bytearray], Optional[bytearray]]
+
+class _Input(TypedDict):
+    name: str
+    expects: str
+    kind: str
+    level: int
+    size: int
+    words: bool
+
+class _Output(TypedDict):
+    name: str
+    width: int
+    classes: bool
+    labels: Optional[list[str]]
+
+class _Parameter(TypedDict):
+    name: str
+    shape: list[int]
+    readable: str
+
+class _Curve(TypedDict):
+    node: int
+    metric: str
+    test: bool
+    samples: bytearray
+    time: bytearray
+    values: bytearray
+
+class _Curves(TypedDict):
+    output: PathLike[str]
+    curves: list[_Curve]
 
 class Error(Exception):
     """A model, a job or a program of canoe failed; the text says why."""
@@ -30,12 +61,12 @@ class Model:
     @property
     def directory(self) -> PathLike[str]: ...
     @property
-    def inputs(self) -> list[tuple[str, str, str, int, int, bool]]: ...
+    def inputs(self) -> list[_Input]: ...
     @property
-    def outputs(self) -> list[tuple[str, int, bool, Optional[list[str]]]]: ...
+    def outputs(self) -> list[_Output]: ...
     def predict(self, columns: list[tuple[object, ...]], batch_size: int, threads: int) -> list[_Array]: ...
-    def parameters(self) -> list[tuple[str, list[int], str, bool]]: ...
+    def parameters(self) -> list[_Parameter]: ...
     def parameter(self, at: int) -> bytearray: ...
     def rows(self, at: int) -> Optional[list[str]]: ...
 
-def curves(path: _Path) -> tuple[PathLike[str], list[tuple[int, str, bool, bytearray, bytearray, bytearray]]]: ...
+def curves(path: _Path) -> _Curves: ...

@@ -32,13 +32,17 @@ class Job:
     """What a job has recorded so far: `read_job` makes one."""
 
     def __init__(self, path: Path) -> None:
-        output, curves = _core.curves(path)
+        recorded = _core.curves(path)
         #: The output folder.
-        self.output = os.fspath(output)
+        self.output = os.fspath(recorded['output'])
         #: All curves: by metric, whether it was measured on test data, and node.
         self.curves: dict[tuple[str, bool, int], Curve] = {
-            (metric, test, node): Curve(*(numpy.frombuffer(part, numpy.float64) for part in arrays))
-            for node, metric, test, *arrays in curves
+            (curve['metric'], curve['test'], curve['node']): Curve(
+                samples=numpy.frombuffer(curve['samples'], numpy.float64),
+                time=numpy.frombuffer(curve['time'], numpy.float64),
+                values=numpy.frombuffer(curve['values'], numpy.float64),
+            )
+            for curve in recorded['curves']
         }
         #: All events, oldest first, as the reference of the record describes them; `process` says whose they are.
         self.events: list[dict[str, Any]] = list(read_events(self.output))

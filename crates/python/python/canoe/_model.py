@@ -99,8 +99,8 @@ class Model:
 
     def __init__(self, core: _core.Model) -> None:
         self._core = core
-        self.inputs = [Input(*each) for each in core.inputs]
-        self.outputs = [Output(*each) for each in core.outputs]
+        self.inputs = [Input(**each) for each in core.inputs]
+        self.outputs = [Output(**each) for each in core.outputs]
         self._parameters: Optional[Parameters] = None
 
     @property
@@ -248,18 +248,18 @@ class Parameters(Mapping):
         self._core = core
         self._at: dict[str, int] = {}
         self._listed = core.parameters()
-        for at, (name, _, readable, _) in enumerate(self._listed):
-            self._at[name] = self._at[readable] = at
+        for at, listed in enumerate(self._listed):
+            self._at[listed['name']] = self._at[listed['readable']] = at
 
     def __getitem__(self, name: str) -> numpy.ndarray:
         at = self._at[name]
-        return numpy.frombuffer(self._core.parameter(at), numpy.float32).reshape(self._listed[at][1])
+        return numpy.frombuffer(self._core.parameter(at), numpy.float32).reshape(self._listed[at]['shape'])
 
     def __contains__(self, name: object) -> bool:
         return name in self._at
 
     def __iter__(self) -> Iterator[str]:
-        return (readable for _, _, readable, _ in self._listed)
+        return (listed['readable'] for listed in self._listed)
 
     def __len__(self) -> int:
         return len(self._listed)
@@ -267,11 +267,11 @@ class Parameters(Mapping):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes by readable name, without reading values."""
-        return {readable: tuple(shape) for _, shape, readable, _ in self._listed}
+        return {listed['readable']: tuple(listed['shape']) for listed in self._listed}
 
     def v1_name(self, name: str) -> str:
         """v1's name of a parameter, which is that of its file."""
-        return self._listed[self._at[name]][0]
+        return self._listed[self._at[name]]['name']
 
     def words(self, name: str) -> Optional[list[str]]:
         """The words of a table's rows, if its data layer has a dictionary."""

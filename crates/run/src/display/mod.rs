@@ -1,4 +1,4 @@
-//! Events to text. Everything here is pure: it makes strings, the caller prints them.
+//! Turns events into text. Everything here is pure: it returns strings, and the caller prints them.
 //!
 //! - [`summary`]: adds events up; the table at the end of a run.
 //! - [`view`]: the live picture for a terminal, fitted to its size.

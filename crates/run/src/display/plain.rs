@@ -1,5 +1,5 @@
-//! Lines for pipes and files. Progress is printed from time to time, in v1's words; a wait only when it lasts, because
-//! in synchronous training every process waits for another in every step.
+//! Lines for pipes and files. Progress is a line from time to time, in v1's words. A wait is a line only when it is long,
+//! because in synchronous training every process waits for another in every step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a later run in a folder needs to know: `run.json` says which run the snapshots and pass directories belong to,
+//! The note that a run leaves for later ones in the same folder: `run.json` says which run the snapshots and pass directories belong to,
 //! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The last line of defence: a tiny process that outlives this one by a moment.
+//! Ends what is left after this process was killed: a tiny process that outlives it by a moment.
 //!
 //! When this process gets SIGKILL, the kernel kills its children but not what they have started
 //! (a trainer's Python workers, for example). The guard is a shell that reads from a pipe which process

@@ -112,7 +112,7 @@ pub enum FirstLine {
     /// A header, if the files are tables that seem to have one.
     #[default]
     Unknown,
-    /// A header.
+    /// The names of the columns; every part of a divided file needs it.
     Header,
     /// Like the others.
     Sample,
@@ -133,7 +133,7 @@ pub struct FolderOptions {
 
 impl FolderLayout {
     /// Reads the folder for a run on `nodes` nodes.
-    pub fn read(job: &Path, nodes: u32, wish: &FolderOptions) -> Result<Self, LayoutError> {
+    pub fn read(job: &Path, nodes: u32, options: &FolderOptions) -> Result<Self, LayoutError> {
         let job = fs::canonicalize(job).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => LayoutError::Missing {
                 path: job.to_owned(),
@@ -143,8 +143,8 @@ impl FolderLayout {
             },
             _ => read_error(job, source),
         })?;
-        let config = find_config(&job, wish)?;
-        let listed = wish.lists.as_ref();
+        let config = find_config(&job, options)?;
+        let listed = options.lists.as_ref();
         let listed = listed.and_then(|lists| ListedData::find(lists, &[&config.folder, &job]));
         let data = match listed {
             Some(listed) => JobData::Listed(listed),
@@ -155,7 +155,7 @@ impl FolderLayout {
             config_dir: config.folder,
             config: config.file,
             data,
-            header: wish.header,
+            header: options.header,
         })
     }
 
@@ -189,8 +189,8 @@ impl JobConfig {
 }
 
 /// The configuration of a job: what the user named, or the only one there is.
-pub fn find_config(job: &Path, wish: &FolderOptions) -> Result<JobConfig, LayoutError> {
-    let folders = match &wish.config_dir {
+pub fn find_config(job: &Path, options: &FolderOptions) -> Result<JobConfig, LayoutError> {
+    let folders = match &options.config_dir {
         Some(folder) => {
             let path = job.join(folder);
             if !path.is_dir() {
@@ -204,8 +204,8 @@ pub fn find_config(job: &Path, wish: &FolderOptions) -> Result<JobConfig, Layout
         }
         None => config_folders(job)?,
     };
-    if let Some(config) = &wish.config {
-        return wished_config(job, &folders, wish.config_dir.is_some(), config);
+    if let Some(config) = &options.config {
+        return wished_config(job, &folders, options.config_dir.is_some(), config);
     }
     let mut candidates = Vec::new();
     for folder in &folders {
@@ -456,12 +456,12 @@ mod tests {
     fn read(
         files: &[&str],
         nodes: u32,
-        wish: FolderOptions,
+        options: FolderOptions,
     ) -> Result<(PathBuf, PathBuf, JobData), String> {
         let folder = job(files);
         let root = fs::canonicalize(folder.path()).unwrap();
-        let layout =
-            FolderLayout::read(folder.path(), nodes, &wish).map_err(|error| error.to_string())?;
+        let layout = FolderLayout::read(folder.path(), nodes, &options)
+            .map_err(|error| error.to_string())?;
         let data = match layout.data {
             JobData::Shards(paths) => JobData::Shards(relative(&root, &paths)),
             JobData::Flat(path) => JobData::Flat(relative(&root, &[path])[0].clone()),
@@ -589,28 +589,28 @@ mod tests {
             ),
             ("sub/c.py", None, "q", "sub/c.py"),
         ] {
-            let wish = FolderOptions {
+            let options = FolderOptions {
                 config: Some(config.into()),
                 config_dir: config_dir.map(PathBuf::from),
                 ..FolderOptions::default()
             };
-            let (found, file, _) = read(&files, 1, wish).unwrap();
+            let (found, file, _) = read(&files, 1, options).unwrap();
             assert_eq!((found, file), (folder.into(), name.into()), "{config}");
         }
-        let wish = FolderOptions {
+        let options = FolderOptions {
             config: Some("x.py".into()),
             config_dir: Some("q".into()),
             ..FolderOptions::default()
         };
-        let error = read(&files, 1, wish).unwrap_err();
+        let error = read(&files, 1, options).unwrap_err();
         assert!(error.contains("trainer_config.a.py"), "{error}");
-        let wish = FolderOptions {
+        let options = FolderOptions {
             config: None,
             config_dir: Some("nowhere".into()),
             ..FolderOptions::default()
         };
         assert!(
-            read(&files, 1, wish)
+            read(&files, 1, options)
                 .unwrap_err()
                 .contains("folders of the job: q")
         );
@@ -621,11 +621,13 @@ mod tests {
         assert!(is_job_part("output") && is_job_part("output-12"));
         assert!(!is_job_part("output-layer") && !is_job_part("outputs"));
         let folder = job(&["q/trainer_config.py", "output-1/x", "data/train.list"]);
-        let wish = FolderOptions {
+        let options = FolderOptions {
             config_dir: Some("nope".into()),
             ..FolderOptions::default()
         };
-        let error = find_config(folder.path(), &wish).unwrap_err().to_string();
+        let error = find_config(folder.path(), &options)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("q, .") && !error.contains("output-1"),
             "{error}"

@@ -80,7 +80,7 @@ enum Next {
 /// How far a claim has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
-    /// Go on after a pause.
+    /// Try again after a pause.
     Later,
     Held,
     Refused(Option<Holder>),
@@ -507,7 +507,7 @@ mod tests {
     /// Three machines claim one folder, stop for long, crash and claim again. Two that keep the folder side by side, both
     /// awake, notice it within a few beats; at the end exactly one has it.
     #[test]
-    fn two_owners_never_go_on_side_by_side() {
+    fn two_owners_never_continue_side_by_side() {
         for seed in 0..2000 {
             simulate(seed);
         }

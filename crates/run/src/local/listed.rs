@@ -28,7 +28,7 @@ pub struct Lists {
 pub struct ListedData {
     /// The folder to which the lists and their files are relative.
     pub base: PathBuf,
-    /// The lists.
+    /// Those of training and of testing.
     pub lists: Lists,
 }
 

@@ -7,13 +7,17 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`layout`]: what is in the folder. - [`listed`]: data that a list names. - [`plan`]: command lines; pure.
+//! - [`layout`]: what is in the folder.
+//! - [`listed`]: data that a list names.
+//! - [`plan`]: command lines; pure.
 //! - [`capacity`]: how many nodes a machine can carry.
 //! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
 //! - [`ports`], [`workdir`]: what must exist before the start.
-//! - [`restart`], [`machine`]: who is started, restarted and ended when; pure.
-//! - [`watchdog`]: who lives and does nothing; pure.
-//! - [`child`], [`guard`], [`shutdown`]: one process, the safety net, the user.
+//! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
+//! - [`watchdog`]: which processes run and make no progress; pure.
+//! - [`child`]: one process.
+//! - [`guard`]: ends what is left if this process is killed.
+//! - [`shutdown`]: the user's request to end.
 //! - [`observe`]: what a process writes about itself, as events.
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
@@ -113,7 +117,7 @@ pub fn run(
     emit: &mut dyn FnMut(JobEvent),
 ) -> Result<RunOutcome, RunError> {
     let begun = Instant::now();
-    let mut tally = RunTally::new(plan.wishes.num_passes);
+    let mut tally = RunTally::new(plan.options.num_passes);
     if !split_data(&plan, shutdown, emit)? {
         return Ok(RunOutcome {
             end: RunEnd::Interrupted,
@@ -147,7 +151,7 @@ fn split_data(
         what: format!(
             "split {} into {} shards",
             command.directory.display(),
-            plan.wishes.nodes
+            plan.options.nodes
         ),
     });
     let failed = |source| RunError::Split {

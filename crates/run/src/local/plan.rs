@@ -69,7 +69,7 @@ pub struct RunPlan {
     /// Data folder of each node.
     pub shards: Vec<PathBuf>,
     /// The user's options.
-    pub wishes: RunOptions,
+    pub options: RunOptions,
     /// Shared secret of the job.
     pub token: String,
 }
@@ -122,25 +122,25 @@ impl RunPlan {
     pub fn new(
         program: PathBuf,
         layout: FolderLayout,
-        wishes: RunOptions,
+        options: RunOptions,
         token: String,
     ) -> Result<Self, PlanError> {
-        if wishes.nodes == 0 {
+        if options.nodes == 0 {
             return Err(PlanError::Zero { flag: "nodes" });
         }
-        if wishes.servers == 0 {
+        if options.servers == 0 {
             return Err(PlanError::Zero { flag: "servers" });
         }
-        if wishes.ports_num == 0 {
+        if options.ports_num == 0 {
             return Err(PlanError::Zero { flag: "ports_num" });
         }
-        refuse_reserved(&wishes.trainer_flags)?;
+        refuse_reserved(&options.trainer_flags)?;
         let (split, shards) = match &layout.data {
             JobData::Shards(shards) => (None, shards.clone()),
             JobData::Listed(_) => (None, Vec::new()),
             JobData::Flat(flat) => (
-                Some(split_command(&program, flat, wishes.nodes, layout.header)),
-                split_shards(flat, wishes.nodes),
+                Some(split_command(&program, flat, options.nodes, layout.header)),
+                split_shards(flat, options.nodes),
             ),
         };
         Ok(Self {
@@ -148,22 +148,22 @@ impl RunPlan {
             layout,
             split,
             shards,
-            wishes,
+            options,
             token,
         })
     }
 
     /// Every process: servers first, each role in the order of ids.
     pub fn processes(&self) -> Vec<ProcessId> {
-        (0..self.wishes.servers)
+        (0..self.options.servers)
             .map(ProcessId::pserver)
-            .chain((0..self.wishes.nodes).map(ProcessId::trainer))
+            .chain((0..self.options.nodes).map(ProcessId::trainer))
             .collect()
     }
 
     /// How many neighbouring ports each server needs.
     pub fn data_ports(&self) -> u16 {
-        self.wishes.ports_num + self.wishes.ports_num_for_sparse
+        self.options.ports_num + self.options.ports_num_for_sparse
     }
 
     /// The folder of a node's logs and working directory.
@@ -191,7 +191,7 @@ impl RunPlan {
             Role::Pserver => self.pserver_args(process.node, ports),
             Role::Trainer => self.trainer_args(process.node, ports),
         };
-        let mut environment = self.wishes.environment.clone();
+        let mut environment = self.options.environment.clone();
         environment.insert(TOKEN_VARIABLE.to_owned(), self.token.clone());
         if let JobData::Listed(_) = self.layout.data {
             environment.insert(DIVIDED_LISTS_VARIABLE.to_owned(), "1".to_owned());
@@ -210,15 +210,15 @@ impl RunPlan {
     }
 
     fn pserver_args(&self, node: u32, ports: &[NodePorts]) -> Vec<String> {
-        let wishes = &self.wishes;
+        let options = &self.options;
         let own = ports[node as usize];
         let mut args = vec![
             "pserver".to_owned(),
             format!("--port={}", own.data),
-            format!("--ports_num={}", wishes.ports_num),
-            format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
+            format!("--ports_num={}", options.ports_num),
+            format!("--ports_num_for_sparse={}", options.ports_num_for_sparse),
             "--nics=lo".to_owned(),
-            format!("--num_gradient_servers={}", wishes.nodes),
+            format!("--num_gradient_servers={}", options.nodes),
             format!("--pservers={}", self.server_list(ports)),
             format!("--server_id={node}"),
             format!("--snapshot_dir={}", self.snapshots().display()),
@@ -226,29 +226,29 @@ impl RunPlan {
             format!("--status_port={}", own.pserver_status),
             format!("--record_dir={}", self.layout.output().display()),
         ];
-        args.extend(wishes.pserver_flags.iter().cloned());
+        args.extend(options.pserver_flags.iter().cloned());
         args
     }
 
     fn trainer_args(&self, node: u32, ports: &[NodePorts]) -> Vec<String> {
-        let wishes = &self.wishes;
+        let options = &self.options;
         let mut args = vec![
             "train".to_owned(),
             format!("--config={}", self.layout.config.display()),
             format!("--save_dir={}", self.layout.output().display()),
         ];
         args.extend(
-            wishes
+            options
                 .num_passes
                 .map(|passes| format!("--num_passes={passes}")),
         );
-        args.extend(wishes.trainer_flags.iter().cloned());
+        args.extend(options.trainer_flags.iter().cloned());
         args.extend([
             "--local=0".to_owned(),
             format!("--pservers={}", self.server_list(ports)),
-            format!("--ports_num={}", wishes.ports_num),
-            format!("--ports_num_for_sparse={}", wishes.ports_num_for_sparse),
-            format!("--num_gradient_servers={}", wishes.nodes),
+            format!("--ports_num={}", options.ports_num),
+            format!("--ports_num_for_sparse={}", options.ports_num_for_sparse),
+            format!("--num_gradient_servers={}", options.nodes),
             format!("--trainer_id={node}"),
             format!("--snapshot_dir={}", self.snapshots().display()),
             format!("--comment={COMMENT}"),
@@ -261,7 +261,7 @@ impl RunPlan {
     fn server_list(&self, ports: &[NodePorts]) -> String {
         let servers: Vec<String> = ports
             .iter()
-            .take(self.wishes.servers as usize)
+            .take(self.options.servers as usize)
             .map(|ports| format!("127.0.0.1:{}", ports.data))
             .collect();
         servers.join(",")
@@ -341,14 +341,14 @@ mod tests {
         }
     }
 
-    fn plan(wishes: RunOptions) -> Result<RunPlan, PlanError> {
-        let shards = (0..wishes.nodes)
+    fn plan(options: RunOptions) -> Result<RunPlan, PlanError> {
+        let shards = (0..options.nodes)
             .map(|id| format!("/job/data/{id}").into())
             .collect();
         RunPlan::new(
             "/bin/canoe".into(),
             layout(JobData::Shards(shards)),
-            wishes,
+            options,
             "secret".into(),
         )
     }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn command_lines_are_those_of_v1() {
-        let wishes = RunOptions {
+        let options = RunOptions {
             nodes: 2,
             servers: 2,
             ports_num: 2,
@@ -376,7 +376,7 @@ mod tests {
             ],
             ..RunOptions::default()
         };
-        let plan = plan(wishes).unwrap();
+        let plan = plan(options).unwrap();
         let server = plan.command(ProcessId::pserver(1), &ports(2));
         assert_eq!(
             server.args.join(" "),
@@ -420,20 +420,20 @@ mod tests {
 
     #[test]
     fn flat_data_are_split_by_the_same_binary() {
-        let wishes = RunOptions {
+        let options = RunOptions {
             nodes: 3,
             servers: 3,
             ..RunOptions::default()
         };
         let flat = layout(JobData::Flat("/job/data".into()));
-        let plan = RunPlan::new("/bin/canoe".into(), flat, wishes, String::new()).unwrap();
+        let plan = RunPlan::new("/bin/canoe".into(), flat, options, String::new()).unwrap();
         let split = plan.split.as_ref().unwrap();
         assert_eq!(split.args.join(" "), "data split /job/data --shards=3");
         assert_eq!(plan.shards[2], Path::new("/job/data/2"));
     }
 
     #[test]
-    fn impossible_wishes_are_refused() {
+    fn impossible_options_are_refused() {
         assert!(
             plan(RunOptions {
                 nodes: 0,
@@ -454,12 +454,12 @@ mod tests {
             .contains("--ports_num")
         );
         for flag in ["--trainer_id=3", "--local=1", "-pservers=x", "--nics"] {
-            let wishes = RunOptions {
+            let options = RunOptions {
                 trainer_flags: vec![flag.into()],
                 ..RunOptions::default()
             };
             assert!(
-                matches!(plan(wishes), Err(PlanError::Reserved { .. })),
+                matches!(plan(options), Err(PlanError::Reserved { .. })),
                 "{flag}"
             );
         }

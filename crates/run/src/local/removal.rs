@@ -1,4 +1,4 @@
-//! Deletes folders on volumes where that may not be possible yet.
+//! Deletes folders on volumes where files in them may still be open elsewhere.
 //!
 //! On NFS a file that a process has open outlives its deletion (`.nfs…`) and keeps its folder. Such a folder is
 //! renamed to a hidden name, and the next deletion next to it tries again.

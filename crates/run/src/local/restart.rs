@@ -1,4 +1,4 @@
-//! How often and how fast a crashed process is restarted: pure.
+//! Decides how often, and after which pause, a crashed process is restarted. Pure.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct RestartPolicy {
     pub before_ready: usize,
     /// Pause before the first restart; doubles with each one in the window.
     pub first_pause: Duration,
-    /// The longest pause.
+    /// The pause doubles up to this.
     pub longest_pause: Duration,
     /// Exit codes that mean that a restart cannot help, such as wrong usage.
     pub hopeless: Vec<i32>,

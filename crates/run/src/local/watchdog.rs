@@ -1,5 +1,5 @@
-//! Finds processes that live but do nothing: stopped ones, and those for which the others have waited too long. Pure,
-//! with time as a value.
+//! Finds processes that run but make no progress: stopped ones, and those for which the others have waited too long.
+//! Pure, with time as a value.
 //!
 //! Every process writes its state once a second. One that does not, while others do, is stopped or hangs as a whole. (If
 //! nobody writes, the disk is full or the machine was asleep.) One that writes, but for which the servers have waited

@@ -1,4 +1,4 @@
-//! What a supervisor needs to know about the processes it runs, and its form for a local run.
+//! The trait through which a supervisor knows the processes that it runs, and its form for a local run.
 
 use std::fs;
 use std::io;
@@ -113,7 +113,7 @@ impl ServerReservation {
 impl LocalWork {
     /// Creates folders and links, and reserves ports.
     pub(crate) fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
-        let nodes = plan.wishes.nodes;
+        let nodes = plan.options.nodes;
         for node in 0..nodes {
             let path = plan.node_dir(node);
             fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
@@ -125,7 +125,7 @@ impl LocalWork {
                 workdir::prepare(&work, config_dir, shard)?;
             }
         }
-        for node in plan.wishes.nodes..plan.wishes.servers {
+        for node in plan.options.nodes..plan.options.servers {
             let path = plan.work_dir(node);
             fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
         }
@@ -134,7 +134,7 @@ impl LocalWork {
             ports: Vec::new(),
             held: Vec::new(),
         };
-        for _ in 0..work.plan.wishes.nodes.max(work.plan.wishes.servers) {
+        for _ in 0..work.plan.options.nodes.max(work.plan.options.servers) {
             let server = work.reserve_server().map_err(PrepareError::Ports)?;
             let trainer = Reservation::new(1).map_err(PrepareError::Ports)?;
             work.ports.push(server.ports(trainer.first()));

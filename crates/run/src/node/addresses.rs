@@ -1,7 +1,7 @@
-//! Where the pods of a job are. Each writes its address down on the volume when it starts, under the name of its node.
+//! The addresses of the pods of a job. Each pod writes its own to the volume when it starts, under the name of its node.
 //!
 //! The cluster's DNS returns an old address, or none, for as long as somebody caches it: 30 s in many clusters. The volume has the new
-//! one as soon as the pod runs. DNS stays the way to pods that have written nothing.
+//! one as soon as the pod runs. Pods that have written nothing are found by DNS.
 
 use std::fs;
 use std::io;

@@ -1,9 +1,9 @@
-//! Who is who: ids and addresses of all nodes. Pure; whoever asks brings the list of pods.
+//! Finds the ids and addresses of all nodes. Pure: the caller provides the list of pods.
 //!
 //! `indexed`: pod i of the Job has the host name `<job>-<i>` and, through the headless Service, the
 //! name `<job>-<i>.<job>`. A pod that is replaced has the same id and the same name.
 //!
-//! `podlist`, as v1 did, with its mistakes mended: exactly the expected number of pods must run, pods
+//! `podlist`, as in v1 but stricter: exactly the expected number of pods must run, pods
 //! that have failed or ended or are being deleted do not count, and the order is the same everywhere.
 //! A replaced pod has another address, hence perhaps another id: use `indexed` to survive failures.
 
@@ -60,7 +60,7 @@ pub struct ListedPod {
 /// Who can list pods. Talking to an API server is not this crate's business: the caller brings somebody who can.
 pub trait PodSource: std::fmt::Debug + Send + Sync {
     /// The pods of a Job. What may succeed later is distinguished from what never will.
-    fn pods(&self, wish: &PodsOptions) -> Result<Vec<ListedPod>, NotYet>;
+    fn pods(&self, options: &PodsOptions) -> Result<Vec<ListedPod>, NotYet>;
 }
 
 /// Ranks the pods by address, or says what is still missing.

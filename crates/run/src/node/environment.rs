@@ -22,7 +22,7 @@ pub mod name {
     pub const PORT: &str = "CONF_PADDLE_PORT";
     /// Dense ports.
     pub const PORTS_NUM: &str = "CONF_PADDLE_PORTS_NUM";
-    /// Sparse ports.
+    /// v1's name for the number of ports for sparse tables.
     pub const PORTS_NUM_SPARSE: &str = "CONF_PADDLE_PORTS_NUM_SPARSE";
     /// Number of nodes.
     pub const GRADIENT_NUM: &str = "CONF_PADDLE_GRADIENT_NUM";
@@ -80,14 +80,14 @@ pub struct Environment {
 pub enum Peers {
     /// The completion index is the id.
     Indexed {
-        /// The index.
+        /// The completion index of the pod: its node.
         index: u32,
     },
     /// The API server is asked.
     Podlist {
         /// Its address.
         host: String,
-        /// Its port.
+        /// The HTTPS port of the API server.
         port: u16,
         /// Where the Job is.
         namespace: String,

@@ -1,4 +1,4 @@
-//! When a node that was asked to end goes: after a snapshot that all servers have, or when none is to be had. Pure.
+//! Decides when a node that drains may end: after a snapshot that all servers have, or as soon as none is possible. Pure.
 //!
 //! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
 //! trainers order it, and the server's page says when every server has it. The successor then continues where this

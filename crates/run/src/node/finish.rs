@@ -1,4 +1,4 @@
-//! The end of a node: not before all peers are done with its server, and with a code that says the truth.
+//! Ends a node: not before all peers are done with its server, and with an exit code that is true of the whole job.
 //!
 //! A trainer that has finished must not take its node's server along: others may still fetch from it.
 //! So each node leaves a marker in `output/node_<id>/` when its trainer has finished, and stays until

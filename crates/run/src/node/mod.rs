@@ -4,8 +4,8 @@
 //! environment ─→ who am I, who are the others ─→ copy shard and configuration ─→ pserver + trainer ─→ exit code
 //! ```
 //!
-//! Nothing here sleeps for a fixed time and hopes: every step waits for a condition, with a limit
-//! and a reason that is shown while it waits and when it gives up.
+//! Nothing here sleeps for a fixed time and hopes: every step waits for a condition, with a time limit,
+//! and shows what it waits for, also when it gives up.
 //!
 //! # Map, in reading order
 //!
@@ -17,14 +17,15 @@
 //! - [`patience`]: waiting for a condition.
 //! - [`stage`]: shard and configuration to local disk.
 //! - [`plan`]: command lines of the two processes. Pure.
-//! - [`prepare`]: from the variables to the plan.
-//! - [`finish`]: staying until all peers have finished, and what the exit code says.
-//! - [`farewell`]: going when asked to, if possible after a snapshot. Pure.
+//! - [`prepare`]: from the variables of the pod to the plan.
+//! - [`finish`]: waiting until all peers have finished; the exit code.
+//! - [`farewell`]: when a node that drains may end. Pure.
 //! - [`rollcall`]: `podlist` while the job runs.
 //! - [`work`]: the two processes as the supervisor sees them.
-//! - [`health`]: replies to probes. - [`metrics`]: those of both processes at one address.
+//! - [`health`]: replies to probes.
+//! - [`metrics`]: the metrics of both processes at one address.
 //! - [`start`]: the arguments of `canoe node`.
-//! - [`run`]: all of it in order.
+//! - [`run`]: all of these in order.
 
 pub mod addresses;
 pub mod discover;

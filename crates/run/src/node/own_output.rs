@@ -1,5 +1,5 @@
-//! Whose results are in the output folder on the volume. A hidden file names the run, and results of an earlier one are moved aside before
-//! anything of a new one is written, as `canoe run` does on a machine.
+//! Keeps results of different runs apart on the volume. A hidden file in the output folder names the run; results of an earlier one are
+//! moved aside before anything of a new one is written, as `canoe run` does on a machine.
 //!
 //! Node 0 does it, and the others wait for it. There is one node 0 at a time, and its successor finds what is done.
 

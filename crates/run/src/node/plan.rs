@@ -14,9 +14,7 @@ use words::process::{ProcessId, Role};
 /// Loopback ports of the status pages of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StatusPorts {
-    /// Of its server.
     pub server: u16,
-    /// Of its trainer.
     pub trainer: u16,
 }
 

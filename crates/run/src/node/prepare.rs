@@ -58,12 +58,12 @@ impl PreparedNode<'_> {
             path: node_dir,
             source,
         })?;
-        let wish = FolderOptions {
+        let options = FolderOptions {
             config: arguments.config,
             config_dir: Some(PathBuf::from(".")),
             ..FolderOptions::default()
         };
-        let config = layout::find_config(&environment.config_dir, &wish);
+        let config = layout::find_config(&environment.config_dir, &options);
         let config = config.map_err(NodeError::Config)?.file;
         let shard = self.wait_for_shard(peers.own, emit)?;
         let directory = self.stage(&shard, peers.own, emit)?;

@@ -1,12 +1,12 @@
-//! `podlist` while the job runs: looks again and again whether the pods are still the same.
+//! `podlist` while the job runs: checks repeatedly whether the pods are still the same.
 //!
 //! Ids are ranks of addresses, and a replaced pod has a new address. When the list is complete again and
 //! differs, every node notices by itself, ends its processes and begins anew under its new id; servers restore
 //! the last snapshot, which belongs to ids and not to pods. With `indexed` nothing of this is needed.
 //!
-//! Processes that know different lists must not meet: a server believes the first trainer that it hears. So
-//! a node writes down on the volume which list it knows, when none of its processes runs, and starts them only
-//! when all nodes on the list have written down the same.
+//! Processes that know different lists must not connect to each other: a server believes the first trainer that
+//! connects. So a node writes the list that it knows to the volume while none of its processes runs, and starts
+//! them only when all nodes on the list have written the same one.
 
 use std::fs;
 use std::io;

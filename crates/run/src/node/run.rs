@@ -1,4 +1,4 @@
-//! A node from its first moment to its exit code.
+//! Runs a node: prepares it, starts its processes, watches them, and returns the exit code.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -133,12 +133,11 @@ impl SampleBlock {
         let before = table.len();
         for (slot, column) in table.columns_mut().iter_mut().enumerate() {
             column.take(&mut arrays, self.samples)?;
-            if let Some((sample, value)) = column.index_out_of_range(before..before + self.samples)
-            {
+            if let Some(wide) = column.index_out_of_range(before..before + self.samples) {
                 return Err(BlockError::OutOfRange {
                     slot,
-                    sample: sample - before,
-                    value,
+                    sample: wide.sample - before,
+                    value: wide.index,
                 });
             }
         }

@@ -47,6 +47,12 @@ pub(crate) struct SampleTable {
     samples: usize,
 }
 
+/// An index of a sparse row that is not below the dimension.
+pub(crate) struct WideIndex {
+    pub(crate) sample: usize,
+    pub(crate) index: u32,
+}
+
 /// One slot of all samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
@@ -197,11 +203,11 @@ impl Column {
         }
     }
 
-    /// The first index of sparse rows that is not below the dimension: its sample, and the index.
+    /// The first index of sparse rows that is not below the dimension.
     ///
     /// Ids are not compared with the dimension of their slot: v1 did not, and configurations declare labels of size 1.
     /// The layer that uses an id knows how many there are.
-    pub(crate) fn index_out_of_range(&self, samples: Range<usize>) -> Option<(usize, u32)> {
+    pub(crate) fn index_out_of_range(&self, samples: Range<usize>) -> Option<WideIndex> {
         if matches!(self.slot.kind, ElementKind::Dense | ElementKind::Ids) || samples.is_empty() {
             return None;
         }
@@ -212,7 +218,10 @@ impl Column {
         let sample = samples
             .clone()
             .find(|sample| elements(*sample).contains(&at));
-        Some((sample.unwrap_or(samples.start), self.ids[at]))
+        Some(WideIndex {
+            sample: sample.unwrap_or(samples.start),
+            index: self.ids[at],
+        })
     }
 
     fn gather(&self, samples: &[u32]) -> Self {

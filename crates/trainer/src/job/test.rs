@@ -84,14 +84,14 @@ fn load(
 ) -> Result<TestedModel, TrainError> {
     let text = format!("Loading parameters from {}", directory.display());
     report.line(Level::Info, Topic::Loading, &text);
-    let (model, unlike) = TestedModel::load(directory, config, network, settings)?;
-    for table in unlike {
+    let loaded = TestedModel::load(directory, config, network, settings)?;
+    for table in loaded.unlike {
         let text = format!(
             "table {table} was saved with another learning method; decay that was due and averages are left out"
         );
         report.line(Level::Warning, Topic::LoadingIncomplete, &text);
     }
-    Ok(model)
+    Ok(loaded.model)
 }
 
 fn measure(

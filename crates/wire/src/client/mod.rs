@@ -27,7 +27,7 @@
 //! - `link`: one connection: dial, handshake, retry.
 //! - `pulse`: heartbeats, one thread for all servers; it detects losses.
 //! - `join`: joining a generation; trainer 0 opens it.
-//! - `dense`, `dense_rows`, `sparse`, `group`: pushes and pulls. `places`, `trays`: memory shared with servers on the same host.
+//! - `dense`, `dense_rows`, `sparse`, `group`: pushes and pulls. `places`, `row_buffers`: memory shared with servers on the same host.
 
 mod config;
 mod dense;
@@ -37,8 +37,8 @@ mod join;
 mod link;
 mod places;
 mod pulse;
+mod row_buffers;
 mod sparse;
-mod trays;
 
 pub use config::{
     AddressBook, Error, ResumePoint, SavedPass, SavedPasses, Saves, ServerAddress, SessionConfig,
@@ -60,9 +60,9 @@ use link::Dialer;
 use places::ServiceMemory;
 use pulse::Pulses;
 pub use pulse::Watch;
+use row_buffers::RowBuffers;
 pub use sparse::RowRequest;
 use std::sync::Arc;
-use trays::RowBuffers;
 use words::causes::chain;
 use words::status::Phase;
 

@@ -238,11 +238,11 @@ impl Pulses {
     /// If this trainer has to order a snapshot with the batch that it ends now: the newest step of any server.
     pub(super) fn order(&self) -> Option<Step> {
         let mut state = self.shared.lock();
-        let wish = order::wish(&state.reports, self.shared.dialer.map.holders());
+        let wanted = order::wanted(&state.reports, self.shared.dialer.map.holders());
         let now = self.shared.begun.elapsed().as_millis() as u64;
         let trainer = self.shared.dialer.config.trainer;
         let newest = state.reports.iter().map(|report| report.status.step).max();
-        let due = state.orders.due(trainer, wish, now);
+        let due = state.orders.due(trainer, wanted, now);
         due.then(|| Step(newest.unwrap_or(0)))
     }
 
@@ -359,7 +359,7 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
             );
         }
     }
-    // Whether it goes on.
+    // Whether it continues.
     let goes_on = |pulse: &Pulse, done: Result<(), String>| {
         let Err(text) = done else {
             return true;
@@ -380,7 +380,7 @@ fn beat(shared: &Shared, channels: Vec<Channel>) {
                 dead: dead(held(&state.reports, holders)),
                 status: state.status.clone(),
             };
-            (message, order::wish(&state.reports, holders).is_some())
+            (message, order::wanted(&state.reports, holders).is_some())
         };
         let period = |pulse: &Pulse| match message.at {
             // A trainer that waits to be admitted sends more often, to start quickly.

@@ -297,7 +297,7 @@ fn folder_kubeconfig(
 pub(super) fn refuse_moved(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
     if let Some((path, KubeconfigOwner::InRegion(region))) = folder_kubeconfig(folder, spec)? {
         bail!(
-            "{} is of cluster {} in {region}, and cluster.yaml says {}: a cluster cannot move. To go on with that one, or to take it \
+            "{} is of cluster {} in {region}, and cluster.yaml says {}: a cluster cannot move. To continue with that one, or to take it \
              down, write region: {region} back; to make one in {}, run `canoe cluster init` in another folder. If the one in {region} is \
              gone, remove the file. Nothing was changed",
             path.display(),

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Write};
 use provision::spec::check::check;
 use provision::spec::{Capacity, ClusterSpec, ControlPlaneMode, Severity};
 
-/// Somebody who answers, line by line.
+/// Where the lines of the user come from.
 pub(super) struct Dialogue<R, W> {
     pub(super) input: R,
     pub(super) output: W,

@@ -12,11 +12,14 @@ use super::{File, options};
 use crate::commands::train;
 use crate::exit::Exit;
 use crate::form::Form;
-use crate::wherever::{self, WhereverError};
+use crate::wherever::{self, DoneThere, WhereverError};
 
 pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     let path = std::path::absolute(&file.file).context("find the configuration")?;
-    let (evaluated, folder) = match wherever::evaluate(&options(file)) {
+    let DoneThere {
+        done: evaluated,
+        folder,
+    } = match wherever::evaluate(&options(file)) {
         Ok(evaluated) => evaluated,
         Err(WhereverError::Configuration(error)) => {
             tell(

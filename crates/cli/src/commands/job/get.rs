@@ -1,4 +1,4 @@
-//! `canoe job get`: models, logs and records from the volume to this machine. `canoe job rm-data`: the files removed there.
+//! `canoe job get` copies models, logs and records from the volume to this machine. `canoe job rm-data` deletes the files of a job there.
 //!
 //! A pod that mounts the volume reads them, so the job's own pods may be gone, and the Job too.
 

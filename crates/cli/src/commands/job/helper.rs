@@ -1,4 +1,4 @@
-//! A pod on the job's volume for as long as a command needs it: made, waited for, used, and removed, on Ctrl-C too.
+//! A pod with the job's volume, for as long as a command needs it: created, waited for, used, and deleted, also on Ctrl-C.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
-//! Ctrl-C, or a request to end, at any moment of a command that leaves something behind.
+//! Hears Ctrl-C, or a request to end, at any moment of a command that has something to clean up.
 //!
-//! Once a program has listened for a signal, the system does not end it any more. So one listener is made before anything else and kept
-//! to the end: there is no moment in which a signal is lost.
+//! Once a program has listened for a signal, the system does not end it any more. So one listener is created first and kept to the end:
+//! there is no moment in which a signal is lost.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! `canoe job ls`: all jobs, those too of which only the files are left.
+//! `canoe job ls`: all jobs, including those of which only the files are left.
 
 use k8s::cluster::Cluster;
 use k8s::cluster::listing::ListedJob;

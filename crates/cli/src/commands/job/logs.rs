@@ -23,7 +23,7 @@ const LAST_LINES: Duration = Duration::from_secs(10);
 pub(super) async fn logs(
     cluster: &Cluster,
     target: &TargetJob,
-    wish: LogOptions,
+    options: LogOptions,
     node: Option<u32>,
 ) -> anyhow::Result<Exit> {
     let mut known = BTreeSet::new();
@@ -41,8 +41,9 @@ pub(super) async fn logs(
             } else if known.insert(pod.clone()) {
                 let (cluster, target, pod) = (cluster.clone(), target.clone(), pod.clone());
                 let prefix = prefix(row, &pod);
-                let print = async move { print_log(&cluster, &target, wish, &pod, &prefix).await };
-                if wish.follow {
+                let print =
+                    async move { print_log(&cluster, &target, options, &pod, &prefix).await };
+                if options.follow {
                     printers.spawn(print);
                 } else {
                     print.await;
@@ -57,7 +58,7 @@ pub(super) async fn logs(
         if known.is_empty() && pods.is_empty() {
             tell_absent(target, observed.job.is_some());
         }
-        if !wish.follow || state.is_over() {
+        if !options.follow || state.is_over() {
             // What has ended has a log that ends, unless its machine is away.
             let rest = async { while printers.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_LINES, rest).await;
@@ -106,11 +107,11 @@ fn not_started(row: &NodeRow) -> Option<String> {
 async fn print_log(
     cluster: &Cluster,
     target: &TargetJob,
-    wish: LogOptions,
+    options: LogOptions,
     pod: &str,
     prefix: &str,
 ) {
-    let mut wish = wish;
+    let mut options = options;
     let (mut attempt, mut heard) = (1, Instant::now());
     loop {
         let mut output = std::io::stdout();
@@ -119,15 +120,15 @@ async fn print_log(
             // Whoever reads us may have gone.
             writeln!(output, "{prefix}{line}").is_ok()
         };
-        match cluster.logs(&target.namespace, pod, wish, take).await {
-            Err(error) if wish.follow && error.may_pass() && attempt < ATTEMPTS => {
+        match cluster.logs(&target.namespace, pod, options, take).await {
+            Err(error) if options.follow && error.may_pass() && attempt < ATTEMPTS => {
                 eprintln!(
                     "{prefix}{error}; following again, some lines may come twice ({attempt} of {ATTEMPTS})"
                 );
                 attempt += 1;
                 tokio::time::sleep(LOOK).await;
                 // What was read before stays read.
-                (wish.tail, wish.within) = (None, Some(heard.elapsed()));
+                (options.tail, options.within) = (None, Some(heard.elapsed()));
             }
             Err(error) => return eprintln!("{prefix}{error}"),
             Ok(()) => return,

@@ -1,4 +1,4 @@
-//! How a job is: its state, what is the matter, and how far every node is. For `status`, `watch` and `submit --wait`.
+//! Shows the state of a job, what is wrong, and how far every node is. For `status`, `watch` and `submit --wait`.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};

@@ -1,16 +1,16 @@
-//! `canoe job`: a job folder on Kubernetes. Reads the arguments, calls `k8s`, prints what came of it.
+//! `canoe job`: a job folder on Kubernetes. Reads the arguments, calls `k8s`, prints the result.
 
 mod get;
 mod helper;
 mod interrupt;
-mod life;
 mod list;
 mod logs;
 mod look;
+mod options;
 mod page;
+mod pause;
 mod submit;
 mod upload;
-mod wishes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use k8s::job;
 
 use self::get::WantedModels;
 use self::interrupt::{Interrupted, interruptible};
-use self::wishes::JobOptions;
+use self::options::JobOptions;
 use crate::exit::Exit;
 use crate::form::Form;
 use dataset::pick::Pick;
@@ -49,7 +49,7 @@ enum JobCommand {
     /// Print plain manifests for `kubectl apply --server-side -f -`.
     Render {
         #[command(flatten)]
-        wishes: JobOptions,
+        options: JobOptions,
         /// Print the files of the v1 tutorial instead.
         #[arg(long)]
         v1: bool,
@@ -164,7 +164,7 @@ struct GetArgs {
 #[derive(Debug, Args)]
 struct UploadArgs {
     #[command(flatten)]
-    wishes: JobOptions,
+    options: JobOptions,
     /// Also this folder, as the job's data.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -173,7 +173,7 @@ struct UploadArgs {
 #[derive(Debug, Args)]
 struct SubmitArgs {
     #[command(flatten)]
-    wishes: JobOptions,
+    options: JobOptions,
     /// Check and keep nothing: `server` lets the API server check everything, `client` asks nobody.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<DryRun>,
@@ -276,10 +276,10 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
     match command {
         JobCommand::Schema => Ok(Exit::Success),
         JobCommand::Render {
-            wishes,
+            options,
             v1,
             offline,
-        } => submit::print_manifests(&wishes, access, v1, offline).await,
+        } => submit::print_manifests(&options, access, v1, offline).await,
         JobCommand::Submit(args) => {
             interruptible(async |begun| submit::submit_job(access, begun, &args).await).await
         }
@@ -314,8 +314,8 @@ async fn talk(command: JobCommand, access: &ClusterAccess) -> anyhow::Result<Exi
         JobCommand::RmData { name, only, yes } => {
             remove_data(access, &name.target(access), only, yes).await
         }
-        JobCommand::Pause(name) => life::pause(access, &name.target(access)).await,
-        JobCommand::Resume(name) => life::resume(access, &name.target(access)).await,
+        JobCommand::Pause(name) => pause::pause(access, &name.target(access)).await,
+        JobCommand::Resume(name) => pause::resume(access, &name.target(access)).await,
         JobCommand::Status { name, form } => {
             let target = name.target(access);
             let seen = look::look(&access.connect().await?, &target).await?;

@@ -1,7 +1,7 @@
 //! `canoe job submit`, `upload` and `render`: from a job folder to objects in the cluster and files on its volume.
 //!
-//! Interrupted anywhere, the same command continues: files that have arrived stay, objects are applied again, and keys of a Job that
-//! never came to be are replaced.
+//! After an interruption the same command continues: files that have arrived stay, objects are applied again, and keys of a Job that
+//! was never created are replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,8 @@ use k8s::{folder, render, tutorial};
 
 use super::get::{self, WantedModels};
 use super::interrupt::Begun;
+use super::options::{self, JobOptions};
 use super::upload::{self, Load};
-use super::wishes::{self, JobOptions};
 use super::{DryRun, SubmitArgs, UploadArgs, look};
 use crate::commands::cluster::grow;
 use crate::exit::Exit;
@@ -50,20 +50,20 @@ fn target(job: &JobFile) -> TargetJob {
 
 /// Prints the objects, with the keys that the job has already: applying them a second time changes nothing.
 pub(super) async fn print_manifests(
-    wishes: &JobOptions,
+    options: &JobOptions,
     access: &ClusterAccess,
     v1: bool,
     offline: bool,
 ) -> anyhow::Result<Exit> {
-    let job = wishes.job(access)?;
+    let job = options.job(access)?;
     let keys = if offline {
         None
     } else {
         keys_if_reachable(access, &job).await
     };
-    let program = wishes.program(&job)?.map(|brought| brought.program);
+    let program = options.program(&job)?.map(|brought| brought.program);
     let brings = program.is_some();
-    let inputs = wishes.inputs(job, keys, program)?;
+    let inputs = options.inputs(job, keys, program)?;
     if v1 {
         print!("{}", tutorial::stream(&inputs));
     } else {
@@ -72,8 +72,8 @@ pub(super) async fn print_manifests(
     if brings {
         eprintln!(
             "the pods run this program from the volume: `canoe job upload {}{}` brings it there; with `image` in job.yaml they need none",
-            wishes.directory.display(),
-            wishes.words()
+            options.directory.display(),
+            options.words()
         );
     }
     Ok(Exit::Success)
@@ -110,14 +110,14 @@ async fn keys(cluster: &Cluster, job: &JobFile) -> anyhow::Result<Option<Credent
 
 /// Everything but the cluster: the job file with the flags, the program, the folders.
 fn prepare(
-    wishes: &JobOptions,
+    options: &JobOptions,
     data: Option<&PathBuf>,
     mut job: JobFile,
     keys: Option<Credentials>,
 ) -> anyhow::Result<Ready> {
     let mut loads = Vec::new();
     if let Some(folder) = data {
-        let folder = wishes::data_folder(folder)?;
+        let folder = options::data_folder(folder)?;
         if !folder.join("0").is_dir() {
             job.data.get_or_insert_with(Data::default);
         }
@@ -126,14 +126,14 @@ fn prepare(
             to: "data".to_owned(),
         });
     }
-    let brought = wishes.program(&job)?;
+    let brought = options.program(&job)?;
     let (program, binary) = brought.map(|it| (it.program, it.file)).unzip();
-    let gathered = wishes.inputs(job.clone(), keys.clone(), program.clone());
+    let gathered = options.inputs(job.clone(), keys.clone(), program.clone());
     let inputs = match gathered {
         // A configuration that is too large for a ConfigMap goes to the volume.
         Err(error) if is_too_large(&error) => {
             job.config_from = ConfigFrom::Volume;
-            wishes.inputs(job, keys, program)?
+            options.inputs(job, keys, program)?
         }
         gathered => gathered?,
     };
@@ -167,8 +167,8 @@ pub(super) async fn upload_only(
     begun: &Begun,
     args: &UploadArgs,
 ) -> anyhow::Result<Exit> {
-    let job = args.wishes.job(access)?;
-    let ready = prepare(&args.wishes, args.data.as_ref(), job, None)?;
+    let job = args.options.job(access)?;
+    let ready = prepare(&args.options, args.data.as_ref(), job, None)?;
     if ready.binary.is_none() && ready.loads.is_empty() {
         anyhow::bail!(
             "there is nothing to bring: the job has an image of its own, its configuration fits into a ConfigMap, and --data names no folder"
@@ -191,11 +191,11 @@ pub(super) async fn submit_job(
         access.kubeconfigs = vec![folder.join("kubeconfig")];
     }
     let access = &access;
-    let job = args.wishes.job(access)?;
+    let job = args.options.job(access)?;
     let target = target(&job);
     let mode = match args.dry_run {
         Some(DryRun::Client) => {
-            let ready = prepare(&args.wishes, args.data.as_ref(), job, None)?;
+            let ready = prepare(&args.options, args.data.as_ref(), job, None)?;
             println!(
                 "{} objects would be made; `canoe job render` prints them",
                 render::objects(&ready.inputs)?.len()
@@ -213,7 +213,7 @@ pub(super) async fn submit_job(
     } else {
         None
     };
-    let mut ready = prepare(&args.wishes, args.data.as_ref(), job, keys)?;
+    let mut ready = prepare(&args.options, args.data.as_ref(), job, keys)?;
     ready.inputs.data_note = match &args.data {
         Some(folder) => Some(note_of(folder).await?),
         // What is on the volume stays there.
@@ -278,11 +278,11 @@ pub(super) async fn submit_job(
 async fn note_of(folder: &Path) -> anyhow::Result<DataNote> {
     let folder = folder.to_owned();
     let summed = tokio::task::spawn_blocking(move || carry::summary(&folder));
-    let (carried, sha256) = summed.await.context("read the data")??;
+    let summary = summed.await.context("read the data")??;
     Ok(DataNote {
-        files: carried.files,
-        bytes: carried.bytes,
-        sha256,
+        files: summary.carried.files,
+        bytes: summary.carried.bytes,
+        sha256: summary.sha256,
     })
 }
 

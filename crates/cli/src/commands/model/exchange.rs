@@ -105,11 +105,12 @@ pub(super) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     if args.directory.exists() {
         anyhow::bail!("{} exists; name a new directory", args.directory.display());
     }
-    let (evaluated, _) = wherever::evaluate(&config::EvaluateOptions {
+    let evaluated = wherever::evaluate(&config::EvaluateOptions {
         args: args.config_args.clone(),
         ..config::EvaluateOptions::new(&args.config)
     })?;
     let model = evaluated
+        .done
         .config
         .model_config
         .context("the configuration describes no network")?;

@@ -17,16 +17,16 @@ use trainer::pass_directory;
 pub(super) fn layout(
     job: &Path,
     nodes: u32,
-    mut wish: FolderOptions,
+    mut options: FolderOptions,
 ) -> anyhow::Result<FolderLayout> {
-    if wish.config.is_none() && wish.config_dir.is_none() && job.is_dir() {
+    if options.config.is_none() && options.config_dir.is_none() && job.is_dir() {
         let found = layout::configurations(job)?;
         if found.len() > 1 && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             let mut answers = std::io::stdin().lock();
-            wish.config = Some(ask(&found, &mut answers)?);
+            options.config = Some(ask(&found, &mut answers)?);
         }
     }
-    let read = FolderLayout::read(job, nodes, &wish);
+    let read = FolderLayout::read(job, nodes, &options);
     let needs_lists = match &read {
         Err(LayoutError::NoData { .. }) => true,
         Ok(layout) => !has_list(layout),
@@ -34,14 +34,15 @@ pub(super) fn layout(
     };
     let is_cut = matches!(&read, Ok(layout) if matches!(layout.data, JobData::Flat(_)));
     if needs_lists || is_cut {
-        let lists = lists(job, &wish)?;
-        if wish.header == FirstLine::Unknown && lists.as_ref().is_some_and(|lists| lists.header) {
-            wish.header = FirstLine::Header;
+        let lists = lists(job, &options)?;
+        if options.header == FirstLine::Unknown && lists.as_ref().is_some_and(|lists| lists.header)
+        {
+            options.header = FirstLine::Header;
         }
-        wish.lists = lists.filter(|_| needs_lists);
+        options.lists = lists.filter(|_| needs_lists);
     }
     let mut layout = if needs_lists || is_cut {
-        match (FolderLayout::read(job, nodes, &wish), read) {
+        match (FolderLayout::read(job, nodes, &options), read) {
             (Ok(layout), _) | (Err(_), Ok(layout)) => layout,
             (Err(error), Err(_)) => return Err(error.into()),
         }
@@ -64,7 +65,7 @@ pub(super) fn layout(
         }
     }
     refresh(&layout, nodes)?;
-    name(job, &layout, wish.config.is_some())?;
+    name(job, &layout, options.config.is_some())?;
     Ok(layout)
 }
 
@@ -96,9 +97,9 @@ fn has_list(layout: &FolderLayout) -> bool {
 }
 
 /// The lists that the configuration names. A configuration that fails is reported by the trainers, with their log.
-fn lists(job: &Path, wish: &FolderOptions) -> anyhow::Result<Option<Lists>> {
+fn lists(job: &Path, options: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     let job = std::fs::canonicalize(job).context("find the job folder")?;
-    let config = layout::find_config(&job, wish)?;
+    let config = layout::find_config(&job, options)?;
     let evaluated = config::evaluate(&EvaluateOptions {
         directory: Some(job),
         prints: Prints::Nowhere,

@@ -130,21 +130,28 @@ impl World {
             });
         }
         let mut random = SeededRandom::for_part(self.seed, "movies");
-        let (movies, natures) = make_movies(self.movies, &mut random);
+        let movies = make_movies(self.movies, &mut random);
         let mut random = SeededRandom::for_part(self.seed, "users");
-        let (users, tastes) = make_users(self.users, &mut random);
+        let users = make_users(self.users, &mut random);
         let mut random = SeededRandom::for_part(self.seed, "ratings");
         let counts = ratings_per_user(self.ratings, self.users, most, &mut random);
-        let ratings = make_ratings(&tastes, &natures, &counts, &mut random);
+        let ratings = make_ratings(&users.traits, &movies.traits, &counts, &mut random);
         Ok(MovieFiles {
-            users,
-            movies,
+            users: users.text,
+            movies: movies.text,
             ratings,
         })
     }
 }
 
-fn make_movies(count: usize, random: &mut SeededRandom) -> (String, Vec<MovieNature>) {
+/// A generated file, and what its lines do not say but the ratings follow from.
+struct Population<T> {
+    text: String,
+    /// One per line.
+    traits: Vec<T>,
+}
+
+fn make_movies(count: usize, random: &mut SeededRandom) -> Population<MovieNature> {
     let worth = |words: &[&str], random: &mut SeededRandom| -> Vec<f64> {
         words
             .iter()
@@ -178,10 +185,13 @@ fn make_movies(count: usize, random: &mut SeededRandom) -> (String, Vec<MovieNat
             .expect("writing to memory cannot fail");
         natures.push(MovieNature::new(genres, promise, random));
     }
-    (text, natures)
+    Population {
+        text,
+        traits: natures,
+    }
 }
 
-fn make_users(count: usize, random: &mut SeededRandom) -> (String, Vec<Taste>) {
+fn make_users(count: usize, random: &mut SeededRandom) -> Population<Taste> {
     let groups = Groups::new(random);
     let ages = Weighted::new(AGE_WEIGHTS);
     let (mut text, mut tastes) = (String::new(), Vec::with_capacity(count));
@@ -204,7 +214,10 @@ fn make_users(count: usize, random: &mut SeededRandom) -> (String, Vec<Taste>) {
             random,
         ));
     }
-    (text, tastes)
+    Population {
+        text,
+        traits: tastes,
+    }
 }
 
 /// A few users rate many movies, most rate few; each between [`FEWEST_RATINGS`] and `most`, `total` together.

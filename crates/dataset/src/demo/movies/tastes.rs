@@ -1,4 +1,4 @@
-//! Why a user of the generated data likes a movie.
+//! The tastes that the ratings of the generated data follow from.
 //!
 //! A rating is the sum of: how good the movie is, how generous the user is, what people of the user's gender, age and
 //! occupation think of the movie's genres, what this user thinks of them, how well the hidden traits of both fit,

@@ -15,7 +15,7 @@ pub(crate) mod sum;
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer};
 use crate::matrix::SparseRows;
-use crate::output::{Output, OutputValues};
+use crate::output::{GradTarget, Output, OutputValues};
 use crate::product::Accumulate;
 use crate::simd;
 
@@ -108,7 +108,7 @@ impl<L: RowLoss> Layer for Cost<L> {
         }
         let weights =
             (pass.inputs.len() == 3).then(|| pass.inputs.get(2).value().values().to_vec());
-        let (grad, mode, _) = pass.inputs.get_mut(0).grad_target();
+        let GradTarget { grad, mode } = pass.inputs.get_mut(0).grad_target();
         let mut grad = std::mem::take(grad);
         let (x, label) = (pass.inputs.get(0).value(), pass.inputs.get(1));
         let cols = grad.cols();

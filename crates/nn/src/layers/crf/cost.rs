@@ -36,25 +36,30 @@ pub(crate) fn build(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError>
     }))
 }
 
-/// The sequences of scores and labels, checked: they are the same, and labels are classes.
-pub(super) fn checked<'a>(
-    inputs: &'a Inputs<'_>,
-    classes: usize,
-) -> Result<(&'a [u32], &'a [u32]), LayerError> {
-    let scores = inputs.dense_of(0, classes)?;
-    let sequences = inputs.get(0).sequences(0)?;
-    let labels = inputs.get(1).ids(1)?;
-    if inputs.get(1).sequences(1)? != sequences {
-        let (got, want) = (labels.len(), scores.rows());
-        return Err(LayerError::Rows {
-            input: 1,
-            got,
-            want,
-        });
-    }
-    match labels.iter().find(|&&label| label as usize >= classes) {
-        Some(&id) => Err(LayerError::Id { id, limit: classes }),
-        None => Ok((sequences, labels)),
+/// Where the sequences of scores begin and end, and the label of every position.
+pub(super) struct LabeledSequences<'a> {
+    pub(super) offsets: &'a [u32],
+    pub(super) labels: &'a [u32],
+}
+
+impl<'a> LabeledSequences<'a> {
+    /// Returns an error unless scores and labels have the same sequences and every label is a class.
+    pub(super) fn of(inputs: &'a Inputs<'_>, classes: usize) -> Result<Self, LayerError> {
+        let scores = inputs.dense_of(0, classes)?;
+        let offsets = inputs.get(0).sequences(0)?;
+        let labels = inputs.get(1).ids(1)?;
+        if inputs.get(1).sequences(1)? != offsets {
+            let (got, want) = (labels.len(), scores.rows());
+            return Err(LayerError::Rows {
+                input: 1,
+                got,
+                want,
+            });
+        }
+        match labels.iter().find(|&&label| label as usize >= classes) {
+            Some(&id) => Err(LayerError::Id { id, limit: classes }),
+            None => Ok(Self { offsets, labels }),
+        }
     }
 }
 
@@ -64,10 +69,11 @@ impl Layer for CrfCost {
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
-        let (sequences, labels) = checked(&pass.inputs, self.classes)?;
+        let LabeledSequences { offsets, labels } =
+            LabeledSequences::of(&pass.inputs, self.classes)?;
         self.chain = Chain::new(self.classes, pass.parameters.full(self.parameter)?);
         let scores = pass.inputs.dense(0)?;
-        let mut costs: Vec<f32> = sequences
+        let mut costs: Vec<f32> = offsets
             .par_windows(2)
             .map(|range| {
                 let (start, end) = (range[0] as usize, range[1] as usize);

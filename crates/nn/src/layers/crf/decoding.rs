@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::chain::Chain;
-use super::cost::checked;
+use super::cost::LabeledSequences;
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::parameters::ParameterIndex;
@@ -60,7 +60,7 @@ impl Layer for CrfDecoding {
             *pass.out.ids_mut() = decoded;
             return Ok(());
         }
-        let (_, labels) = checked(&pass.inputs, self.classes)?;
+        let LabeledSequences { labels, .. } = LabeledSequences::of(&pass.inputs, self.classes)?;
         let out = pass.out.value_mut();
         out.resize(decoded.len(), 1);
         for ((error, got), want) in out.values_mut().iter_mut().zip(&decoded).zip(labels) {

@@ -30,13 +30,13 @@ impl Crossing {
         if Arc::ptr_eq(&layout.domain, sequences) {
             return Self::fixed(layout, order);
         }
-        let (spread, index) = layout.spread(units, layout.domain.of_sample.as_ref());
+        let spread = layout.spread(units, layout.domain.of_sample.as_ref());
         Self {
-            index: match index {
+            index: match spread.index {
                 Some(index) => index.to_vec(),
-                None => (0..spread.positions() as u32).collect(),
+                None => (0..spread.layout.positions() as u32).collect(),
             },
-            offsets: spread.sequences.map(|offsets| offsets.to_vec()),
+            offsets: spread.layout.sequences.map(|offsets| offsets.to_vec()),
             fixed: false,
         }
     }

@@ -140,17 +140,17 @@ impl Layer for BatchNorm {
             ..
         } = pass;
         let (arrived, normal) = (out.grad().values(), self.normal.values());
-        let (sums, products) = self.planes.sums(arrived, normal);
+        let sums = self.planes.sums(arrived, normal);
         if let Some(shift) = self.shift.and_then(|shift| gradients.dense_zeroed(shift)) {
             shift
                 .iter_mut()
-                .zip(&sums)
+                .zip(&sums.values)
                 .for_each(|(grad, sum)| *grad += *sum as f32);
         }
         if let Some(scale) = gradients.dense_zeroed(self.scale) {
             scale
                 .iter_mut()
-                .zip(&products)
+                .zip(&sums.products)
                 .for_each(|(grad, sum)| *grad += *sum as f32);
         }
         let source = inputs.get_mut(0);
@@ -177,7 +177,8 @@ impl Layer for BatchNorm {
                     let plane = first + plane;
                     let channel = plane % channels;
                     let factor = scale[channel] * inverse[channel];
-                    let (mean, slope) = (share(sums[channel]), share(products[channel]));
+                    let (mean, slope) =
+                        (share(sums.values[channel]), share(sums.products[channel]));
                     let range = plane * pixels..(plane + 1) * pixels;
                     for ((grad, dy), z) in grad
                         .iter_mut()
@@ -232,6 +233,13 @@ struct ChannelStatistics {
     variances: Vec<f32>,
 }
 
+/// Sums over each channel of a batch.
+struct ChannelSums {
+    values: Vec<f64>,
+    /// Of the products with a second set of values.
+    products: Vec<f64>,
+}
+
 impl Planes {
     fn size(self) -> usize {
         self.channels * self.pixels
@@ -258,9 +266,9 @@ impl Planes {
         }
     }
 
-    /// Sums over each channel of `a` and of `a · b`.
-    fn sums(self, a: &[f32], b: &[f32]) -> (Vec<f64>, Vec<f64>) {
-        let plain = self.reduce(
+    /// Sums of `a` and of `a · b`.
+    fn sums(self, a: &[f32], b: &[f32]) -> ChannelSums {
+        let values = self.reduce(
             a,
             b,
             #[inline(always)]
@@ -272,7 +280,7 @@ impl Planes {
             #[inline(always)]
             |_, a, b| a * b,
         );
-        (plain, products)
+        ChannelSums { values, products }
     }
 
     /// Adds up `term(channel, a, b)` over all rows in order; channels are spread over threads.

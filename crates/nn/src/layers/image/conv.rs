@@ -11,6 +11,7 @@ use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::image::{Axis, Convolution, Sliding};
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
+use crate::output::GradTarget;
 use crate::parameters::ParameterIndex;
 use crate::product::Accumulate;
 
@@ -48,9 +49,9 @@ impl Conv {
                 return Err(build.error(format!("input {input} has no conv_conf")));
             };
             let convolution = convolution(build, conf, filters, transposed)?;
-            let (from, to) = ends(&convolution, transposed);
-            check_size(build, "input", build.input_sizes[input], from)?;
-            check_size(build, "output", size, to)?;
+            let sizes = ConvSizes::of(&convolution, transposed);
+            check_size(build, "input", build.input_sizes[input], sizes.input)?;
+            check_size(build, "output", size, sizes.output)?;
             inputs.push((
                 build.input_parameter(input, convolution.weight_size())?,
                 convolution,
@@ -136,13 +137,22 @@ pub(crate) fn is_usable(windows: &Sliding) -> bool {
     small(&windows.y) && small(&windows.x) && (1..=LARGEST).contains(&windows.channels)
 }
 
-/// Sizes of input and output.
-pub(crate) fn ends(convolution: &Convolution, transposed: bool) -> (usize, usize) {
-    let (images, maps) = (convolution.image_size(), convolution.maps_size());
-    if transposed {
-        (maps, images)
-    } else {
-        (images, maps)
+/// Values per sample on both sides of a convolution layer.
+pub(crate) struct ConvSizes {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+}
+
+impl ConvSizes {
+    /// A transposed convolution reads maps and returns images.
+    pub(crate) fn of(convolution: &Convolution, transposed: bool) -> Self {
+        let (images, maps) = (convolution.image_size(), convolution.maps_size());
+        let (input, output) = if transposed {
+            (maps, images)
+        } else {
+            (images, maps)
+        };
+        Self { input, output }
     }
 }
 
@@ -180,7 +190,7 @@ impl Layer for Conv {
         let mut mode = Accumulate::Overwrite;
         for (input, (weight, convolution)) in self.inputs.iter_mut().enumerate() {
             inputs.check_rows(input, rows)?;
-            let x = inputs.dense_of(input, ends(convolution, self.transposed).0)?;
+            let x = inputs.dense_of(input, ConvSizes::of(convolution, self.transposed).input)?;
             let weight = parameters.full(*weight)?;
             if self.transposed {
                 convolution.to_images(maps.values_mut(), x.values(), weight);
@@ -218,7 +228,7 @@ impl Layer for Conv {
             }
             let weight = full(parameters, *weight);
             if self.transposed {
-                let (grad, mode, _) = source.grad_target();
+                let GradTarget { grad, mode } = source.grad_target();
                 convolution.to_maps(grad.values_mut(), arrived, weight, mode);
             } else {
                 convolution.to_images(source.grad_mut().values_mut(), arrived, weight);

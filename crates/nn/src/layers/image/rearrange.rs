@@ -30,7 +30,6 @@ pub(crate) struct Rearrange {
     blocks: Option<usize>,
 }
 
-/// Builds `rotate`.
 pub(crate) fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let (height, width) = (
@@ -55,7 +54,6 @@ pub(crate) fn build_rotate(build: &mut Build<'_>) -> Result<Box<dyn Layer>, Buil
     )
 }
 
-/// Builds `pad`.
 pub(crate) fn build_pad(build: &mut Build<'_>) -> Result<Box<dyn Layer>, BuildError> {
     build.expect_inputs(1..=1)?;
     let Some(conf) = &build.config.inputs[0].pad_conf else {
@@ -141,12 +139,14 @@ fn blocks(conf: &BlockExpandConfig, below: ImageFrame) -> Sliding {
     }
 }
 
-/// Number of blocks on both axes of a `blockexpand` layer above images of this height and width; `None` if it is not one.
-pub(crate) fn block_grid(layer: &LayerConfig, below: (usize, usize)) -> Option<(usize, usize)> {
-    let (height, width) = below;
+/// Number of blocks on both axes of a `blockexpand` layer above such images; `None` if it is not one.
+pub(crate) fn block_grid(layer: &LayerConfig, below: ImageFrame) -> Option<ImageFrame> {
     let conf = layer.inputs.first()?.block_expand_conf.as_ref()?;
-    let windows = blocks(conf, ImageFrame { height, width });
-    Some((windows.y.outputs, windows.x.outputs))
+    let windows = blocks(conf, below);
+    Some(ImageFrame {
+        height: windows.y.outputs,
+        width: windows.x.outputs,
+    })
 }
 
 /// Builds `blockexpand`.

@@ -2,7 +2,7 @@
 //!
 //! An empty sequence yields 0.
 
-use super::Segments;
+use super::{PooledRows, Segments};
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -60,20 +60,20 @@ impl Layer for AveragePooling {
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
-        let (segments, layout) = self.segments.of(&pass.out.layout)?;
+        let PooledRows { offsets, layout } = self.segments.of(&pass.out.layout)?;
         pass.out.layout = layout;
         let x = pass.inputs.dense(0)?;
         let index = pass.inputs.index(0);
         let cols = x.cols();
         let out = pass.out.value_mut();
-        out.resize(segments.len() - 1, cols);
+        out.resize(offsets.len() - 1, cols);
         simd::for_row_blocks(
             out.values_mut(),
             cols,
             #[inline(always)]
             |first, block| {
                 for (row, out) in block.chunks_exact_mut(cols).enumerate() {
-                    let (start, end) = (segments[first + row], segments[first + row + 1]);
+                    let (start, end) = (offsets[first + row], offsets[first + row + 1]);
                     out.fill(0.0);
                     for position in start..end {
                         simd::add(out, x.row(index.map_or(position, |index| index[position as usize]) as usize));
@@ -83,7 +83,7 @@ impl Layer for AveragePooling {
                 }
             },
         );
-        self.offsets = segments;
+        self.offsets = offsets;
         self.finish.forward(pass)
     }
 

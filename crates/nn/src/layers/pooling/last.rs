@@ -1,6 +1,6 @@
 //! The last row of a sequence, or the first: `y = f(x[last] + b)`; 0 for an empty sequence.
 
-use super::Segments;
+use super::{PooledRows, Segments};
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -35,12 +35,12 @@ impl Layer for LastInstance {
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
-        let (segments, layout) = self.segments.of(&pass.out.layout)?;
+        let PooledRows { offsets, layout } = self.segments.of(&pass.out.layout)?;
         pass.out.layout = layout;
         let x = pass.inputs.dense(0)?;
         let index = pass.inputs.index(0);
         self.chosen.clear();
-        self.chosen.extend(segments.windows(2).map(|pair| {
+        self.chosen.extend(offsets.windows(2).map(|pair| {
             if pair[0] == pair[1] {
                 return u32::MAX;
             }

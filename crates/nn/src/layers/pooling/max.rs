@@ -2,7 +2,7 @@
 //!
 //! With `output_max_index` the result is the row of each maximum in the batch instead, and has no gradient.
 
-use super::Segments;
+use super::{PooledRows, Segments};
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
@@ -45,11 +45,11 @@ impl Layer for MaxPooling {
     }
 
     fn forward(&mut self, pass: &mut Forward<'_>) -> Result<(), LayerError> {
-        let (segments, layout) = self.segments.of(&pass.out.layout)?;
+        let PooledRows { offsets, layout } = self.segments.of(&pass.out.layout)?;
         pass.out.layout = layout;
         let x = pass.inputs.dense(0)?;
         let index = pass.inputs.index(0);
-        let (rows, cols) = (segments.len() - 1, x.cols());
+        let (rows, cols) = (offsets.len() - 1, x.cols());
         let out = pass.out.value_mut();
         out.resize(rows, cols);
         self.winners.resize(rows * cols, 0);
@@ -60,7 +60,7 @@ impl Layer for MaxPooling {
                     .values_mut()
                     .chunks_exact_mut(cols)
                     .zip(self.winners.chunks_exact_mut(cols));
-                for (pair, (best, winners)) in segments.windows(2).zip(results) {
+                for (pair, (best, winners)) in offsets.windows(2).zip(results) {
                     best.fill(f32::NEG_INFINITY);
                     winners.fill(u32::MAX);
                     for position in pair[0]..pair[1] {

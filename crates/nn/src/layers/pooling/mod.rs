@@ -51,8 +51,8 @@ impl Segments {
         })
     }
 
-    /// Offsets of the rows that are pooled together, and the layout of the results.
-    pub(crate) fn of(&self, layout: &Layout) -> Result<(Arc<[u32]>, Layout), LayerError> {
+    /// The rows of this layout that are pooled together.
+    pub(crate) fn of(&self, layout: &Layout) -> Result<PooledRows, LayerError> {
         let sequences = layout
             .sequences
             .clone()
@@ -66,22 +66,39 @@ impl Segments {
                 .iter()
                 .map(|offset| inner.partition_point(|inner| inner < offset) as u32)
                 .collect();
-            let pooled = Layout {
+            let layout = Layout {
                 sequences: Some(outer),
                 ..layout.pooled()
             };
-            return Ok((inner, pooled));
+            return Ok(PooledRows {
+                offsets: inner,
+                layout,
+            });
         }
         let Some(stride) = self.stride else {
-            return Ok((sequences, layout.pooled()));
+            return Ok(PooledRows {
+                offsets: sequences,
+                layout: layout.pooled(),
+            });
         };
         let windows = windows(&sequences, stride as u32, self.from_end);
-        let pooled = Layout {
+        let layout = Layout {
             sequences: Some(windows.sequences),
             ..layout.pooled()
         };
-        Ok((windows.rows, pooled))
+        Ok(PooledRows {
+            offsets: windows.rows,
+            layout,
+        })
     }
+}
+
+/// Which rows become one.
+pub(crate) struct PooledRows {
+    /// Offsets of the rows that are pooled together.
+    pub(crate) offsets: Arc<[u32]>,
+    /// The layout of the results.
+    pub(crate) layout: Layout,
 }
 
 /// Sequences that were cut into windows.

@@ -94,8 +94,9 @@ impl Layer for Gru {
         self.hidden.resize(rows, size);
         self.previous.resize_zeroed(rows, size);
         self.reset.resize_zeroed(rows, size);
-        let (gates, candidate) = self.weights(weight);
-        let (gates, candidate) = (StepWeight::new(gates), StepWeight::new(candidate));
+        let weights = self.weights(weight);
+        let gates = StepWeight::new(weights.gates);
+        let candidate = StepWeight::new(weights.candidate);
         for step in 0..self.time.steps() {
             self.forward_step(step, &gates, &candidate);
         }
@@ -110,8 +111,9 @@ impl Layer for Gru {
     fn backward(&mut self, pass: &mut Backward<'_>) {
         let weight = full(pass.parameters, self.weight);
         gather_rows(&mut self.grads, pass.out.grad(), &self.time.positions);
-        let (gates, candidate) = self.weights(weight);
-        let (gates, candidate) = (StepWeight::new(gates.t()), StepWeight::new(candidate.t()));
+        let weights = self.weights(weight);
+        let gates = StepWeight::new(weights.gates.t());
+        let candidate = StepWeight::new(weights.candidate.t());
         for step in (0..self.time.steps()).rev() {
             self.backward_step(step, &gates, &candidate);
         }
@@ -147,15 +149,21 @@ impl Layer for Gru {
     }
 }
 
+/// The two matrices of the weight.
+struct GruWeights<'a> {
+    /// Of both gates.
+    gates: MatrixView<'a>,
+    candidate: MatrixView<'a>,
+}
+
 impl Gru {
-    /// The weights of the two gates and of the candidate.
-    fn weights<'a>(&self, weight: &'a [f32]) -> (MatrixView<'a>, MatrixView<'a>) {
+    fn weights<'a>(&self, weight: &'a [f32]) -> GruWeights<'a> {
         let size = self.size;
         let (gates, candidate) = weight.split_at(2 * size * size);
-        (
-            MatrixView::new(gates, size, 2 * size),
-            MatrixView::new(candidate, size, size),
-        )
+        GruWeights {
+            gates: MatrixView::new(gates, size, 2 * size),
+            candidate: MatrixView::new(candidate, size, size),
+        }
     }
 
     fn forward_step(&mut self, step: usize, gates: &StepWeight<'_>, candidate: &StepWeight<'_>) {

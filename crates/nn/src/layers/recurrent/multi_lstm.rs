@@ -15,6 +15,7 @@
 use config::LayerConfig;
 
 use super::lstm_cell::Functions;
+use crate::build::ImageFrame;
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads, full};
 use crate::layers::image::rearrange::block_grid;
@@ -93,9 +94,12 @@ fn grid_below(build: &Build<'_>, axes: usize) -> Result<Vec<usize>, BuildError> 
     let mut layer = build.input_config(0);
     while let Some(found) = layer {
         if found.r#type == "blockexpand" && axes == 2 {
-            let frame = below(found).map_or((0, 0), |l| (l.height() as usize, l.width() as usize));
-            if let Some((y, x)) = block_grid(found, frame) {
-                return Ok(vec![y, x]);
+            let frame = below(found).map(|images| ImageFrame {
+                height: images.height() as usize,
+                width: images.width() as usize,
+            });
+            if let Some(grid) = block_grid(found, frame.unwrap_or_default()) {
+                return Ok(vec![grid.height, grid.width]);
             }
         }
         layer = below(found);

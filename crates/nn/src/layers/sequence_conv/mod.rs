@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;
-use crate::kept_products::KeptProducts;
+use crate::kept_products::{FoundProducts, KeptProducts};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};
 use crate::matrix::Matrix;
 use crate::output::Output;
@@ -256,7 +256,7 @@ impl Layer for SequenceConv {
         };
         let index = pass.inputs.index(0);
         match found {
-            Some((products, places)) => {
+            Some(FoundProducts { products, places }) => {
                 let place = |row: &u32| places[*row as usize];
                 let moved: Vec<u32> = match index {
                     Some(index) => index.iter().map(place).collect(),

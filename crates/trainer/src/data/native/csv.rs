@@ -130,9 +130,9 @@ impl LineFormat for Csv {
         let mut rest = Some(line);
         let mut unquoted = Vec::new();
         while let Some(text) = rest {
-            let (field, next) = field(text, self.separator, &mut unquoted)?;
-            names.push(field.trim_ascii().to_vec());
-            rest = next;
+            let field = CsvField::first(text, self.separator, &mut unquoted)?;
+            names.push(field.text.trim_ascii().to_vec());
+            rest = field.rest;
         }
         self.resolve(&names).map_err(LineError::Form)?;
         Ok(true)
@@ -147,11 +147,11 @@ impl LineFormat for Csv {
         let mut takes = self.takes.iter().copied().peekable();
         let (mut rest, mut number, mut unquoted) = (Some(line), 0, Vec::new());
         while let (Some(text), true) = (rest, takes.peek().is_some()) {
-            let (field, next) = field(text, self.separator, &mut unquoted)?;
+            let field = CsvField::first(text, self.separator, &mut unquoted)?;
             while let Some(take) = takes.next_if(|take| take.field == number) {
-                self.take(take, field, columns)?;
+                self.take(take, field.text, columns)?;
             }
-            rest = next;
+            rest = field.rest;
             number += 1;
         }
         match takes.next() {
@@ -164,40 +164,54 @@ impl LineFormat for Csv {
     }
 }
 
-/// Splits off the first field; returns it and the text after its separator.
-fn field<'t: 'f, 'f>(
-    text: &'t [u8],
-    separator: u8,
-    unquoted: &'f mut Vec<u8>,
-) -> Result<(&'f [u8], Option<&'t [u8]>), LineError> {
-    if text.first() != Some(&b'"') {
-        return Ok(match memchr::memchr(separator, text) {
-            Some(at) => (&text[..at], Some(&text[at + 1..])),
-            None => (text, None),
-        });
-    }
-    unquoted.clear();
-    let mut at = 1;
-    loop {
-        match (text.get(at), text.get(at + 1)) {
-            (None, _) => return Err(LineError::Form("a quote is not closed".to_owned())),
-            (Some(b'"'), Some(b'"')) => {
-                unquoted.push(b'"');
-                at += 2;
-            }
-            (Some(b'"'), None) => return Ok((unquoted, None)),
-            (Some(b'"'), Some(next)) if *next == separator => {
-                return Ok((unquoted, Some(&text[at + 2..])));
-            }
-            (Some(b'"'), Some(_)) => {
-                return Err(LineError::Form(
-                    "something follows a closing quote".to_owned(),
-                ));
-            }
-            (Some(byte), _) => {
-                unquoted.push(*byte);
-                at += 1;
-            }
+/// The first field of a line.
+struct CsvField<'t, 'f> {
+    /// Without quotes.
+    text: &'f [u8],
+    /// What follows its separator; `None` after the last field.
+    rest: Option<&'t [u8]>,
+}
+
+impl<'t: 'f, 'f> CsvField<'t, 'f> {
+    /// Splits the field off. One in quotes is written to `unquoted`.
+    fn first(line: &'t [u8], separator: u8, unquoted: &'f mut Vec<u8>) -> Result<Self, LineError> {
+        if line.first() != Some(&b'"') {
+            return Ok(match memchr::memchr(separator, line) {
+                Some(at) => Self {
+                    text: &line[..at],
+                    rest: Some(&line[at + 1..]),
+                },
+                None => Self {
+                    text: line,
+                    rest: None,
+                },
+            });
         }
+        unquoted.clear();
+        let mut at = 1;
+        let rest = loop {
+            match (line.get(at), line.get(at + 1)) {
+                (None, _) => return Err(LineError::Form("a quote is not closed".to_owned())),
+                (Some(b'"'), Some(b'"')) => {
+                    unquoted.push(b'"');
+                    at += 2;
+                }
+                (Some(b'"'), None) => break None,
+                (Some(b'"'), Some(next)) if *next == separator => break Some(&line[at + 2..]),
+                (Some(b'"'), Some(_)) => {
+                    return Err(LineError::Form(
+                        "something follows a closing quote".to_owned(),
+                    ));
+                }
+                (Some(byte), _) => {
+                    unquoted.push(*byte);
+                    at += 1;
+                }
+            }
+        };
+        Ok(Self {
+            text: unquoted,
+            rest,
+        })
     }
 }

@@ -50,8 +50,14 @@ pub(super) struct ProtoSample {
     pub beginning: bool,
     pub vectors: Vec<Vector>,
     pub ids: Vec<u32>,
-    /// Slot, and lengths of the sub-sequences of its ids.
-    pub subsequences: Vec<(u32, Vec<u32>)>,
+    pub subsequences: Vec<SlotSubsequences>,
+}
+
+/// How the ids of a slot are divided.
+#[derive(Debug, PartialEq)]
+pub(super) struct SlotSubsequences {
+    pub slot: u32,
+    pub lengths: Vec<u32>,
 }
 
 /// The value of one vector slot.
@@ -127,7 +133,7 @@ fn vector(bytes: &[u8]) -> Result<Vector, Cut> {
     Ok(vector)
 }
 
-fn subsequences(bytes: &[u8]) -> Result<(u32, Vec<u32>), Cut> {
+fn subsequences(bytes: &[u8]) -> Result<SlotSubsequences, Cut> {
     let (mut slot, mut lengths) = (None, Vec::new());
     for field in Fields(bytes) {
         match field? {
@@ -136,7 +142,10 @@ fn subsequences(bytes: &[u8]) -> Result<(u32, Vec<u32>), Cut> {
             _ => {}
         }
     }
-    Ok((slot.ok_or(Cut)?, lengths))
+    Ok(SlotSubsequences {
+        slot: slot.ok_or(Cut)?,
+        lengths,
+    })
 }
 
 /// A `uint32`, or a packed list of them. v1 wrote -1 as the largest.

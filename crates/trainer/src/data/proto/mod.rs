@@ -23,7 +23,7 @@ use super::origin::{Next, SampleStream};
 use super::stop::Stop;
 use super::table::{Column, ElementKind, SampleTable, SlotType};
 use super::{DataInput, DataOptions};
-use message::{Messages, ProtoSample, SlotDef, SlotKind};
+use message::{Messages, ProtoSample, SlotDef, SlotKind, SlotSubsequences};
 
 /// Samples of a block.
 const BLOCK: usize = 128;
@@ -245,7 +245,7 @@ impl Files {
                 let sample = message::sample(bytes)
                     .map_err(|cut| self.wrong(file, number, &cut.to_string()))?;
                 found.frames |= !sample.beginning;
-                for (slot, _) in &sample.subsequences {
+                for SlotSubsequences { slot, .. } in &sample.subsequences {
                     if !found.nested.contains(slot) {
                         found.nested.push(*slot);
                     }
@@ -398,8 +398,8 @@ fn sequence(at: usize, vectors: usize, sample: &ProtoSample, column: &mut Column
     let given = sample
         .subsequences
         .iter()
-        .find(|(slot, _)| *slot as usize == at);
-    let lengths = given.map(|(_, lengths)| &lengths[..]).unwrap_or_default();
+        .find(|given| given.slot as usize == at);
+    let lengths = given.map(|given| &given.lengths[..]).unwrap_or_default();
     let total: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
     if total == length as u64 {
         let filled = lengths.iter().filter(|length| **length > 0);

@@ -55,11 +55,22 @@ pub(crate) fn etag(text: &str) -> String {
     text.trim_matches('"').to_owned()
 }
 
-/// `bytes 5-9/10`: where a part begins, and how long the whole is.
-pub(crate) fn range(text: &str) -> Option<(u64, u64)> {
+/// What a header `bytes 5-9/10` says of the part that follows, in bytes.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ContentRange {
+    /// Where the part begins.
+    pub(crate) start: u64,
+    /// Length of the whole object.
+    pub(crate) total: u64,
+}
+
+pub(crate) fn range(text: &str) -> Option<ContentRange> {
     let (range, total) = text.trim().strip_prefix("bytes")?.split_once('/')?;
     let start = range.trim().split_once('-')?.0;
-    Some((start.parse().ok()?, total.trim().parse().ok()?))
+    Some(ContentRange {
+        start: start.parse().ok()?,
+        total: total.trim().parse().ok()?,
+    })
 }
 
 /// The number of a multipart upload.
@@ -122,7 +133,11 @@ mod tests {
         );
         assert_eq!(refusal("<html>Bad Gateway"), ErrorDocument::default());
         assert!(upload_id("<a/>").is_err());
-        assert_eq!(range("bytes 5-9/10"), Some((5, 10)));
+        let part = ContentRange {
+            start: 5,
+            total: 10,
+        };
+        assert_eq!(range("bytes 5-9/10"), Some(part));
         assert_eq!(range("bytes */10"), None);
         assert_eq!(range("bytes 5-9/*"), None);
     }

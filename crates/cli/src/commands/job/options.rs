@@ -1,4 +1,4 @@
-//! What a job is to be: job.yaml, and flags that say otherwise.
+//! The options of a job: job.yaml, and the flags that override it.
 
 use std::path::{Path, PathBuf};
 
@@ -119,8 +119,8 @@ impl JobOptions {
     }
 
     fn put_in(&self, job: &mut JobFile) {
-        fn set<T: Clone>(into: &mut T, wish: &Option<T>) {
-            if let Some(value) = wish {
+        fn set<T: Clone>(into: &mut T, option: &Option<T>) {
+            if let Some(value) = option {
                 *into = value.clone();
             }
         }

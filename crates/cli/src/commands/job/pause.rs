@@ -1,4 +1,4 @@
-//! `canoe job pause` and `resume`: a suspended Job has no pods, and its snapshot waits on the volume.
+//! `canoe job pause` and `resume`: a suspended Job has no pods, and continues from its snapshot on the volume.
 
 use std::time::Duration;
 
