@@ -1,4 +1,5 @@
-//! The live side: submit, look at, read and delete a job on a cluster, through its API server.
+//! The live side: submit, look at, read and delete a job on a cluster, through its API server. `canoe cluster` asks its own
+//! clusters through the same client.
 //!
 //! The crate `kube` knows every form of a kubeconfig (certificates, tokens, exec plugins, proxies), so
 //! nothing here needs kubectl. What is decided from a refusal is decided from its typed `Status`.
@@ -9,7 +10,7 @@
 //! - [`client`]: one request with its limits, and reading objects.
 //! - [`apply`], [`mod@submit`], [`difference`]: making objects. - [`delete`]: removing them, with progress.
 //! - [`observe`]: everything that the status of a job is made from. - [`files`]: where its files are. - [`listing`]: all jobs.
-//! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it.
+//! - [`pod`]: logs and ports of a pod. - [`exec`]: commands in it. - [`machine`]: machines that are emptied and go.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
 pub(crate) mod access;
@@ -22,6 +23,7 @@ pub mod exec;
 pub mod files;
 pub(crate) mod in_cluster;
 pub mod listing;
+mod machine;
 pub(crate) mod observe;
 pub mod pod;
 pub mod submit;
