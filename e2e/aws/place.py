@@ -18,6 +18,8 @@ import time
 
 import awscli.clidriver
 
+from cluster import Cluster
+
 REGION = "us-west-2"
 SECRET = secrets.token_hex(20)
 QUICK = ["--poll", "0.2"]
@@ -67,6 +69,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     """Passes requests on; every `every`-th one meets the fault instead."""
 
     target = 0
+    cluster = None
     fault = None
     every = 0
     count = 0
@@ -89,7 +92,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         headers = {k: v for k, v in self.headers.items() if k.lower() not in ("connection",)}
         upstream.request(self.command, self.path, body, headers)
         response = upstream.getresponse()
-        self.answer(response.status, response.read(), response.getheader("content-type", "text/xml"))
+        self.answer(response.status, type(self).cluster.named(response.read()), response.getheader("content-type", "text/xml"))
         upstream.close()
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = handle_one
@@ -124,37 +127,28 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
-# The stand-ins have no Kubernetes: a cluster without jobs, and with one model on its volume.
-KUBECTL = """#!/bin/sh
-case "$*" in
-  *logs*) printf '2048\\t./train/output/pass-00000\\n' ;;
-  *) echo '{"items": []}' ;;
-esac
-"""
-
-
 class Place:
-    """One cluster folder, the program, and the way to AWS."""
+    """One cluster folder, the program, and the way to AWS. Nothing is on the program's PATH, and no kubectl either."""
 
     def __init__(self, canoe, directory, port):
         self.canoe, self.directory = canoe, directory
+        self.programs = directory.parent / "programs"
+        self.programs.mkdir()
+        self.cluster = Proxy.cluster = Cluster(directory.parent / "kubernetes")
         self.environment = {
-            "PATH": os.environ["PATH"], "HOME": str(directory), "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
+            "PATH": str(self.programs), "HOME": str(directory), "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
             "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_EC2_METADATA_DISABLED": "true",
         }
         self.said = []
-        self.kubectl = directory / "kubectl-idle"
-        self.kubectl.write_text(KUBECTL)
-        self.kubectl.chmod(0o755)
 
     def run(self, *arguments, ok=True, folder="cluster"):
         command = [self.canoe, "cluster", "--dir", str(self.directory / folder), *arguments]
-        if arguments[0] == "down" and "--kubectl" not in arguments:
-            command += ["--kubectl", str(self.kubectl)]
         result = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300, check=False)
         text = result.stdout + result.stderr
         self.said.append(text)
+        if arguments[0] == "down" and result.returncode == 0:
+            self.cluster.taken_down()
         assert ok is None or (result.returncode == 0) == ok, f"{' '.join(arguments)} ended with {result.returncode}:\n{text}"
         return text if ok is not None else (result.returncode, text)
 

@@ -29,7 +29,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "k8s"))
 from bench import NAME, Bench
 from place import QUICK, REGION, SECRET, Place, Proxy, inventory, ministack, not_granted, proxy
 
-UP = ["up", "--yes", "--no-wait", *QUICK]
+UP = ["up", "--yes", *QUICK]
 DOWN = ["down", "--yes", "--delete-data", *QUICK]
 INIT = ["init", "demo", "--region", REGION, "--egress", "public", "--addons", "none", "--allow", "203.0.113.7/32"]
 
@@ -78,40 +78,18 @@ def good_way(place, port):
     print("good way: init, validate, policy, up twice, status, scale, kubeconfig, down twice; nothing left")
 
 
-READY = '{"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}'
-
-
-def kubectl_that(place, name, jobs="", nodes=0, fails=""):
-    """A kubectl with this many Ready nodes and these jobs, or one that fails with these words."""
-    path = place.directory / name
-    answer = f"printf '%s\\n' \"{fails}\" >&2; exit 1" if fails else "true"
-    path.write_text(f"""#!/bin/sh
-echo "$@" >> {path}.log
-{answer}
-case "$*" in
-  *jobs*) echo '{{"items": [{jobs}]}}' ;;
-  *"get nodes"*) echo '{{"items": [{", ".join([READY] * nodes)}]}}' ;;
-  *logs*) echo ' Pass=0 Batch=20 samples=2560 AvgCost=1 Eval:' ;;
-  *pods*) cat {place.directory}/pods.json ;;
-  *) echo '{{"items": []}}' ;;
-esac
-""")
-    path.chmod(0o755)
-    return str(path)
-
-
 def group(place, port, number=0):
     name = sorted(place.aws(port, "eks", "list-nodegroups", "--cluster-name", "demo")["nodegroups"])[number]
     return place.aws(port, "eks", "describe-nodegroup", "--cluster-name", "demo", "--nodegroup-name", name)["nodegroup"]
 
 
 def life(place, port):
-    """A cluster's life: upgraded, scaled by its jobs, looked at; what kubectl says is said once."""
+    """A cluster's life: upgraded, scaled by its jobs, looked at."""
     place.run(*INIT, "--force")
     text = place.run(*UP)
     assert "account 000000000000, as arn:" in text, text
     config = json.loads((place.directory / "cluster/kubeconfig").read_text())
-    assert config["users"][0]["user"]["exec"]["command"] == place.canoe, "kubectl may have another search path"
+    assert config["users"][0]["user"]["exec"]["command"] == place.canoe, "it need not be on anybody's PATH"
     # Upgrade: nothing without a yes; then stage by stage; the second time there is nothing to do.
     assert "1.35" in place.run("upgrade", ok=None)[1]
     assert "stopped; nothing was changed" in place.run("upgrade", "--to", "1.36", ok=False)
@@ -129,35 +107,61 @@ def life(place, port):
     path.write_text(spec.replace('  # kubernetesVersion: "1.35"', '  kubernetesVersion: "1.35"'))
     said = place.run("upgrade", "--to", "1.36", "--yes", *QUICK)
     assert "Kubernetes is 1.36 now" in said and path.read_text() == spec, said
-    # As many workers as the jobs want.
-    job = '{"metadata": {"labels": {"app.kubernetes.io/managed-by": "canoe"}}, "spec": {"parallelism": 4}}'
-    place.run("scale", "--auto", "--yes", *QUICK, "--kubectl", kubectl_that(place, "kubectl-busy", jobs=job))
+    # As many workers as the jobs want, and the cost of a pass.
+    place.cluster.job("ctr", 4, "echo ' Pass=0 Batch=20 samples=2560 AvgCost=1 Eval:'; sleep 600")
+    place.cluster.started("ctr", 3600)
+    place.run("scale", "--auto", "--yes", *QUICK)
     assert group(place, port)["scalingConfig"]["desiredSize"] == 4
-    idle = kubectl_that(place, "kubectl-free")
-    assert "0 from now on" in place.run("scale", "--auto", "--yes", *QUICK, "--kubectl", idle)
+    said = place.run("status")
+    assert "nodes     20 of 4 ready" in said and "job default/ctr: about 0.5" in said and "USD per pass, of 36" in said, said
+    place.cluster.remove_job("ctr")
+    assert "0 from now on" in place.run("scale", "--auto", "--yes", *QUICK)
     assert group(place, port)["scalingConfig"]["desiredSize"] == 0
-    assert "nothing to do" in place.run("scale", "--auto", "--yes", *QUICK, "--kubectl", idle)
-    # The cost of a pass.
-    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
-    (place.directory / "pods.json").write_text(json.dumps({"items": [{
-        "metadata": {"name": "ctr-0-x", "namespace": "default", "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
-                     "labels": {"app.kubernetes.io/managed-by": "canoe", "batch.kubernetes.io/job-name": "ctr"}},
-        "status": {"phase": "Running", "startTime": started}}]}))
-    said = place.run("status", "--kubectl", kubectl_that(place, "kubectl-pass"))
-    assert "job default/ctr: about 0.1" in said and "USD per pass, of 36" in said, said
-    # Words of kubectl: one line, and no waiting for what waiting does not mend.
-    up = ["up", "--yes", *QUICK]
-    gone = "E1117 10:00:01.1 1 memcache.go:265] trouble\nUnable to connect to the server: getting credentials: exec: executable canoe not found"
-    said = place.run(*up, "--kubectl", kubectl_that(place, "kubectl-gone", fails=gone), ok=False)
-    assert "canoe cluster kubeconfig" in said and "memcache" not in said, said
+    assert "nothing to do" in place.run("scale", "--auto", "--yes", *QUICK)
+    assert place.cluster.api.tokens[-1].startswith("Bearer k8s-aws-v1."), "the kubeconfig's own way to log in"
+    permanent(place, path)
+    # An API server that only machines in the VPC reach.
     text = path.read_text()
     path.write_text(text.replace("allowedCidrs: [203.0.113.7/32]", "allowedCidrs: []"))
-    said = place.run(*up, "--kubectl", kubectl_that(place, "kubectl-far", fails="Unable to connect to the server: dial tcp: i/o timeout"))
-    assert "from inside the VPC only" in said and "kubectl apply -f" in said, said
+    place.cluster.taken_down()
+    with place.cluster.out_of_reach():
+        said = place.run("up", "--yes", *QUICK)
+    assert "from inside the VPC only: the API server https://127.0.0.1:1 cannot be reached" in said, said
+    assert "up` on a machine in the VPC" in said and not place.cluster.has("persistentvolumeclaims", "canoe-files"), said
     path.write_text(text)
+    place.run("up", "--yes", *QUICK)
+    assert place.cluster.has("persistentvolumeclaims", "canoe-files")
     place.run(*DOWN)
     assert inventory(place, port) == []
-    print("life: upgraded stage by stage and continued, scaled by its jobs to zero, cost per pass, one line of kubectl")
+    print("life: upgraded stage by stage and continued, scaled by its jobs to zero, cost per pass, one line where waiting does not help")
+
+
+def permanent(place, path):
+    """What waiting does not mend is told at once, in one line with the way out."""
+    up, faults = ["up", "--yes", *QUICK], place.cluster.api.faults
+    for code, words in ((401, "adds you to controlPlane.access"), (403, "another level in controlPlane.access")):
+        faults.add("^GET /api/v1/nodes", code=code)
+        begun = time.monotonic()
+        said = place.run(*up, ok=False)
+        assert words in said and time.monotonic() - begun < 60, said
+        assert len([line for line in said.splitlines() if "controlPlane.access" in line]) == 1, said
+        faults.clear()
+    # A certificate that is not the cluster's.
+    config = path.with_name("kubeconfig")
+    good = config.read_text()
+    other = json.loads(good)
+    other["clusters"][0]["cluster"]["server"] = place.cluster.here.replace("127.0.0.1", "localhost")
+    config.write_text(json.dumps(other))
+    said = place.run("scale", "--auto", "--yes", *QUICK, ok=False)
+    assert "is not the one of" in said and "canoe cluster kubeconfig" in said, said
+    # A canoe that was moved since: this one makes the token.
+    moved = good.replace(json.dumps(place.canoe), '"/moved/away/canoe"')
+    assert moved != good
+    config.write_text(moved)
+    assert "nothing to do" in place.run("scale", "--auto", "--yes", *QUICK)
+    config.unlink()
+    assert "canoe cluster --dir" in place.run("scale", "--auto", "--yes", *QUICK, ok=False)
+    config.write_text(good)
 
 
 def groups_and_spot(place, port):
@@ -169,7 +173,9 @@ def groups_and_spot(place, port):
     place.environment["CANOE_NODE_PATIENCE"] = "0"
     # Two of four machines come, and none in the place of the missing ones either: in the end all are on demand, and
     # it ends with the words of waiting. (The stand-in does not tell spot from on demand.)
-    said = place.run("up", "--yes", *QUICK, "--kubectl", kubectl_that(place, "kubectl-two", nodes=2), ok=False)
+    place.cluster.machines(2)
+    said = place.run(*UP, ok=False)
+    place.cluster.machines(20)
     assert "workers.onDemand: 2" in said and "2 of 4 nodes are Ready after" in said, said
     assert "onDemand: 3" in path.read_text()
     counts = sorted(group(place, port, number)["scalingConfig"]["desiredSize"] for number in range(3))
@@ -224,9 +230,10 @@ def private(place, port):
     assert repositories(place, port) == [name]
     place.aws(port, "ecr", "delete-repository", "--repository-name", name)
     assert "ok       names: free" in place.run("validate", ok=None)[1]
-    far = kubectl_that(place, "kubectl-inside", fails="Unable to connect to the server: dial tcp: i/o timeout")
-    said = place.run("up", "--yes", *QUICK, "--kubectl", far)
+    with place.cluster.out_of_reach():
+        said = place.run(*UP)
     assert "from inside the VPC only" in said and f"canoe image push" in said, said
+    place.run("kubeconfig")  # as on a machine in the VPC
     kinds = [e["ServiceName"].split("us-west-2.")[-1] for e in place.aws(port, "ec2", "describe-vpc-endpoints")["VpcEndpoints"]]
     for service in ("s3", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts", "ec2", "logs", "elasticfilesystem"):
         assert service in kinds, kinds
@@ -429,10 +436,13 @@ def unreachable(place, port):
     """A cluster that does not answer: `down` refuses; with --force it goes on, and the data stay."""
     place.run(*UP)
     files = json.loads(place.run("status", "--output", "json"))["file_system"]
+    with place.cluster.out_of_reach():
+        place.run("kubeconfig")
     for extra in ([], ["--delete-data"]):
-        said = place.run("down", "--yes", *extra, "--kubectl", "false", *QUICK, ok=False)
-        assert "cannot be asked" in said and "--force" in said, said
-    said = place.run("down", "--yes", "--force", "--kubectl", "false", *QUICK)
+        said = place.run("down", "--yes", *extra, *QUICK, ok=False)
+        assert "cannot be asked" in said and "https://127.0.0.1:1 cannot be reached" in said and "--force" in said, said
+    assert "the nodes cannot be counted: the API server https://127.0.0.1:1" in place.run("status")
+    said = place.run("down", "--yes", "--force", *QUICK)
     assert "what is on the volume is not known" in said, said
     assert f"file system {files} with its data, which costs; deleted by `canoe cluster down --delete-data`" in said, said
     assert files in inventory(place, port)
@@ -528,8 +538,7 @@ def interrupted(place, port):
     for command in (UP, DOWN):
         for delay in (0.1, 0.4, 0.8):
             process = subprocess.Popen(
-                [place.canoe, "cluster", "--dir", str(place.directory / "cluster"), *command,
-                 *(["--kubectl", str(place.kubectl)] if command is DOWN else [])],
+                [place.canoe, "cluster", "--dir", str(place.directory / "cluster"), *command],
                 env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
@@ -650,25 +659,20 @@ def lacking_service(place, _port):
 
 def running_jobs(place, _port):
     """`down` asks the cluster before it goes; services with a load balancer are given back first."""
-    kubectl = place.directory / "kubectl"
-    log = place.directory / "kubectl.log"
-    active = '{"items": [{"metadata": {"name": "train", "namespace": "default"}, "status": {"active": 3}}]}'
-    balancer = '{"items": [{"metadata": {"name": "web", "namespace": "default"}, "spec": {"type": "LoadBalancer"}}]}'
-    kubectl.write_text(f"""#!/bin/sh
-echo "$@" >> {log}
-case "$*" in
-  *jobs*) echo '{active}' ;;
-  *"get services"*) echo '{balancer}' ;;
-  *) echo '{{"items": []}}' ;;
-esac
-""")
-    kubectl.chmod(0o755)
     place.run(*UP)
-    text = place.run(*DOWN, "--kubectl", str(kubectl), ok=False)
+    place.cluster.job("train", 3, "sleep 600")
+    balancer = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}}
+    place.cluster.store.create("services", balancer)
+    rules = {"status": {"loadBalancer": {"ingress": [{"hostname": "front"}]}}}
+    place.cluster.store.create("ingresses", {"metadata": {"name": "front", "namespace": "default"}, **rules})
+    begun = len(place.cluster.api.requests)
+    text = place.run(*DOWN, ok=False)
     assert "1 job is running: default/train" in text and "--force" in text, text
-    assert "delete" not in log.read_text()
-    place.run(*DOWN, "--kubectl", str(kubectl), "--force")
-    assert "delete services web --namespace default" in log.read_text(), log.read_text()
+    assert not any(line.startswith("DELETE") for line in place.cluster.api.requests[begun:])
+    text = place.run(*DOWN, "--force")
+    assert "service default/web and its load balancer" in text and "ingress default/front" in text, text
+    for path in ("api/v1/namespaces/default/services/web", "apis/networking.k8s.io/v1/namespaces/default/ingresses/front"):
+        assert any(line.startswith(f"DELETE /{path}") for line in place.cluster.api.requests[begun:]), path
     print("jobs are running: down refuses; with --force it goes on, and Kubernetes gives its load balancers back")
 
 
@@ -689,6 +693,7 @@ def run_chain(number, canoe, program):
         place = Place(canoe, directory, proxy(port))
         begin = time.monotonic()
         for part in CHAINS[number]:
+            place.cluster.taken_down()
             if part is not good_way:
                 place.run(*INIT, "--force")
             part(place, port)

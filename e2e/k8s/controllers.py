@@ -11,7 +11,6 @@ import string
 import threading
 import time
 
-from kubelet import Pod
 from store import Refused, now
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -305,7 +304,7 @@ class Controllers:
         for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
             for source in container.get("envFrom", []):
                 self.kubelet.keep(self.store.get("secrets", pod["metadata"]["namespace"], source["secretRef"]["name"]))
-        process = Pod(self.kubelet, pod, has_canoe=self.images[image])
+        process = self.kubelet.pod(pod, self.images[image])
         process.thread = threading.Thread(target=process.run, daemon=True)
         process.thread.start()
         self.running[pod["metadata"]["uid"]] = process

@@ -280,6 +280,9 @@ class Kubelet:
         os.makedirs(os.path.join(folder, "claims"), exist_ok=True)
         os.chmod(folder, 0o755)
 
+    def pod(self, manifest, has_canoe):
+        return Pod(self, manifest, has_canoe)
+
     def claim_folder(self, namespace, claim):
         folder = os.path.join(self.folder, "claims", f"{namespace}_{claim}")
         if not os.path.isdir(folder):

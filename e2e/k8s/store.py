@@ -21,6 +21,7 @@ RESOURCES = {
     "jobs": ("apis/batch/v1", "Job", True),
     "roles": ("apis/rbac.authorization.k8s.io/v1", "Role", True),
     "rolebindings": ("apis/rbac.authorization.k8s.io/v1", "RoleBinding", True),
+    "ingresses": ("apis/networking.k8s.io/v1", "Ingress", True),
     "networkpolicies": ("apis/networking.k8s.io/v1", "NetworkPolicy", True),
     "poddisruptionbudgets": ("apis/policy/v1", "PodDisruptionBudget", True),
 }

@@ -56,6 +56,7 @@ impl Server {
             kubeconfigs: vec![config],
             context: None,
             request_timeout: Duration::from_secs(30),
+            program: None,
         };
         (server, access.connect().await.unwrap())
     }
@@ -437,6 +438,7 @@ async fn nobody_at_home_is_one_clear_sentence() {
         kubeconfigs: vec![config],
         context: None,
         request_timeout: Duration::from_secs(30),
+        program: None,
     };
     let error = access
         .connect()

@@ -1,6 +1,6 @@
 //! Kubeconfig files: for people (EKS or self-managed) and for a worker that joins.
 //!
-//! An EKS kubeconfig holds no secret: kubectl runs `canoe cluster token`, which signs a short-lived
+//! An EKS kubeconfig holds no secret: whoever uses it runs `canoe cluster token`, which signs a short-lived
 //! request with whatever AWS credentials the user has at that moment. A self-managed one points at
 //! the admin pair by relative path, so that no private key is copied.
 
@@ -21,7 +21,7 @@ pub struct ApiEndpoint {
 
 /// Kubeconfig for EKS.
 ///
-/// `program` is this program: by its full path, since kubectl may have another search path than the shell.
+/// `program` is this program: by its full path, since it need not be on the search path of who uses the kubeconfig.
 pub fn eks(spec: &ClusterSpec, endpoint: &ApiEndpoint, program: &str) -> Value {
     let cluster = json!({
         "server": endpoint.server,

@@ -1,8 +1,8 @@
 //! Clusters on AWS: from an account to a kubeconfig, and back to nothing.
 //!
 //! A cluster is described by one file, `cluster.yaml`. From it comes everything else: templates,
-//! permissions, an estimate of cost, TLS assets, user data. Nothing here knows what a training job
-//! is; the crate ends with a kubeconfig and a volume.
+//! permissions, an estimate of cost, TLS assets, user data. The crate makes a kubeconfig and a volume;
+//! its commands ask the cluster itself through [`k8s::cluster`].
 //!
 //! # Map, in reading order
 //!

@@ -32,7 +32,7 @@ pub(crate) fn files_host(spec: &ClusterSpec, file_system: &str) -> String {
     format!("{file_system}.efs.{}.{suffix}", spec.region)
 }
 
-/// Volume and claim, for `kubectl apply -f`.
+/// Volume and claim.
 pub fn volume(
     spec: &ClusterSpec,
     file_system: &str,
@@ -86,8 +86,8 @@ pub fn volume(
     vec![volume, claim]
 }
 
-/// The same as one list object, which kubectl takes as a file.
-pub fn list(objects: Vec<Value>) -> Value {
+/// Objects as one list, for the file that other tools can apply.
+pub(crate) fn list(objects: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": objects})
 }
 

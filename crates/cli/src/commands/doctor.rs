@@ -302,6 +302,7 @@ fn cluster(online: bool) -> anyhow::Result<Check> {
             kubeconfigs: files.clone(),
             context: None,
             request_timeout: std::time::Duration::from_secs(10),
+            program: std::env::current_exe().ok(),
         };
         let cluster = access.connect().await?;
         // Every namespace has it; any reply shows that the cluster can be used.

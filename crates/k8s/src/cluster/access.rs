@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::client::Cluster;
 use super::error::ClusterError;
@@ -18,6 +18,8 @@ pub struct ClusterAccess {
     pub context: Option<String>,
     /// How long the server may take for one response; logs and commands in pods have no limit.
     pub request_timeout: Duration,
+    /// This program. It makes the tokens for clusters that it made itself, wherever it was when it wrote their kubeconfig.
+    pub program: Option<PathBuf>,
 }
 
 impl ClusterAccess {
@@ -55,6 +57,9 @@ impl ClusterAccess {
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|source| self.unusable(source, &known))?;
+        if let (Some(program), Some(login)) = (&self.program, &mut config.auth_info.exec) {
+            run_here(login, program);
+        }
         // Retries are made where the limit for the whole request is known.
         config.default_retry = false;
         config.connect_timeout = Some(self.request_timeout);
@@ -96,6 +101,21 @@ impl ClusterAccess {
     }
 }
 
+/// Puts this program in the place of a canoe that a kubeconfig names, and that may have been moved or removed since.
+fn run_here(login: &mut ExecConfig, program: &Path) {
+    let named = login.command.as_deref().map(Path::new);
+    let is_canoe = named
+        .and_then(Path::file_name)
+        .is_some_and(|name| name == "canoe");
+    let makes_tokens = login
+        .args
+        .as_deref()
+        .is_some_and(|words| words.starts_with(&["cluster".to_owned(), "token".to_owned()]));
+    if is_canoe && makes_tokens {
+        login.command = Some(program.display().to_string());
+    }
+}
+
 fn unreadable(path: &Path, source: KubeconfigError) -> ClusterError {
     let path = path.to_owned();
     match source {
@@ -128,6 +148,7 @@ mod tests {
             ],
             context: context.map(str::to_owned),
             request_timeout: Duration::from_secs(1),
+            program: None,
         }
     }
 
@@ -203,5 +224,42 @@ mod tests {
             text.contains("no-such-login") && text.contains("install it"),
             "{text}"
         );
+    }
+
+    /// A kubeconfig names the canoe that wrote it by its whole path; after an update in another place nobody could log in.
+    #[tokio::test]
+    async fn this_program_makes_tokens_in_the_place_of_the_canoe_that_wrote_the_kubeconfig() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("new-canoe");
+        let script = "#!/bin/sh\n[ \"$1 $2\" = 'cluster token' ] && echo '{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": \"t\"}}'\n";
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        for (command, arguments, works) in [
+            ("/gone/canoe", "cluster, token, --name, demo", true),
+            ("canoe", "cluster, token, --name, demo", true),
+            ("/gone/canoe", "job, list", false),
+            ("/gone/others", "cluster, token", false),
+        ] {
+            write(folder.path(), "one", "");
+            let path = folder.path().join("one");
+            let exec = format!(
+                "exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}, args: [{arguments}], interactiveMode: Never}}"
+            );
+            let text = fs::read_to_string(&path)
+                .unwrap()
+                .replace("token: t", &exec);
+            fs::write(&path, text).unwrap();
+            let access = ClusterAccess {
+                program: Some(program.clone()),
+                ..access(folder.path(), None)
+            };
+            let connected = access.connect().await;
+            assert_eq!(connected.is_ok(), works, "{command} {arguments}");
+            if let Err(error) = connected {
+                assert!(matches!(error, ClusterError::Login { .. }), "{error}");
+                assert!(!error.to_string().contains("EXEC_INFO"), "{error}");
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::ListParams;
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::error::ClusterError;
 
@@ -63,7 +64,7 @@ impl Cluster {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
             let left = self.request_timeout.saturating_sub(begun.elapsed());
-            let Ok(answer) = tokio::time::timeout(left, request()).await else {
+            let Ok(answer) = timeout(left, request()).await else {
                 return Err(self.slow(action));
             };
             let wait = match &answer {
@@ -79,6 +80,18 @@ impl Cluster {
             }
         }
         Err(self.slow(action))
+    }
+
+    /// Asks once: for whoever knows better what a refusal means, and when to ask again.
+    pub(super) async fn ask_once<T>(
+        &self,
+        action: &str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ClusterError> {
+        match timeout(self.request_timeout, request).await {
+            Err(_) => Err(self.slow(action)),
+            Ok(answer) => answer.map_err(|error| self.failed(action, error)),
+        }
     }
 
     fn slow(&self, action: &str) -> ClusterError {
@@ -114,7 +127,7 @@ impl Cluster {
     }
 
     /// The objects of the whole cluster, of a kind that belongs to no namespace.
-    pub(crate) async fn list_all<K>(&self, labels: &str) -> Result<Vec<K>, ClusterError>
+    pub async fn list_all<K>(&self, labels: &str) -> Result<Vec<K>, ClusterError>
     where
         K: KnownObject<Scope = ClusterResourceScope>,
     {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
@@ -15,7 +16,7 @@ use kube::{Api, ResourceExt};
 
 use super::TargetJob;
 use super::apply::Address;
-use super::client::{Cluster, if_allowed};
+use super::client::{Cluster, KnownObject, if_allowed};
 use super::error::ClusterError;
 use crate::objects::{FILES_COMPONENT, MANAGER, files_name, helper_pod};
 
@@ -164,6 +165,41 @@ impl Cluster {
             name: name.to_owned(),
         };
         self.ask_to_go(&address).await.map(drop)
+    }
+
+    /// Removes an object of any maker and waits until it is gone, and with it what Kubernetes made for it, such as a load balancer.
+    pub async fn remove<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        patience: Duration,
+    ) -> Result<(), ClusterError>
+    where
+        K: KnownObject<Scope = NamespaceResourceScope>,
+    {
+        let Some(found) = self.get::<K>(namespace, name).await? else {
+            return Ok(());
+        };
+        let leaving = Leaving {
+            address: Address {
+                resource: ApiResource::erase::<K>(&()),
+                namespace: Some(namespace.to_owned()),
+                name: name.to_owned(),
+            },
+            uid: found.uid(),
+        };
+        self.ask_to_go(&leaving.address).await?;
+        let begun = Instant::now();
+        while self.is_there(&leaving).await? {
+            if begun.elapsed() > patience {
+                return Err(ClusterError::Stays {
+                    seconds: begun.elapsed().as_secs(),
+                    left: format!("{} {namespace}/{name}", leaving.address.kind()),
+                });
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     async fn sweep(

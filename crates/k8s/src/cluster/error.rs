@@ -45,11 +45,23 @@ pub enum ClusterError {
         /// The contexts that are there.
         known: Vec<String>,
     },
-    /// The login program of the kubeconfig does not work.
-    #[error("{text}")]
+    /// The kubeconfig's way to log in does not work.
+    #[error("{cause}; {remedy}")]
     Login {
-        /// Which program, and what to do.
-        text: String,
+        /// What failed, and how.
+        cause: String,
+        /// What to do, whatever cluster it is.
+        remedy: &'static str,
+    },
+    /// The server shows a certificate that the kubeconfig's authority has not signed, or not for this name.
+    #[error(
+        "the API server {server} has not the certificate that was expected: {cause}; if it is another cluster's, take the right kubeconfig"
+    )]
+    Untrusted {
+        /// Address of the API server.
+        server: String,
+        /// What is wrong with the certificate.
+        cause: String,
     },
     /// The credentials are not accepted.
     #[error(
@@ -134,6 +146,16 @@ pub enum ClusterError {
         /// The command that shows it.
         status: String,
     },
+    /// A machine is not emptied while these pods are on it.
+    #[error(
+        "machine {machine} is not drained: nothing starts {} again elsewhere; wait for the end, or delete what is not needed",
+        .pods.join(", ")
+    )]
+    Bare {
+        machine: String,
+        /// Namespaces and names.
+        pods: Vec<String>,
+    },
     /// What is deleted does not go.
     #[error("waited {seconds} s, and these are still being deleted: {left}")]
     Stays {
@@ -165,10 +187,7 @@ impl ClusterError {
             kube::Error::Auth(source) => Self::login(None, &source),
             kube::Error::Service(source) => match find::<AuthError>(&*source) {
                 Some(login) => Self::login(None, login),
-                None => Self::Unreachable {
-                    server,
-                    cause: innermost(&*source),
-                },
+                None => Self::no_connection(server, &*source),
             },
             kube::Error::HyperError(source) => Self::Unreachable {
                 server,
@@ -181,30 +200,46 @@ impl ClusterError {
         }
     }
 
+    /// What is wrong with a connection that was not made.
+    fn no_connection(server: String, source: &(dyn Error + 'static)) -> Self {
+        match find::<rustls::Error>(source) {
+            Some(refused @ rustls::Error::InvalidCertificate(_)) => Self::Untrusted {
+                server,
+                cause: refused.to_string(),
+            },
+            _ => Self::Unreachable {
+                server,
+                cause: innermost(source),
+            },
+        }
+    }
+
     /// What is wrong with the login; `program` is the kubeconfig's, if it is known.
     pub(super) fn login(program: Option<&str>, error: &AuthError) -> Self {
-        let name = program.unwrap_or("of the kubeconfig");
-        let text = match error {
-            AuthError::AuthExecStart(source) if source.kind() == io::ErrorKind::NotFound => {
-                format!(
-                    "the login program {name} of the kubeconfig is not on this machine; install it, or take a kubeconfig that does not need it"
-                )
-            }
-            AuthError::AuthExecRun { cmd, out } => {
+        let name = program.map_or(String::new(), |program| format!(" {program}"));
+        let (cause, remedy) = match error {
+            AuthError::AuthExecStart(source) if source.kind() == io::ErrorKind::NotFound => (
+                format!("the login program{name} of the kubeconfig is not on this machine"),
+                "install it, or take a kubeconfig that does not need it",
+            ),
+            AuthError::AuthExecRun { out, .. } => {
                 let said = String::from_utf8_lossy(&out.stderr);
                 let last = said.lines().rfind(|line| !line.trim().is_empty());
-                format!(
-                    "the login program {cmd} of the kubeconfig has failed ({}){}; log in to the cluster again",
-                    out.status,
-                    last.map_or(String::new(), |line| format!(": {}", line.trim()))
+                let last = last.map_or(String::new(), |line| format!(": {}", line.trim()));
+                (
+                    format!(
+                        "the login program{name} of the kubeconfig has failed ({}){last}",
+                        out.status
+                    ),
+                    "log in to the cluster again",
                 )
             }
-            other => format!(
-                "log in to the cluster: {}; log in again, or make a new kubeconfig",
-                innermost(other)
+            other => (
+                format!("log in to the cluster: {}", innermost(other)),
+                "log in again, or make a new kubeconfig",
             ),
         };
-        Self::Login { text }
+        Self::Login { cause, remedy }
     }
 
     /// What the API server said, if it said anything.
@@ -269,7 +304,14 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        next = error.source();
+        // The source of an I/O error that carries another error is the source of that one.
+        let carried = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        next = match carried {
+            Some(carried) => Some(carried),
+            None => error.source(),
+        };
     }
     None
 }

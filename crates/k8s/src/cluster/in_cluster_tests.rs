@@ -135,6 +135,31 @@ fn a_server_that_the_cluster_does_not_know_gets_no_token() {
     assert_eq!(server.join().unwrap(), "");
 }
 
+/// What the TLS library said was passed on as a connection that may be made later.
+#[tokio::test]
+async fn a_wrong_certificate_is_told_from_a_server_that_is_away() {
+    let (mut wish, account, server) = serve("");
+    let stranger = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    fs::write(account.path().join("ca.crt"), stranger.cert.pem()).unwrap();
+    let list = async |wish: &PodsOptions| {
+        let cluster = Cluster::new(config(wish).unwrap(), TIMEOUT).unwrap();
+        cluster.list::<Pod>("default", "").await.unwrap_err()
+    };
+    let error = list(&wish).await;
+    assert!(matches!(error, ClusterError::Untrusted { .. }), "{error:?}");
+    assert!(
+        !error.may_pass() && error.to_string().contains("certificate"),
+        "{error}"
+    );
+    server.join().unwrap();
+    wish.port = 1;
+    let error = list(&wish).await;
+    assert!(
+        matches!(error, ClusterError::Unreachable { .. }) && error.may_pass(),
+        "{error:?}"
+    );
+}
+
 #[test]
 fn without_a_service_account_there_is_no_point_in_waiting() {
     let nowhere = options(1, Path::new("/nowhere"));

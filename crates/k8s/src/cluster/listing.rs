@@ -50,7 +50,7 @@ impl Cluster {
     }
 
     /// The objects of all namespaces that have these labels.
-    pub(super) async fn list_everywhere<K: super::client::KnownObject>(
+    pub async fn list_everywhere<K: super::client::KnownObject>(
         &self,
         labels: &str,
     ) -> Result<Vec<K>, ClusterError> {

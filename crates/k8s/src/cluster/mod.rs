@@ -1,4 +1,5 @@
-//! The live side: submit, look at, read and delete a job on a cluster, through its API server.
+//! The live side: submit, look at, read and delete a job on a cluster, through its API server. `canoe cluster` asks its own
+//! clusters through the same client.
 //!
 //! The crate `kube` knows every form of a kubeconfig (certificates, tokens, exec plugins, proxies), so
 //! nothing here needs kubectl. What is decided from a refusal is decided from its typed `Status`.
@@ -15,6 +16,7 @@
 //! - [`listing`]: all jobs.
 //! - [`pod`]: logs and ports of a pod.
 //! - [`exec`]: commands in it.
+//! - [`machine`]: machines that are emptied and go.
 //! - [`in_cluster`]: the list of pods, asked for from inside a pod.
 
 pub(crate) mod access;
@@ -27,6 +29,7 @@ pub mod exec;
 pub mod files;
 pub(crate) mod in_cluster;
 pub mod listing;
+mod machine;
 pub(crate) mod observe;
 pub mod pod;
 pub mod submit;

@@ -43,7 +43,7 @@ pub use storage::claim_name;
 /// The label that the Job controller gives to pods; Services and policies select by it.
 pub(crate) const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The name that server-side apply and the labels carry.
-pub(crate) const MANAGER: &str = "canoe";
+pub const MANAGER: &str = "canoe";
 
 /// The value of `app.kubernetes.io/component` of the ConfigMap that says where a job's files are.
 pub(crate) const FILES_COMPONENT: &str = "files";

@@ -1,4 +1,4 @@
-//! The token that kubectl presents to an EKS cluster: a signed request that anyone may replay for a
+//! The token that clients present to an EKS cluster: a signed request that anyone may replay for a
 //! quarter of an hour, and that says who the caller is.
 
 use std::time::{Duration, SystemTime};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use tokio::time::sleep;
 
-use super::nodes::Kubectl;
+use super::api_server::ApiServer;
 use super::stack::remove;
 use super::up::states;
 use super::{
@@ -39,7 +39,7 @@ pub struct DownOptions {
     /// Where cluster.yaml is, into which what stays is written before storage is touched.
     pub folder: Option<AssetFolder>,
     /// The way to the cluster: to see whether jobs run, and to let Kubernetes remove what it made.
-    pub kubectl: Option<Kubectl>,
+    pub api: Option<ApiServer>,
     /// Waiting.
     pub pace: Pace,
 }
@@ -69,9 +69,9 @@ pub async fn down(
     )));
     own::refuse_strangers(cloud, spec).await?;
     let mut inventory = look(cloud, spec).await?;
-    let kubectl = reachable(cloud, spec, &inventory, &options, sink).await?;
-    if let Some(kubectl) = kubectl
-        && volume::tell(kubectl, spec, sink).await
+    let api = reachable(cloud, spec, &inventory, &options, sink).await?;
+    if let Some(api) = api
+        && volume::tell(api, spec, sink).await
         && options.ask
         && options.data.is_none()
         && !sink.confirm("continue? (no: fetch the models first, with the commands above)")
@@ -91,8 +91,8 @@ pub async fn down(
             spec.region
         )));
     }
-    if let Some(kubectl) = kubectl {
-        workload::release_load_balancers(kubectl, sink).await;
+    if let Some(api) = api {
+        workload::release_load_balancers(api, sink).await;
     }
     let mut attempts = 0;
     let mut remembered = false;
@@ -175,16 +175,16 @@ async fn reachable<'a>(
     inventory: &Inventory,
     options: &'a DownOptions,
     sink: &mut impl Sink,
-) -> Result<Option<&'a Kubectl>, CommandError> {
-    let kubectl = options.kubectl.as_ref();
+) -> Result<Option<&'a ApiServer>, CommandError> {
+    let api = options.api.as_ref();
     if !lives(cloud, spec, inventory).await? {
         return Ok(None);
     }
     if options.force {
-        return Ok(kubectl);
+        return Ok(api);
     }
-    match workload::jobs(kubectl).await {
-        Ok(jobs) if jobs.is_empty() => Ok(kubectl),
+    match workload::jobs(api).await {
+        Ok(jobs) if jobs.is_empty() => Ok(api),
         Ok(jobs) => Err(workload::busy(&jobs)),
         Err(reason)
             if is_half(inventory.state(StackLayer::Cluster))

@@ -3,6 +3,7 @@
 //! They decide nothing themselves (see [`crate::lifecycle`]) and print nothing: what happens is reported
 //! to a [`Sink`], which also answers questions. Every wait is bounded by a [`Pace`].
 
+pub mod api_server;
 mod boundary;
 pub mod down;
 pub(crate) mod encrypt;
@@ -195,6 +196,8 @@ fn cause_words(cause: Option<&StackFailure>) -> String {
     }
 }
 
+#[cfg(test)]
+mod api_server_tests;
 #[cfg(test)]
 mod options_tests;
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::tests::{
 use super::validate::{CheckVerdict, online};
 use super::*;
 use crate::assets::AssetFolder;
+use crate::command::api_server::ApiServer;
 use crate::command::down::{DownOptions, down};
-use crate::command::nodes::Kubectl;
 use crate::command::status::status;
 use crate::double::Double;
 use crate::double::account::Account;
@@ -217,14 +217,11 @@ async fn an_unreachable_cluster_is_not_taken_down_without_force() {
     run_up(&cloud, &spec(), &AssetFolder::new(place.path()))
         .await
         .unwrap();
-    let silent = Kubectl {
-        program: "false".to_owned(),
-        kubeconfig: place.path().join("kubeconfig"),
-    };
-    for kubectl in [None, Some(silent.clone())] {
+    let silent = ApiServer::new(place.path().join("kubeconfig"), "false".into());
+    for api in [None, Some(silent.clone())] {
         let options = DownOptions {
             force: false,
-            kubectl,
+            api,
             ..down_options(Some(DataFate::Delete))
         };
         let error = down(&cloud, &spec(), options, &mut TalkRecorder::default())
@@ -238,7 +235,7 @@ async fn an_unreachable_cluster_is_not_taken_down_without_force() {
         assert_eq!(cloud.stack_names().len(), 3);
     }
     let forced = DownOptions {
-        kubectl: Some(silent),
+        api: Some(silent),
         ..down_options(None)
     };
     down(&cloud, &spec(), forced, &mut TalkRecorder::default())

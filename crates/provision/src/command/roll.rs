@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::nodes::{ClusterNode, Kubectl, KubectlError};
+use super::api_server::{ApiServer, ApiServerError};
+use super::nodes::ClusterNode;
 use super::{CommandError, Sink, Talk};
 use crate::cloud::Cloud;
 use crate::ownership::{is_ours, stranger};
@@ -26,16 +27,16 @@ pub(crate) fn next_old<'a>(nodes: &'a [ClusterNode], version: &str) -> Option<&'
 
 /// Waits until a look at the nodes satisfies `done`.
 async fn until(
-    kubectl: &Kubectl,
+    api: &ApiServer,
     poll: Duration,
     what: &str,
     done: impl Fn(&[ClusterNode]) -> bool,
 ) -> Result<Vec<ClusterNode>, CommandError> {
     let begin = Instant::now();
     loop {
-        match kubectl.nodes().await {
+        match api.nodes().await {
             Ok(nodes) if done(&nodes) => return Ok(nodes),
-            Ok(_) | Err(KubectlError::Failed { .. }) => {} // the API server restarts during an upgrade
+            Ok(_) | Err(ApiServerError::Passing(_)) => {} // the API server restarts during an upgrade
             Err(error) => return Err(CommandError::Decision(error.to_string())),
         }
         if begin.elapsed() >= PATIENCE {
@@ -50,7 +51,7 @@ async fn until(
 
 /// Waits until the controller runs the version that the cluster file asks for; it looks every two minutes.
 pub async fn await_controller(
-    kubectl: &Kubectl,
+    api: &ApiServer,
     spec: &ClusterSpec,
     poll: Duration,
     sink: &mut impl Sink,
@@ -65,7 +66,7 @@ pub async fn await_controller(
             .iter()
             .any(|node| node.controller && node.ready && node.version == *version)
     };
-    until(kubectl, poll, &what, there).await.map(drop)
+    until(api, poll, &what, there).await.map(drop)
 }
 
 /// A node says itself which machine it is; what is terminated must be the cluster's.
@@ -86,16 +87,16 @@ async fn refuse_other_machine(
 /// Replaces every worker that does not run the version of the cluster file. Can be interrupted and run again.
 pub async fn workers(
     cloud: &impl Cloud,
-    kubectl: &Kubectl,
+    api: &ApiServer,
     spec: &ClusterSpec,
     poll: Duration,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
     let version = spec.worker_version();
     let wanted = usize::try_from(spec.all_workers()).unwrap_or(usize::MAX);
-    let failed = |error: KubectlError| CommandError::Decision(error.to_string());
+    let failed = |error: ApiServerError| CommandError::Decision(error.to_string());
     loop {
-        let nodes = kubectl.nodes().await.map_err(failed)?;
+        let nodes = api.nodes().await.map_err(failed)?;
         let Some(old) = next_old(&nodes, version) else {
             return Ok(());
         };
@@ -110,9 +111,9 @@ pub async fn workers(
             "worker {} ({}) is drained",
             old.name, old.version
         )));
-        kubectl.drain(&old.name).await.map_err(failed)?;
+        api.drain(&old.name).await.map_err(failed)?;
         cloud.terminate_machine(machine).await?;
-        kubectl.forget(&old.name).await.map_err(failed)?;
+        api.forget(&old.name).await.map_err(failed)?;
         sink.talk(Talk::Detail(format!(
             "machine {machine} is terminated; its group starts another"
         )));
@@ -124,7 +125,7 @@ pub async fn workers(
                 .count()
                 >= wanted
         };
-        until(kubectl, poll, &what, all_there).await?;
+        until(api, poll, &what, all_there).await?;
     }
 }
 

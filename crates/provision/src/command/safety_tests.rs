@@ -1,9 +1,8 @@
 //! Nothing goes that runs, that nobody agreed to, or that is another's; and whatever `down` leaves, the next `up` uses.
 
-use std::os::unix::fs::PermissionsExt as _;
+use serde_json::json;
 
 use super::down::{DownOptions, down};
-use super::nodes::Kubectl;
 use super::stack::ChangeReview;
 use super::tests::{
     ID, OTHER_ID, PACE, TalkRecorder, down_options, marked, named, owned, run_down_of, run_up, spec,
@@ -13,22 +12,19 @@ use super::validate::{CheckVerdict, online};
 use super::*;
 use crate::assets::AssetFolder;
 use crate::double::account::key_arn;
+use crate::double::api_server::ApiDouble;
 use crate::double::{Double, refused};
 use crate::lifecycle::teardown::{DataFate, Interface};
 use crate::ownership::Tags;
 use crate::spec::{ClusterSpec, write};
 use crate::template::StackLayer;
 
-/// A kubectl that says that a job runs.
-fn busy_kubectl(place: &std::path::Path) -> Kubectl {
-    let program = place.join("kubectl");
-    let list = r#"{"items": [{"metadata": {"name": "ctr", "namespace": "default"}, "status": {"active": 3}}]}"#;
-    std::fs::write(&program, format!("#!/bin/sh\necho '{list}'\n")).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Kubectl {
-        program: program.display().to_string(),
-        kubeconfig: place.join("kubeconfig"),
-    }
+/// A cluster on which a job runs.
+async fn busy_cluster() -> ApiDouble {
+    let server = ApiDouble::start().await;
+    let job = json!({"metadata": {"name": "ctr", "namespace": "default"}, "status": {"active": 3}});
+    server.put("/apis/batch/v1/namespaces/default/jobs/ctr", job);
+    server
 }
 
 /// Jobs were asked for only while the stack was ready: during a `scale`, and after an update that failed, a running job
@@ -45,16 +41,14 @@ async fn the_state_of_the_stack_does_not_hide_running_jobs() {
         let folder = AssetFolder::new(place.path());
         run_up(&cloud, &spec(), &folder).await.unwrap();
         cloud.with(|account| account.set_state("demo-cluster", status, pending));
-        for (kubectl, words) in [
-            (
-                Some(busy_kubectl(place.path())),
-                "1 job is running: default/ctr",
-            ),
+        let busy = busy_cluster().await;
+        for (api, words) in [
+            (Some(busy.api()), "1 job is running: default/ctr"),
             (None, "cannot be asked"),
         ] {
             let options = DownOptions {
                 force: false,
-                kubectl,
+                api,
                 ..down_options(Some(DataFate::Delete))
             };
             let error = down(&cloud, &spec(), options, &mut TalkRecorder::default())

@@ -98,7 +98,7 @@ pub(super) fn down_options(data: Option<DataFate>) -> DownOptions {
         ask: false,
         force: true,
         folder: None,
-        kubectl: None,
+        api: None,
         pace: PACE,
     }
 }

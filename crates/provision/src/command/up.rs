@@ -23,7 +23,7 @@ use crate::user_data::UserData;
 /// How to go about it.
 #[derive(Debug, Clone)]
 pub struct UpOptions {
-    /// Path of this program, which kubectl calls for tokens.
+    /// Path of this program, which the kubeconfig names as the maker of tokens.
     pub program: String,
     /// Ask before each change set.
     pub review: ChangeReview,
@@ -46,6 +46,8 @@ pub struct UpReport {
     pub images: Option<String>,
     /// The kubeconfig's content.
     pub kubeconfig: Value,
+    /// The volume, its claim and what belongs to them, for the cluster.
+    pub volume: Vec<Value>,
 }
 
 /// Makes the cluster, or brings it up to date. Idempotent; continues where an earlier run stopped.
@@ -355,17 +357,21 @@ async fn finish(
     let base = existing(cloud, spec, StackLayer::Base).await?;
     let storage = existing(cloud, spec, StackLayer::Storage).await?;
     let cluster = existing(cloud, spec, StackLayer::Cluster).await?;
+    let file_system = output(&storage, "FileSystemId")?;
+    let access_point = output(&storage, "AccessPointId")?;
+    let mut volume = manifests::volume(spec, &file_system, &access_point, "default");
+    volume.extend(manifests::bucket_account(spec, "default"));
     let report = UpReport {
         changed,
         endpoint: output(&cluster, "Endpoint")?,
-        file_system: output(&storage, "FileSystemId")?,
-        access_point: output(&storage, "AccessPointId")?,
+        file_system,
+        access_point,
         images: base.outputs.get(IMAGES_OUTPUT).cloned(),
         kubeconfig: kubeconfig(cloud, spec, program).await?,
+        volume,
     };
     folder.write_json("kubeconfig", &report.kubeconfig, 0o600)?;
-    let mut volume = manifests::volume(spec, &report.file_system, &report.access_point, "default");
-    volume.extend(manifests::bucket_account(spec, "default"));
-    folder.write_json("manifests/volume.json", &manifests::list(volume), 0o644)?;
+    let listed = manifests::list(&report.volume);
+    folder.write_json("manifests/volume.json", &listed, 0o644)?;
     Ok(report)
 }

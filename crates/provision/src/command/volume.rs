@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::nodes::{Kubectl, KubectlError};
+use super::api_server::{ApiServer, ApiServerError};
 use super::{Sink, Talk, counted};
 use crate::manifests::CLAIM;
 use crate::ownership::fresh_id;
@@ -37,8 +38,8 @@ pub(crate) struct SavedModel {
 
 /// Says which models are on the volume and how they are fetched, or why that is not known. Returns whether there
 /// may be some.
-pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl Sink) -> bool {
-    let models = match models(kubectl, spec).await {
+pub(crate) async fn tell(api: &ApiServer, spec: &ClusterSpec, sink: &mut impl Sink) -> bool {
+    let models = match models(api, spec).await {
         Ok(models) => models,
         Err(error) => {
             let words = format!("what is on the volume is not known: {error}");
@@ -51,7 +52,7 @@ pub(crate) async fn tell(kubectl: &Kubectl, spec: &ClusterSpec, sink: &mut impl 
     sink.talk(Talk::Step(format!("{count} {verb} on the volume")));
     for model in &models {
         sink.talk(Talk::Detail(line(model)));
-        if let Some(command) = fetch_command(model, &kubectl.kubeconfig) {
+        if let Some(command) = fetch_command(model, api.kubeconfig()) {
             sink.talk(Talk::Detail(format!("  {command} brings it here")));
         }
     }
@@ -95,37 +96,33 @@ fn size(kib: u64) -> String {
 
 /// The models on the volume, by directory.
 pub(crate) async fn models(
-    kubectl: &Kubectl,
+    api: &ApiServer,
     spec: &ClusterSpec,
-) -> Result<Vec<SavedModel>, KubectlError> {
-    let pods = kubectl.list("pods").await?;
+) -> Result<Vec<SavedModel>, ApiServerError> {
+    let pods = api.list::<Pod>().await?;
     let name = format!("{POD}-{}", &fresh_id()[..8]);
     let pod = pod(&name, image(&pods).unwrap_or(IMAGE), spec.storage.uid);
     let look = async {
-        kubectl.create(&pod).await?;
-        kubectl.finished(NAMESPACE, &name).await?;
-        kubectl.logs(NAMESPACE, &name).await
+        api.apply(&[pod]).await?;
+        api.ended(NAMESPACE, &name).await?;
+        api.printed(NAMESPACE, &name, None).await
     };
     let listed = look.await;
-    let removed = kubectl.delete("pods", NAMESPACE, &name).await;
+    let removed = api.remove::<Pod>(NAMESPACE, &name).await;
     let found = found(&listed?);
     removed?;
     Ok(found)
 }
 
 /// Image of a pod that uses the claim: the machines have it already.
-fn image(pods: &Value) -> Option<&str> {
-    let uses = |pod: &&Value| {
-        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-        volumes
-            .into_iter()
-            .any(|volume| volume["persistentVolumeClaim"]["claimName"] == CLAIM)
-    };
-    let pods = pods["items"].as_array().into_iter().flatten();
-    let mut images = pods
-        .filter(uses)
-        .filter_map(|pod| pod["spec"]["containers"][0]["image"].as_str());
-    images.next()
+fn image(pods: &[Pod]) -> Option<&str> {
+    let specs = pods.iter().filter_map(|pod| pod.spec.as_ref());
+    let mut users = specs.filter(|spec| {
+        let volumes = spec.volumes.iter().flatten();
+        let mut claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        claims.any(|claim| claim.claim_name == CLAIM)
+    });
+    users.find_map(|spec| spec.containers.first()?.image.as_deref())
 }
 
 fn pod(name: &str, image: &str, user: u32) -> Value {
@@ -183,6 +180,7 @@ fn found(listed: &str) -> Vec<SavedModel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::double::api_server::ApiDouble;
 
     #[test]
     fn passes_are_gathered_by_job() {
@@ -214,44 +212,59 @@ mod tests {
 
     /// A pod of others that was called `canoe-look` would have been changed, and deleted.
     #[tokio::test]
-    async fn the_pod_that_looks_has_a_name_of_its_own() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let place = tempfile::tempdir().unwrap();
-        let (program, log) = (place.path().join("kubectl"), place.path().join("log"));
-        let script = format!(
-            "#!/bin/sh\necho \"$@\" >> {0}\ncat >> {0}\necho '{{}}'\n",
-            log.display()
-        );
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let kubectl = Kubectl {
-            program: program.display().to_string(),
-            kubeconfig: place.path().join("kubeconfig"),
-        };
+    async fn the_pod_that_looks_has_a_name_of_its_own_and_is_removed() {
+        let server = ApiDouble::start().await;
+        server.prints("2048\t./train/output/pass-00000\n");
         let spec = ClusterSpec::new("demo", "us-west-2");
         for _ in 0..2 {
-            models(&kubectl, &spec).await.unwrap();
+            let found = models(&server.api(), &spec).await.unwrap();
+            assert_eq!(found[0].directory, "train/output");
         }
-        let said = std::fs::read_to_string(&log).unwrap();
-        let words = said.split(|c: char| c.is_whitespace() || "\"/,".contains(c));
-        let mut names: Vec<&str> = words.filter(|word| word.starts_with(POD)).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), 2, "{said}");
+        let pods = "/api/v1/namespaces/default/pods/";
+        let made: Vec<String> = server
+            .asked()
+            .iter()
+            .filter_map(|asked| {
+                asked
+                    .strip_prefix("PATCH ")?
+                    .strip_prefix(pods)
+                    .map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(made.len(), 2);
+        assert_ne!(made[0], made[1]);
         assert!(
-            names.iter().all(|name| name.len() == POD.len() + 9),
-            "{said}"
+            made.iter().all(|name| name.len() == POD.len() + 9),
+            "{made:?}"
+        );
+        assert_eq!(server.names(pods), Vec::<String>::new());
+    }
+
+    /// It was waited for until the patience of kubectl was over, although it had failed at once.
+    #[tokio::test]
+    async fn a_pod_that_fails_is_told_at_once_and_removed() {
+        let server = ApiDouble::start().await;
+        server.pods_end("Failed");
+        let begun = std::time::Instant::now();
+        let error = models(&server.api(), &ClusterSpec::new("demo", "us-west-2")).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("is Failed after"), "{error}");
+        assert!(begun.elapsed().as_secs() < 30);
+        assert_eq!(
+            server.names("/api/v1/namespaces/default/pods/"),
+            Vec::<String>::new()
         );
     }
 
     #[test]
     fn looks_with_an_image_that_is_there() {
-        let pods = json!({"items": [
-            {"spec": {"containers": [{"image": "dns"}]}},
-            {"spec": {"containers": [{"image": "canoe:1"}],
-                      "volumes": [{"persistentVolumeClaim": {"claimName": "canoe-files"}}]}},
-        ]});
+        let pods: Vec<Pod> = serde_json::from_value(json!([
+            {"metadata": {}, "spec": {"containers": [{"name": "a", "image": "dns"}]}},
+            {"metadata": {}, "spec": {"containers": [{"name": "a", "image": "canoe:1"}],
+                      "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": "canoe-files"}}]}},
+        ]))
+        .unwrap();
         assert_eq!(image(&pods), Some("canoe:1"));
-        assert_eq!(image(&Value::Null), None);
+        assert_eq!(image(&[]), None);
     }
 }

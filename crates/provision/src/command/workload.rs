@@ -3,18 +3,23 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use k8s::cluster::client::KnownObject;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::nodes::{Kubectl, KubectlError};
+use super::api_server::ApiServer;
 use super::{CommandError, Sink, Talk, counted};
 
 /// Jobs that run, or why nobody can say.
-pub(crate) async fn jobs(kubectl: Option<&Kubectl>) -> Result<Vec<String>, String> {
-    let Some(kubectl) = kubectl else {
+pub(crate) async fn jobs(api: Option<&ApiServer>) -> Result<Vec<String>, String> {
+    let Some(api) = api else {
         let reason = "there is no kubeconfig in the folder; `canoe cluster kubeconfig` writes it";
         return Err(reason.to_owned());
     };
-    let list = kubectl.list("jobs.batch").await;
+    let list = api.list::<Job>().await;
     Ok(running_jobs(&list.map_err(|error| error.to_string())?))
 }
 
@@ -38,23 +43,43 @@ pub(crate) fn busy(jobs: &[String]) -> CommandError {
 
 /// Removes services and ingresses that have a load balancer, so that Kubernetes takes it away itself.
 /// What stays is removed directly later, so nothing here is fatal.
-pub(crate) async fn release_load_balancers(kubectl: &Kubectl, sink: &mut impl Sink) {
-    for kind in ["services", "ingresses.networking.k8s.io"] {
-        let found = match kubectl.list(kind).await {
-            Ok(list) => with_load_balancer(&list),
-            Err(
-                KubectlError::Failed { .. }
-                | KubectlError::Permanent { .. }
-                | KubectlError::Start { .. },
-            ) => return,
-            Err(KubectlError::Patience { .. }) => continue,
-        };
-        for object in found {
-            sink.talk(Talk::Step(format!("{kind} {object} and its load balancer")));
-            let deleted = kubectl.delete(kind, &object.namespace, &object.name);
-            if let Err(error) = deleted.await {
-                sink.talk(Talk::Warning(error.to_string()));
-            }
+pub(crate) async fn release_load_balancers(api: &ApiServer, sink: &mut impl Sink) {
+    let Ok(services) = api.list::<Service>().await else {
+        return;
+    };
+    let services = services.iter().filter(|service| balances(service));
+    release::<Service>(
+        api,
+        "service",
+        services.map(|one| name_of(&one.metadata)),
+        sink,
+    )
+    .await;
+    let Ok(ingresses) = api.list::<Ingress>().await else {
+        return;
+    };
+    let ingresses = ingresses.iter().filter(|ingress| is_balanced(ingress));
+    release::<Ingress>(
+        api,
+        "ingress",
+        ingresses.map(|one| name_of(&one.metadata)),
+        sink,
+    )
+    .await;
+}
+
+async fn release<K>(
+    api: &ApiServer,
+    what: &str,
+    names: impl Iterator<Item = ObjectName>,
+    sink: &mut impl Sink,
+) where
+    K: KnownObject<Scope = NamespaceResourceScope>,
+{
+    for object in names {
+        sink.talk(Talk::Step(format!("{what} {object} and its load balancer")));
+        if let Err(error) = api.remove::<K>(&object.namespace, &object.name).await {
+            sink.talk(Talk::Warning(error.to_string()));
         }
     }
 }
@@ -71,66 +96,59 @@ impl fmt::Display for ObjectName {
     }
 }
 
-fn name_of(object: &Value) -> ObjectName {
-    let text = |key: &str| {
-        object["metadata"][key]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
+fn name_of(metadata: &ObjectMeta) -> ObjectName {
     ObjectName {
-        namespace: text("namespace"),
-        name: text("name"),
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
     }
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list["items"].as_array().into_iter().flatten()
-}
-
 /// Jobs with pods that run, as `namespace/name`.
-fn running_jobs(list: &Value) -> Vec<String> {
-    items(list)
-        .filter(|job| job["status"]["active"].as_u64().unwrap_or(0) > 0)
-        .map(|job| name_of(job).to_string())
+fn running_jobs(jobs: &[Job]) -> Vec<String> {
+    let runs = |job: &&Job| job.status.as_ref().and_then(|status| status.active) > Some(0);
+    let running = jobs.iter().filter(runs);
+    running
+        .map(|job| name_of(&job.metadata).to_string())
         .collect()
 }
 
-/// Services of type LoadBalancer, and ingresses that have one.
-fn with_load_balancer(list: &Value) -> Vec<ObjectName> {
-    let has = |object: &&Value| {
-        object["spec"]["type"] == "LoadBalancer"
-            || (object["kind"] == "Ingress"
-                && object["status"]["loadBalancer"]["ingress"].is_array())
-    };
-    items(list).filter(has).map(name_of).collect()
+fn balances(service: &Service) -> bool {
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    kind == Some("LoadBalancer")
+}
+
+fn is_balanced(ingress: &Ingress) -> bool {
+    let status = ingress.status.as_ref();
+    let balancer = status.and_then(|status| status.load_balancer.as_ref());
+    balancer.is_some_and(|balancer| balancer.ingress.is_some())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn read<K: DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).unwrap()
+    }
 
     #[test]
     fn finds_what_runs_and_what_holds_a_load_balancer() {
         let meta = |name: &str| json!({"name": name, "namespace": "default"});
-        let jobs = json!({"items": [
+        let jobs: Vec<Job> = read(json!([
             {"metadata": meta("a"), "status": {"active": 3}},
             {"metadata": meta("b"), "status": {"succeeded": 3}},
-        ]});
+            {"metadata": meta("c")},
+        ]));
         assert_eq!(running_jobs(&jobs), ["default/a"]);
-        let services = json!({"items": [
-            {"kind": "Service", "metadata": meta("web"), "spec": {"type": "LoadBalancer"}},
-            {"kind": "Service", "metadata": meta("dns"), "spec": {"type": "ClusterIP"}},
-            {"kind": "Ingress", "metadata": meta("in"), "spec": {}, "status": {"loadBalancer": {"ingress": [{}]}}},
-            {"kind": "Ingress", "metadata": meta("none"), "spec": {}, "status": {"loadBalancer": {}}},
-        ]});
-        let names: Vec<String> = with_load_balancer(&services)
-            .into_iter()
-            .map(|object| object.name)
-            .collect();
-        assert_eq!(names, ["web", "in"]);
-        assert!(running_jobs(&Value::Null).is_empty());
+        let of_type =
+            |kind: &str| read::<Service>(json!({"metadata": meta("web"), "spec": {"type": kind}}));
+        assert!(balances(&of_type("LoadBalancer")) && !balances(&of_type("ClusterIP")));
+        let with = |balancer: Value| {
+            read::<Ingress>(json!({"metadata": meta("in"), "status": {"loadBalancer": balancer}}))
+        };
+        assert!(is_balanced(&with(json!({"ingress": [{}]}))) && !is_balanced(&with(json!({}))));
     }
 }

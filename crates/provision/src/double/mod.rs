@@ -5,6 +5,7 @@
 //! writes its log group anew. Work takes a number of looks. Any call can be made to fail.
 
 pub(crate) mod account;
+pub(crate) mod api_server;
 
 use std::sync::Mutex;
 

@@ -4,28 +4,37 @@
 //! always there, so a cluster that they scale never gets to zero, and they need rights to start machines that nothing
 //! in the cluster has here. A job says itself how many nodes it wants.
 
-use serde_json::Value;
+use k8s::objects::MANAGER;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Nodes that jobs of ours still want: the parallelism of each that has not ended and is not suspended.
-pub fn wanted(jobs: &Value) -> u32 {
-    let jobs = jobs["items"].as_array().into_iter().flatten();
-    let open = jobs.filter(|job| ours(job) && !ended(job) && job["spec"]["suspend"] != true);
-    open.map(|job| {
-        let parallelism = job["spec"]["parallelism"].as_u64().unwrap_or(1);
-        u32::try_from(parallelism).unwrap_or(u32::MAX)
-    })
-    .fold(0, u32::saturating_add)
+pub fn wanted(jobs: &[Job]) -> u32 {
+    let ours = jobs
+        .iter()
+        .filter(|job| made_by_canoe(&job.metadata) && !ended(job));
+    let specs = ours.filter_map(|job| job.spec.as_ref());
+    let open = specs.filter(|spec| spec.suspend != Some(true));
+    open.map(|spec| u32::try_from(spec.parallelism.unwrap_or(1)).unwrap_or(0))
+        .fold(0, u32::saturating_add)
 }
 
-fn ours(job: &Value) -> bool {
-    job["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "canoe"
+/// Whether `canoe job` made an object, or a pod of it.
+pub(super) fn made_by_canoe(metadata: &ObjectMeta) -> bool {
+    let manager = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get("app.kubernetes.io/managed-by"));
+    manager.is_some_and(|manager| manager == MANAGER)
 }
 
-fn ended(job: &Value) -> bool {
-    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| {
-        (condition["type"] == "Complete" || condition["type"] == "Failed")
-            && condition["status"] == "True"
+fn ended(job: &Job) -> bool {
+    let conditions = job
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| {
+        matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True"
     })
 }
 
@@ -68,17 +77,22 @@ mod tests {
     #[test]
     fn counts_the_nodes_of_open_jobs_of_ours() {
         let job = |manager: &str, nodes: u32, end: &str| {
-            json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": manager}}, "spec": {"parallelism": nodes},
+            json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": manager}}, "spec": {"parallelism": nodes, "template": {}},
                    "status": {"conditions": [{"type": end, "status": "True"}]}})
         };
         let mut suspended = job("canoe", 7, "Suspended");
         suspended["spec"]["suspend"] = json!(true);
-        let jobs = json!({"items": [
-            job("canoe", 3, "Running"), job("canoe", 2, "FailureTarget"), job("canoe", 5, "Complete"), job("canoe", 5, "Failed"),
-            job("others", 9, "Running"), suspended,
-        ]});
+        let jobs: Vec<Job> = serde_json::from_value(json!([
+            job("canoe", 3, "Running"),
+            job("canoe", 2, "FailureTarget"),
+            job("canoe", 5, "Complete"),
+            job("canoe", 5, "Failed"),
+            job("others", 9, "Running"),
+            suspended,
+        ]))
+        .unwrap();
         assert_eq!(wanted(&jobs), 5);
-        assert_eq!(wanted(&Value::Null), 0);
+        assert_eq!(wanted(&[]), 0);
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn remedy(reason: &str, kind: &str) -> &'static str {
         }
     }
     if kind == "AWS::EKS::Addon" {
-        return "the add-on did not become healthy; look at its pods with kubectl, then run this again";
+        return "the add-on did not become healthy; look at its health in the EKS console, then run this again";
     }
     "correct what AWS names, then run this again: what is already there is kept or replaced as needed"
 }

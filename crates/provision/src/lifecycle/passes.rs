@@ -1,9 +1,10 @@
 //! What a pass of a running job costs, from what its first trainer has printed.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
-use serde_json::Value;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+
+use super::demand::made_by_canoe;
 
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct RunningJob {
     pub name: String,
     /// The pod that prints the passes: node 0.
     pub pod: String,
-    /// When this pod was started, RFC 3339.
-    pub started: String,
+    /// When this pod was started.
+    pub started: OffsetDateTime,
 }
 
 /// What its passes cost.
@@ -32,30 +33,35 @@ pub struct PassCost {
 }
 
 /// Running pods of our jobs with the completion index 0.
-pub fn running(pods: &Value) -> Vec<RunningJob> {
-    let pods = pods["items"].as_array().into_iter().flatten();
-    let first = pods.filter(|pod| {
-        let metadata = &pod["metadata"];
-        metadata["labels"]["app.kubernetes.io/managed-by"] == "canoe"
-            && metadata["annotations"]["batch.kubernetes.io/job-completion-index"] == "0"
-            && pod["status"]["phase"] == "Running"
-    });
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    first
-        .map(|pod| RunningJob {
-            namespace: text(&pod["metadata"]["namespace"]),
-            name: text(&pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]),
-            pod: text(&pod["metadata"]["name"]),
-            started: text(&pod["status"]["startTime"]),
-        })
-        .collect()
+pub fn running(pods: &[Pod]) -> Vec<RunningJob> {
+    pods.iter().filter_map(first_node).collect()
+}
+
+/// The job whose node 0 runs in this pod.
+fn first_node(pod: &Pod) -> Option<RunningJob> {
+    let (metadata, status) = (&pod.metadata, pod.status.as_ref()?);
+    let annotations = metadata.annotations.as_ref()?;
+    let index = annotations.get("batch.kubernetes.io/job-completion-index")?;
+    if !made_by_canoe(metadata) || index != "0" || status.phase.as_deref() != Some("Running") {
+        return None;
+    }
+    let started = status.start_time.as_ref()?.0.as_second();
+    Some(RunningJob {
+        namespace: metadata.namespace.clone()?,
+        name: metadata
+            .labels
+            .as_ref()?
+            .get("batch.kubernetes.io/job-name")?
+            .clone(),
+        pod: metadata.name.clone()?,
+        started: OffsetDateTime::from_unix_timestamp(started).ok()?,
+    })
 }
 
 /// The cost of a pass, once one has ended.
 pub fn cost(job: &RunningJob, log: &str, hourly: f64, now: OffsetDateTime) -> Option<PassCost> {
     let passes = log.lines().filter(|line| ended_pass(line)).count();
-    let started = OffsetDateTime::parse(&job.started, &Rfc3339).ok()?;
-    let elapsed = (now - started).as_seconds_f64() / 3600.0;
+    let elapsed = (now - job.started).as_seconds_f64() / 3600.0;
     if passes == 0 || elapsed <= 0.0 {
         return None;
     }
@@ -80,6 +86,7 @@ fn ended_pass(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use time::format_description::well_known::Rfc3339;
 
     use super::*;
 
@@ -91,8 +98,12 @@ mod tests {
                     "annotations": {"batch.kubernetes.io/job-completion-index": index}},
                    "status": {"phase": phase, "startTime": "2026-01-02T10:00:00Z"}})
         };
-        let pods =
-            json!({"items": [pod("0", "Running"), pod("1", "Running"), pod("0", "Succeeded")]});
+        let pods = [
+            pod("0", "Running"),
+            pod("1", "Running"),
+            pod("0", "Succeeded"),
+        ];
+        let pods = pods.map(|pod| serde_json::from_value(pod).unwrap());
         let jobs = running(&pods);
         assert_eq!(jobs.len(), 1);
         let log = "I 1 Batch=20 samples=1\nI 1  Pass=0 Batch=20 samples=2 AvgCost=1 Eval:\nI  Pass=1 Batch=20 samples=2 AvgCost=1\n";
@@ -101,6 +112,6 @@ mod tests {
         assert_eq!((found.job.as_str(), found.passes), ("team/ctr", 2));
         assert!((found.usd - 0.25).abs() < 1e-9 && (found.hours - 0.5).abs() < 1e-9);
         assert_eq!(cost(&jobs[0], "nothing yet", 0.5, now), None);
-        assert!(running(&Value::Null).is_empty());
+        assert!(running(&[]).is_empty());
     }
 }

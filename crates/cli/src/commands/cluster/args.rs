@@ -59,9 +59,6 @@ pub(super) enum ClusterCommand {
         /// Do not wait for the nodes, and do not install the volume.
         #[arg(long)]
         no_wait: bool,
-        /// Path of kubectl.
-        #[arg(long, default_value = "kubectl")]
-        kubectl: String,
         /// Seconds between two polls of AWS.
         #[arg(long, default_value_t = 5.0)]
         poll: f64,
@@ -73,9 +70,6 @@ pub(super) enum ClusterCommand {
         drift: bool,
         #[command(flatten)]
         form: Form,
-        /// Path of kubectl.
-        #[arg(long, default_value = "kubectl")]
-        kubectl: String,
     },
     /// Write the kubeconfig.
     Kubeconfig {
@@ -101,14 +95,11 @@ pub(super) enum ClusterCommand {
         /// Continue although jobs are running, or although the cluster cannot be reached.
         #[arg(long)]
         force: bool,
-        /// Path of kubectl.
-        #[arg(long, default_value = "kubectl")]
-        kubectl: String,
         /// Seconds between two polls of AWS.
         #[arg(long, default_value_t = 5.0)]
         poll: f64,
     },
-    /// Print a token for kubectl (the kubeconfig calls this).
+    /// Print a token for the API server (the kubeconfig calls this).
     Token {
         /// Cluster name.
         #[arg(long)]
@@ -154,9 +145,6 @@ pub(super) struct ScaleArgs {
     /// Do not ask.
     #[arg(long)]
     pub(super) yes: bool,
-    /// Path of kubectl.
-    #[arg(long, default_value = "kubectl")]
-    pub(super) kubectl: String,
     /// Seconds between two polls of AWS.
     #[arg(long, default_value_t = 5.0)]
     pub(super) poll: f64,
@@ -173,9 +161,6 @@ pub(super) struct UpgradeArgs {
     /// Do not ask.
     #[arg(long)]
     pub(super) yes: bool,
-    /// Path of kubectl.
-    #[arg(long, default_value = "kubectl")]
-    pub(super) kubectl: String,
     /// Seconds between two polls of AWS.
     #[arg(long, default_value_t = 5.0)]
     pub(super) poll: f64,

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
-use provision::command::nodes::Kubectl;
+use provision::command::api_server::ApiServer;
 use provision::kubeconfig::{ClusterKey, KubeconfigOwner};
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::args::RenderCommand;
 use super::terminal::{show, tell};
-use super::{connect, load, print_json, shown};
+use super::{connect, load, own_path, print_json, shown};
 use crate::exit::Exit;
 use crate::form::Form;
 
@@ -175,7 +175,7 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
         } => {
             if spec.control_plane.mode == ControlPlaneMode::Eks {
                 eprintln!(
-                    "an eks cluster needs no TLS files: AWS manages them, and kubectl uses short-lived tokens"
+                    "an eks cluster needs no TLS files: AWS manages them, and clients use short-lived tokens"
                 );
                 return Ok(Exit::Success);
             }
@@ -213,7 +213,7 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
     Ok(Exit::Success)
 }
 
-/// The kubeconfig that kubectl uses by itself.
+/// The kubeconfig that kubectl and `canoe job` use by themselves.
 fn common_kubeconfig() -> anyhow::Result<PathBuf> {
     Ok(match std::env::var_os("KUBECONFIG") {
         Some(paths) => std::env::split_paths(&paths)
@@ -309,17 +309,18 @@ pub(super) fn refuse_moved(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::
     Ok(())
 }
 
+/// The way to the cluster by this kubeconfig of it.
+pub(super) fn api_server(kubeconfig: PathBuf) -> ApiServer {
+    ApiServer::new(kubeconfig, own_path().into())
+}
+
 /// The way to the cluster through the folder's kubeconfig; none if there is none, or if it is another cluster's.
-pub(super) fn own_kubectl(
+pub(super) fn own_api_server(
     folder: &AssetFolder,
     spec: &ClusterSpec,
-    program: String,
-) -> anyhow::Result<Option<Kubectl>> {
+) -> anyhow::Result<Option<ApiServer>> {
     match folder_kubeconfig(folder, spec)? {
-        Some((kubeconfig, KubeconfigOwner::Ours)) => Ok(Some(Kubectl {
-            program,
-            kubeconfig,
-        })),
+        Some((kubeconfig, KubeconfigOwner::Ours)) => Ok(Some(api_server(kubeconfig))),
         Some((path, _)) => {
             tell(&format!(
                 "warning: {} is not of this cluster and is not used; `{}` writes the right one",
@@ -333,12 +334,11 @@ pub(super) fn own_kubectl(
 }
 
 /// The same, for what cannot do without.
-pub(super) fn standing_kubectl(
+pub(super) fn standing_api_server(
     folder: &AssetFolder,
     spec: &ClusterSpec,
-    program: &str,
-) -> anyhow::Result<Kubectl> {
-    own_kubectl(folder, spec, program.to_owned())?.with_context(|| {
+) -> anyhow::Result<ApiServer> {
+    own_api_server(folder, spec)?.with_context(|| {
         format!(
             "the folder has no kubeconfig of this cluster; `{}` writes it",
             shown(folder, "kubeconfig")
@@ -360,8 +360,7 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
         match kubeconfig::merge(existing, &ours, cluster) {
             Ok(merged) => Ok(Some(merged)),
             Err(strangers) => bail!(
-                "{} has entries of the same name that are not this cluster's: {}; rename them (kubectl config rename-context) \
-                 or use {} as it is",
+                "{} has entries of the same name that are not this cluster's: {}; rename them there, or use {} as it is",
                 target.display(),
                 strangers.join(", "),
                 folder.path("kubeconfig").display()

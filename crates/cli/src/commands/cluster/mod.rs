@@ -13,11 +13,12 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Pod;
 use provision::assets::AssetFolder;
 use provision::aws::{Aws, AwsSettings};
 use provision::cloud::CloudError;
+use provision::command::api_server::ApiServer;
 use provision::command::down::{DownOptions, down};
-use provision::command::nodes::Kubectl;
 use provision::command::validate::{CheckVerdict, offline, online};
 use provision::command::{CommandError, Pace, status, up as up_command};
 use provision::lifecycle::passes;
@@ -34,7 +35,7 @@ use args::ClusterCommand;
 
 use crate::form::Form;
 use files::{
-    forget_kubeconfig, merge_kubeconfig, own_kubectl, print_cost, print_policy, refuse_moved,
+    forget_kubeconfig, merge_kubeconfig, own_api_server, print_cost, print_policy, refuse_moved,
     render_files,
 };
 use init::init_file;
@@ -100,26 +101,14 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             yes,
             merge,
             no_wait,
-            kubectl,
             poll,
         } => {
             let spec = load_warily(&folder)?;
-            make(&folder, &spec, yes, pace(poll)).await?;
-            finish(
-                &folder,
-                spec,
-                merge,
-                (!no_wait).then_some(kubectl),
-                yes,
-                pace(poll),
-            )
-            .await
+            let report = make(&folder, &spec, yes, pace(poll)).await?;
+            let volume = (!no_wait).then_some(&report.volume[..]);
+            finish(&folder, spec, merge, volume, yes, pace(poll)).await
         }
-        ClusterCommand::Status {
-            drift,
-            form,
-            kubectl,
-        } => show_status(&folder, drift, form, kubectl).await,
+        ClusterCommand::Status { drift, form } => show_status(&folder, drift, form).await,
         ClusterCommand::Kubeconfig { merge } => write_kubeconfig(&folder, merge).await,
         ClusterCommand::Scale(scale) => scale::run(&folder, scale).await,
         ClusterCommand::Upgrade(upgrade) => upgrade::run(&folder, upgrade).await,
@@ -128,7 +117,6 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             keep_data,
             delete_data,
             force,
-            kubectl,
             poll,
         } => {
             let spec = load_standing(&folder)?;
@@ -137,7 +125,7 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
                 ask: true,
                 force,
                 folder: Some(folder.clone()),
-                kubectl: own_kubectl(&folder, &spec, kubectl)?,
+                api: own_api_server(&folder, &spec)?,
                 pace: pace(poll),
             };
             take_down(&folder, &spec, yes, options).await
@@ -165,7 +153,7 @@ fn print_json(value: &Value) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Where this program is; kubectl calls it for tokens, and may have another search path.
+/// Where this program is: what a kubeconfig names need not be on anybody's search path.
 fn own_path() -> String {
     std::env::current_exe().map_or("canoe".to_owned(), |path| path.display().to_string())
 }
@@ -277,12 +265,7 @@ fn explain<T>(result: Result<T, CommandError>) -> anyhow::Result<T> {
     Ok(result?)
 }
 
-async fn show_status(
-    folder: &AssetFolder,
-    drift: bool,
-    form: Form,
-    kubectl: String,
-) -> anyhow::Result<Exit> {
+async fn show_status(folder: &AssetFolder, drift: bool, form: Form) -> anyhow::Result<Exit> {
     let spec = load_standing(folder)?;
     let aws = connect(&spec.region).await?;
     let mut view = explain(
@@ -303,12 +286,14 @@ async fn show_status(
             .min();
     }
     if view.endpoint.is_some()
-        && let Some(kubectl) = own_kubectl(folder, &spec, kubectl)?
+        && let Some(api) = own_api_server(folder, &spec)?
     {
-        let nodes = kubectl.ready_nodes().await;
-        view.nodes_ready = nodes.ok().and_then(|count| u32::try_from(count).ok());
-        if view.nodes_ready.is_some() {
-            view.passes = pass_costs(&kubectl, view.cost_hourly).await;
+        match api.ready_nodes().await {
+            Ok(ready) => {
+                view.nodes_ready = u32::try_from(ready).ok();
+                view.passes = pass_costs(&api, view.cost_hourly).await;
+            }
+            Err(error) => tell(&format!("warning: the nodes cannot be counted: {error}")),
         }
     }
     if form.json() {
@@ -325,14 +310,18 @@ async fn show_status(
     })
 }
 
+/// So many of the last lines that a job printed tell of its passes.
+const LOG_LINES: u64 = 2000;
+
 /// What a pass of each running job costs; a job whose log cannot be read is left out.
-async fn pass_costs(kubectl: &Kubectl, hourly: f64) -> Vec<passes::PassCost> {
-    let Ok(pods) = kubectl.list("pods").await else {
+async fn pass_costs(api: &ApiServer, hourly: f64) -> Vec<passes::PassCost> {
+    let Ok(pods) = api.list::<Pod>().await else {
         return Vec::new();
     };
     let mut costs = Vec::new();
     for job in passes::running(&pods) {
-        if let Ok(log) = kubectl.tail(&job.namespace, &job.pod).await {
+        let log = api.printed(&job.namespace, &job.pod, Some(LOG_LINES));
+        if let Ok(log) = log.await {
             costs.extend(passes::cost(&job, &log, hourly, SystemTime::now().into()));
         }
     }
@@ -373,7 +362,7 @@ async fn take_down(
     } else if let Err(error) = forget_kubeconfig(folder, spec) {
         // The cluster has gone, and this is no reason to run `down` again.
         tell(&format!(
-            "warning: the cluster's entries stay in your kubeconfig: {error:#}; kubectl config delete-context {} removes the first",
+            "warning: the cluster's entries stay in your kubeconfig: {error:#}; take context, user and cluster {} out by hand",
             spec.name
         ));
     }

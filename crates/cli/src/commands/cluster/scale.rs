@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::batch::v1::Job;
 use provision::assets::AssetFolder;
 use provision::command::{CommandError, counted, is_made, refuse_strangers};
 use provision::lifecycle::demand::{self, ScalingAction};
 use provision::spec;
 
 use super::args::ScaleArgs;
-use super::files::standing_kubectl;
+use super::files::standing_api_server;
 use super::terminal::tell;
 use super::up::make;
 use super::{connect, explain, load, load_standing, pace, shown, understood};
@@ -59,7 +60,7 @@ async fn to(
     }
     folder.update_spec(&after)?;
     match make(folder, &spec, yes, pace(poll)).await {
-        Ok(()) => {
+        Ok(_) => {
             eprintln!("requested {workers} workers; cluster.yaml is updated");
             eprintln!("follow their progress with {}", shown(folder, "status"));
             Ok(())
@@ -122,7 +123,7 @@ pub(crate) async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Resul
 
 /// As many workers as the jobs want, down to none; with `--follow` until it is interrupted.
 async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
-    let kubectl = standing_kubectl(folder, &load_standing(folder)?, &args.kubectl)?;
+    let api = standing_api_server(folder, &load_standing(folder)?)?;
     let patience = if args.follow {
         Duration::from_secs(args.idle_minutes * 60)
     } else {
@@ -132,7 +133,7 @@ async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {
         let spec = load(folder)?;
-        let wanted = demand::wanted(&kubectl.list("jobs.batch").await?);
+        let wanted = demand::wanted(&api.list::<Job>().await?);
         let (have, max) = (spec.workers.count, spec.workers.max);
         if wanted >= have {
             enough_since = Instant::now();

@@ -3,14 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use provision::assets::AssetFolder;
-use provision::command::nodes::{Kubectl, KubectlError};
+use provision::command::api_server::{ApiServer, ApiServerError};
 use provision::command::stack::ChangeReview;
-use provision::command::up::{UpOptions, up};
+use provision::command::up::{UpOptions, UpReport, up};
 use provision::command::{Pace, Sink as _, counted};
 use provision::spec::{self, Capacity, ClusterSpec};
 use provision::{cost, manifests, prices};
+use serde_json::Value;
 
-use super::files::merge_kubeconfig;
+use super::files::{api_server, merge_kubeconfig};
 use super::terminal::{Terminal, tell};
 use super::{connect, explain, own_path, shown, understood};
 use crate::exit::Exit;
@@ -23,7 +24,7 @@ pub(super) async fn make(
     spec: &ClusterSpec,
     yes: bool,
     pace: Pace,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<UpReport> {
     let estimate = cost::estimate_at(spec, SystemTime::now().into());
     eprintln!(
         "cluster {} in {}: about {:.2} USD per hour (estimate, prices of {})",
@@ -45,34 +46,30 @@ pub(super) async fn make(
     }
     eprintln!("API server  {}", report.endpoint);
     eprintln!("file system {}", report.file_system);
-    if let Some(images) = report.images {
+    if let Some(images) = &report.images {
         eprintln!("images      {images}: canoe image push {images}");
     }
-    Ok(())
+    Ok(report)
 }
 
+/// What comes after the stacks; the volume is installed if it is given.
 pub(super) async fn finish(
     folder: &AssetFolder,
     spec: ClusterSpec,
     merge: bool,
-    kubectl: Option<String>,
+    volume: Option<&[Value]>,
     yes: bool,
     pace: Pace,
 ) -> anyhow::Result<Exit> {
-    let path = folder.path("kubeconfig");
-    eprintln!("wrote {}", path.display());
+    eprintln!("wrote {}", folder.path("kubeconfig").display());
     if merge {
         merge_kubeconfig(folder, &spec)?;
     }
-    if let Some(program) = kubectl {
-        let kubectl = Kubectl {
-            program,
-            kubeconfig: path.clone(),
-        };
-        install(folder, spec, &kubectl, yes, pace).await?;
+    if let Some(volume) = volume {
+        install(folder, spec, volume, yes, pace).await?;
     }
     eprintln!("next steps:");
-    eprintln!("  1. kubectl --kubeconfig {} get nodes", path.display());
+    eprintln!("  1. {}", shown(folder, "status"));
     eprintln!("  2. canoe job submit …");
     eprintln!("  3. {}", shown(folder, "down"));
     eprintln!("     when you are done: it costs money every hour");
@@ -83,66 +80,53 @@ pub(super) async fn finish(
 async fn install(
     folder: &AssetFolder,
     spec: ClusterSpec,
-    kubectl: &Kubectl,
+    volume: &[Value],
     yes: bool,
     pace: Pace,
 ) -> anyhow::Result<()> {
-    let volume = folder.path("manifests/volume.json");
+    let api = api_server(folder.path("kubeconfig"));
     if spec.control_plane.allowed_cidrs.is_empty()
-        && let Err(error) = kubectl.ready_nodes().await
+        && let Err(ApiServerError::Passing(words)) = api.ready_nodes().await
     {
         // Waiting would not help: nobody outside the VPC ever gets an answer.
         tell(&format!(
-            "warning: the API server can be reached from inside the VPC only: {error}"
+            "warning: the API server can be reached from inside the VPC only: {words}"
         ));
         tell(&format!(
-            "warning: from a machine in the VPC, run kubectl apply -f {}; or add your address to controlPlane.allowedCidrs",
-            volume.display()
+            "warning: the volume is not installed; run `{}` on a machine in the VPC, or add your address to \
+             controlPlane.allowedCidrs",
+            shown(folder, "up")
         ));
         return Ok(());
     }
-    match ready(folder, spec, kubectl, yes, pace).await {
-        Ok(()) => {
-            kubectl.apply(&volume).await?;
-            eprintln!("installed the volume and the claim {}", manifests::CLAIM);
-            Ok(())
-        }
-        Err(error) => match error.downcast_ref() {
-            Some(KubectlError::Start { .. }) => {
-                eprintln!("warning: {error:#}");
-                eprintln!(
-                    "warning: the volume is not installed; run kubectl apply -f {}",
-                    volume.display()
-                );
-                Ok(())
-            }
-            _ => Err(error),
-        },
-    }
+    ready(folder, spec, &api, yes, pace).await?;
+    api.apply(volume).await?;
+    eprintln!("installed the volume and the claim {}", manifests::CLAIM);
+    Ok(())
 }
 
 /// Waits for the nodes. Spot machines that do not come are asked for on demand, if the user agrees.
 async fn ready(
     folder: &AssetFolder,
     mut spec: ClusterSpec,
-    kubectl: &Kubectl,
+    api: &ApiServer,
     yes: bool,
     pace: Pace,
 ) -> anyhow::Result<()> {
     loop {
         let wanted = usize::try_from(spec.all_workers()).unwrap_or(usize::MAX);
         let patience = node_patience();
-        let waited = kubectl
-            .wait_for_nodes(wanted, patience, &mut Terminal { yes: true })
+        let waited = api
+            .wait_for_nodes(wanted, patience, pace.poll, &mut Terminal { yes: true })
             .await;
         let (ready, wanted) = match waited {
             Ok(()) => return Ok(()),
-            Err(KubectlError::Patience { ready, wanted, .. }) => (ready, wanted),
+            Err(ApiServerError::Patience { ready, wanted, .. }) => (ready, wanted),
             Err(error) => return Err(error.into()),
         };
         let missing = u32::try_from(wanted - ready).unwrap_or(u32::MAX);
         let fallback = (spec.workers.on_demand + missing).min(spec.workers.count);
-        let error = KubectlError::Patience {
+        let error = ApiServerError::Patience {
             ready,
             wanted,
             minutes: patience.as_secs() / 60,

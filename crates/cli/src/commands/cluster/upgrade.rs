@@ -13,7 +13,7 @@ use provision::lifecycle::upgrade::{UpgradeStage, UpgradeStep, edited, offered, 
 use provision::spec::{ClusterSpec, ControlPlaneMode};
 
 use super::args::UpgradeArgs;
-use super::files::standing_kubectl;
+use super::files::standing_api_server;
 use super::scale::changed_nothing;
 use super::terminal::{Terminal, show, tell};
 use super::up::make;
@@ -71,7 +71,7 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
     for step in &all {
         tell(&format!("step: {}", step.words(&spec)));
         let before = folder.read_spec()?;
-        if let Err(error) = execute(folder, &aws, step, &args, pace).await {
+        if let Err(error) = execute(folder, &aws, step, pace).await {
             if changed_nothing(&error) {
                 folder.update_spec(&before)?; // or a later `up` would upgrade without being asked to
                 return Err(error);
@@ -200,7 +200,6 @@ async fn execute(
     folder: &AssetFolder,
     aws: &Aws,
     step: &UpgradeStep,
-    args: &UpgradeArgs,
     pace: Pace,
 ) -> anyhow::Result<()> {
     let before = load(folder)?;
@@ -217,15 +216,13 @@ async fn execute(
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         return Ok(());
     }
-    let kubectl = standing_kubectl(folder, &spec, &args.kubectl)?;
+    let api = standing_api_server(folder, &spec)?;
     let sink = &mut Terminal { yes: true };
     match step.stage {
         UpgradeStage::ControlPlane => {
-            explain(roll::await_controller(&kubectl, &spec, pace.poll, sink).await)
+            explain(roll::await_controller(&api, &spec, pace.poll, sink).await)
         }
-        UpgradeStage::Workers => {
-            explain(roll::workers(aws, &kubectl, &spec, pace.poll, sink).await)
-        }
+        UpgradeStage::Workers => explain(roll::workers(aws, &api, &spec, pace.poll, sink).await),
         UpgradeStage::Addons => Ok(()),
     }
 }

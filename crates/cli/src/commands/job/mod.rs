@@ -249,6 +249,7 @@ pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
         kubeconfigs: kubeconfigs(args.kubeconfig),
         context: args.context,
         request_timeout: Duration::from_secs(args.request_timeout.max(1)),
+        program: std::env::current_exe().ok(),
     };
     match args.command {
         JobCommand::Schema => {
