@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Config;
 use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::client::Cluster;
+use super::client::{Cluster, makes_tokens};
 use super::error::ClusterError;
 
 /// Where the cluster is described. The files are merged; what comes first wins, and files that do not exist are left out.
@@ -107,11 +107,7 @@ fn run_here(login: &mut ExecConfig, program: &Path) {
     let is_canoe = named
         .and_then(Path::file_name)
         .is_some_and(|name| name == "canoe");
-    let makes_tokens = login
-        .args
-        .as_deref()
-        .is_some_and(|words| words.starts_with(&["cluster".to_owned(), "token".to_owned()]));
-    if is_canoe && makes_tokens {
+    if is_canoe && makes_tokens(login) {
         login.command = Some(program.display().to_string());
     }
 }
@@ -232,7 +228,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("new-canoe");
-        let script = "#!/bin/sh\n[ \"$1 $2\" = 'cluster token' ] && echo '{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": \"t\"}}'\n";
+        let script = "#!/bin/sh\necho run >> \"$0.runs\"\n[ \"$1 $2\" = 'cluster token' ] && echo '{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {\"token\": \"t\"}}'\n";
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         for (command, arguments, works) in [
@@ -256,6 +252,14 @@ mod tests {
             };
             let connected = access.connect().await;
             assert_eq!(connected.is_ok(), works, "{command} {arguments}");
+            // It was run three times, and whoever types a code for it typed three.
+            let runs = fs::read_to_string(folder.path().join("new-canoe.runs")).unwrap_or_default();
+            assert_eq!(
+                runs.lines().count(),
+                usize::from(works),
+                "{command} {arguments}"
+            );
+            drop(fs::remove_file(folder.path().join("new-canoe.runs")));
             if let Err(error) = connected {
                 assert!(matches!(error, ClusterError::Login { .. }), "{error}");
                 assert!(!error.to_string().contains("EXEC_INFO"), "{error}");

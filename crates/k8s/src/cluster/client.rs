@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::ListParams;
+use kube::client::{ClientBuilder, ConfigExt};
+use kube::config::ExecConfig;
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use tower::{BoxError, service_fn};
 
 use super::error::ClusterError;
 
@@ -34,7 +37,7 @@ impl Cluster {
         let namespace = config.default_namespace.clone();
         let program = config.auth_info.exec.as_ref();
         let program = program.and_then(|exec| exec.command.clone());
-        let client = Client::try_from(config).map_err(|error| match error {
+        let client = log_in(config).map_err(|error| match error {
             kube::Error::Auth(source) => ClusterError::login(program.as_deref(), &source),
             other => ClusterError::new("prepare the connection", &server, other),
         })?;
@@ -149,6 +152,34 @@ impl Cluster {
         let found = self.ask(&action, || api.list(&params)).await?;
         Ok(found.items)
     }
+}
+
+/// A client that is logged in. `kube` runs a login program three times, to see whether it makes a certificate, too; that of our
+/// own clusters makes none, and is run once until its token expires.
+fn log_in(config: Config) -> kube::Result<Client> {
+    if !config.auth_info.exec.as_ref().is_some_and(makes_tokens) {
+        return Client::try_from(config);
+    }
+    let Some(token) = config.auth_layer()? else {
+        return Client::try_from(config);
+    };
+    let namespace = config.default_namespace.clone();
+    let mut without = config;
+    without.auth_info.exec = None;
+    let client = Client::try_from(without)?;
+    let passed_on = service_fn(move |request| {
+        let client = client.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(ClientBuilder::new(passed_on, namespace)
+        .with_layer(&token)
+        .build())
+}
+
+/// Whether a login program is `canoe cluster token`.
+pub(super) fn makes_tokens(login: &ExecConfig) -> bool {
+    let words = login.args.as_deref().unwrap_or_default();
+    words.starts_with(&["cluster".to_owned(), "token".to_owned()])
 }
 
 /// What is needed to read a kind of object.
