@@ -1,7 +1,7 @@
 //! Servers and trainers started by hand, as an operator would: other numbers of servers, full disks, certificates,
 //! metrics, shutdown, and mistakes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -190,7 +190,7 @@ fn is_over(child: &mut Child) -> bool {
 
 fn metrics(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).ok()?;
     stream
         .write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
         .ok()?;
@@ -209,7 +209,7 @@ fn metric(text: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn a_job_of_three_servers_goes_on_with_two_and_then_with_five() {
+fn a_job_of_three_servers_continues_with_two_and_then_with_five() {
     let hand = Hand::new("rows.py", 1200);
     let passes = "--num_passes=4";
     succeeded(&hand.folder.played(2, "rows.py", "played", &[passes]));
@@ -407,7 +407,7 @@ fn settings_that_cannot_be_meant_are_named() {
 }
 
 #[test]
-fn trainers_that_contradict_the_job_are_refused_and_the_others_go_on() {
+fn trainers_that_contradict_the_job_are_refused_and_the_others_continue() {
     let hand = Hand::new(LR, 600);
     let servers = hand.servers(2);
     let mut trainers = hand.trainers(&servers, &["--num_passes=100000", "--save_only_one=1"]);
@@ -441,7 +441,7 @@ fn trainers_that_contradict_the_job_are_refused_and_the_others_go_on() {
         .unwrap();
     assert!(failed(&stranger).contains("token"), "{}", said(&stranger));
     let log = hand.log("server_0.log");
-    assert!(!log.contains("is over"), "the others go on\n{log}");
+    assert!(!log.contains("is over"), "the others continue\n{log}");
     assert!(!trainers.iter_mut().any(is_over), "{}", hand.logs());
     end(&mut trainers);
 }

@@ -26,14 +26,23 @@ fn start(job: &Job, trainer: u32, bases: &[u16]) -> Started {
 }
 
 fn start_with(job: &Job, config: wire::SessionConfig) -> Started {
+    start_gated(job, config, &Arc::new(AtomicU64::new(u64::MAX)))
+}
+
+/// Starts a trainer that rests after the batch of this number until the number is raised: however busy the machine is, the
+/// job does not end before the test has done its part.
+fn start_gated(job: &Job, config: wire::SessionConfig, gate: &Arc<AtomicU64>) -> Started {
     let done = Arc::new(AtomicU64::new(0));
-    let counter = done.clone();
+    let (counter, gate) = (done.clone(), gate.clone());
     let job = job.clone();
     let thread = std::thread::spawn(move || {
         let mut trainer = Trainer::new(job, config);
-        trainer.after_batch = Box::new(move |_, _| {
+        trainer.after_batch = Box::new(move |_, batch| {
             counter.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(2));
+            while batch >= gate.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
         });
         let model = trainer.train().unwrap();
         (model, trainer.rollbacks)
@@ -162,21 +171,29 @@ fn a_server_that_is_to_end_gets_a_snapshot_of_all_servers() {
     };
     let wanted = job.local();
     let mut cluster = job.start(Some(root.path()));
-    let trainers: Vec<_> = (0..2).map(|t| start(&job, t, &cluster.bases)).collect();
+    let gate = Arc::new(AtomicU64::new(8));
+    let trainers: Vec<_> = (0..2)
+        .map(|t| start_gated(&job, job.client_config(t, &cluster.bases), &gate))
+        .collect();
     let batches = || trainers[0].1.load(Ordering::Relaxed);
     wait_for("batches", || batches() >= 8);
     let ending = cluster.servers[1].as_ref().unwrap();
     assert!(ending.report().snapshots.is_empty());
     ending.want_snapshot();
-    let wish = ending.report().wanted.unwrap();
-    wait_for("the snapshot", || ending.stable() >= Some(wish));
+    let ordered = ending.report().wanted.unwrap();
+    gate.store(300, Ordering::Relaxed);
+    wait_for("the snapshot", || ending.stable() >= Some(ordered));
     for server in cluster.servers.iter().flatten() {
         let have = server.report().snapshots;
-        assert!(have.iter().any(|step| *step >= wish), "{wish}: {have:?}");
+        assert!(
+            have.iter().any(|step| *step >= ordered),
+            "{ordered}: {have:?}"
+        );
     }
     let before = batches();
     assert!(before < 390, "the job must still run");
     replace(&job, &mut cluster, 1, root.path());
+    gate.store(u64::MAX, Ordering::Relaxed);
     let results = ended(trainers);
     same(&results[0].0, &wanted);
     assert!(results[0].1 >= 1, "the trainers were rolled back");
@@ -193,12 +210,17 @@ fn an_order_is_heeded_in_asynchronous_training_too() {
         ..Job::new(&[600, 600, 600])
     };
     let cluster = job.start(Some(root.path()));
-    let trainers: Vec<_> = (0..3).map(|t| start(&job, t, &cluster.bases)).collect();
+    let gate = Arc::new(AtomicU64::new(8));
+    let trainers: Vec<_> = (0..3)
+        .map(|t| start_gated(&job, job.client_config(t, &cluster.bases), &gate))
+        .collect();
     wait_for("batches", || trainers[0].1.load(Ordering::Relaxed) >= 8);
     let ending = cluster.servers[1].as_ref().unwrap();
     ending.want_snapshot();
-    let wish = ending.report().wanted.unwrap();
-    wait_for("the snapshot", || ending.stable() >= Some(wish));
+    let ordered = ending.report().wanted.unwrap();
+    gate.store(300, Ordering::Relaxed);
+    wait_for("the snapshot", || ending.stable() >= Some(ordered));
+    gate.store(u64::MAX, Ordering::Relaxed);
     ended(trainers);
 }
 
@@ -212,9 +234,13 @@ fn a_server_lost_before_the_first_snapshot_starts_over() {
     };
     let wanted = job.local();
     let mut cluster = job.start(Some(root.path()));
-    let trainers: Vec<_> = (0..2).map(|t| start(&job, t, &cluster.bases)).collect();
+    let gate = Arc::new(AtomicU64::new(6));
+    let trainers: Vec<_> = (0..2)
+        .map(|t| start_gated(&job, job.client_config(t, &cluster.bases), &gate))
+        .collect();
     wait_for("batches", || trainers[0].1.load(Ordering::Relaxed) >= 5);
     replace(&job, &mut cluster, 1, root.path());
+    gate.store(u64::MAX, Ordering::Relaxed);
     let results = ended(trainers);
     same(&results[0].0, &wanted);
 }

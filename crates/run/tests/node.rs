@@ -43,9 +43,9 @@ impl Pods {
 }
 
 impl PodSource for Pods {
-    fn pods(&self, wish: &PodsOptions) -> Result<Vec<ListedPod>, NotYet> {
+    fn pods(&self, options: &PodsOptions) -> Result<Vec<ListedPod>, NotYet> {
         assert_eq!(
-            (wish.namespace.as_str(), wish.job.as_str()),
+            (options.namespace.as_str(), options.job.as_str()),
             ("default", "ctr")
         );
         self.answer.lock().unwrap().clone()
@@ -138,7 +138,7 @@ impl Cluster {
             pods: self.api.clone(),
             health_port: 0,
             metrics_port: 0,
-            patience: Duration::from_secs(30),
+            patience: Duration::from_secs(240),
             grace: Duration::from_secs(2),
         }
     }

@@ -202,10 +202,20 @@ impl Job {
     }
 
     pub(crate) fn start_server(&self, snapshots: Option<PathBuf>) -> (Server, u16) {
+        self.start_changed_server(|config| config.snapshots.clone_from(&snapshots))
+    }
+
+    /// For tests that send no heartbeats.
+    pub(crate) fn start_patient_server(&self) -> (Server, u16) {
+        self.start_changed_server(|config| config.silence = Duration::from_secs(180))
+    }
+
+    fn start_changed_server(&self, change: impl Fn(&mut ServerConfig)) -> (Server, u16) {
         for _ in 0..50 {
             let base = free_ports(self.ports + self.sparse_ports);
-            if let Ok(server) = Server::start(self.server_config(base, snapshots.clone()), quiet())
-            {
+            let mut config = self.server_config(base, None);
+            change(&mut config);
+            if let Ok(server) = Server::start(config, quiet()) {
                 return (server, base);
             }
         }

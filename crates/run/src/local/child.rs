@@ -252,7 +252,7 @@ mod tests {
         let mut lines = Vec::new();
         let (mut ended, mut silent, mut exit) = (false, false, None);
         while !(ended && silent) {
-            match receive.recv_timeout(Duration::from_secs(20)).unwrap() {
+            match receive.recv_timeout(Duration::from_secs(240)).unwrap() {
                 ChildReport::Line(line) => lines.push(line),
                 ChildReport::Silent => silent = true,
                 ChildReport::LogFailed(error) => panic!("{error}"),
@@ -297,7 +297,7 @@ mod tests {
         let left = format!("/proc/{}/stat", lines[0]);
         // The output ended, so the sleeper has been killed; it may not be gone yet.
         let is_gone = || fs::read_to_string(&left).map_or(true, |stat| stat.contains(") Z "));
-        let mut patience = (0..2000).map(|_| thread::sleep(Duration::from_millis(10)));
+        let mut patience = (0..24_000).map(|_| thread::sleep(Duration::from_millis(10)));
         assert!(is_gone() || patience.any(|()| is_gone()));
     }
 

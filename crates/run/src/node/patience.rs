@@ -1,4 +1,4 @@
-//! Waiting for a condition: at once if it holds, with a limit if not, and with a reason all the time.
+//! Waits for a condition, with a time limit, and reports at any moment what it waits for.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ pub enum GaveUp {
     /// The limit was reached.
     #[error("waited {} s for {what}: {reason}", .waited.as_secs())]
     Timeout {
-        /// For what.
+        /// What was waited for, as in "waiting for …".
         what: String,
         /// The last reason why it did not hold.
         reason: String,
@@ -20,7 +20,7 @@ pub enum GaveUp {
     /// Waiting longer cannot help.
     #[error("{what}: {reason}")]
     Hopeless {
-        /// For what.
+        /// What was waited for, as in "waiting for …".
         what: String,
         /// Why.
         reason: String,
@@ -28,7 +28,7 @@ pub enum GaveUp {
     /// The pod is to end.
     #[error("asked to end while waiting for {what}")]
     Ended {
-        /// For what.
+        /// What was waited for, as in "waiting for …".
         what: String,
     },
 }
@@ -123,30 +123,30 @@ fn pause_unless(shutdown: &Shutdown, pause: Duration) -> bool {
 mod tests {
     use super::*;
 
-    fn short() -> WaitLimits {
-        WaitLimits {
-            limit: Duration::from_millis(30),
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(2),
-        }
-    }
-
     #[test]
-    fn reasons_are_told_once_and_the_last_one_is_kept() {
+    fn reasons_are_told_once() {
         let mut told = Vec::new();
-        let mut tries = 0;
-        let result = short().wait(
+        let mut reasons = ["none", "none", "one", "one"].into_iter();
+        let patience = WaitLimits::new(Duration::from_secs(100));
+        let result = patience.wait(
             "peers",
             &Shutdown::new(),
             &mut |text| told.push(text),
             || {
-                tries += 1;
-                Err::<(), _>(NotYet::Later(
-                    if tries < 3 { "none" } else { "one" }.to_owned(),
-                ))
+                let reason = reasons.next();
+                reason.map_or(Ok(()), |reason| Err(NotYet::Later(reason.to_owned())))
             },
         );
+        assert_eq!(result, Ok(()));
         assert_eq!(told, ["waiting for peers: none", "waiting for peers: one"]);
+    }
+
+    #[test]
+    fn a_wait_that_takes_too_long_ends_with_its_last_reason() {
+        let none = WaitLimits::new(Duration::ZERO);
+        let result = none.wait("peers", &Shutdown::new(), &mut |_| {}, || {
+            Err::<(), _>(NotYet::Later("one".to_owned()))
+        });
         assert!(matches!(result, Err(GaveUp::Timeout { reason, .. }) if reason == "one"));
     }
 
