@@ -10,6 +10,7 @@
 //! - [`layout`]: what is in the folder. - [`listed`]: data that a list names. - [`plan`]: command lines; pure.
 //! - [`capacity`]: how many nodes a machine can carry.
 //! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
+//! - [`archive`]: moves the results of an earlier run aside.
 //! - [`ports`], [`workdir`]: what must exist before the start.
 //! - [`restart`], [`machine`]: who is started, restarted and ended when; pure.
 //! - [`watchdog`]: who lives and does nothing; pure.
@@ -17,6 +18,7 @@
 //! - [`observe`]: what a process writes about itself, as events.
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
+pub mod archive;
 pub mod capacity;
 pub(crate) mod child;
 pub mod claim;
