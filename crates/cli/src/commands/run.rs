@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use run::display::summary;
+use run::local::archive::archive;
 use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
 use run::local::layout::{FirstLine, JobData};
 use run::local::lease::Owner;
@@ -398,7 +399,7 @@ fn begin(
         Beginning::Archive(why) => {
             start_pass = 0;
             drop(owner);
-            if let Some(moved) = claim::archive(output)? {
+            if let Some(moved) = archive(output)? {
                 let moved = moved.display();
                 match why.as_str() {
                     "" => eprintln!("the results of an earlier run are now in {moved}"),

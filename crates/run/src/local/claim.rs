@@ -37,7 +37,7 @@ pub struct RunSettings {
 const SAVED_NOTE: &str = "canoe.saved.json";
 
 /// Says which run is in a folder.
-const RUN_FILE: &str = "run.json";
+pub(super) const RUN_FILE: &str = "run.json";
 
 /// What is in `run.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -461,27 +461,6 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Moves a folder to the first free name `NAME-1`, `NAME-2`, …; returns it, or `None` if there was nothing.
-pub fn archive(output: &Path) -> Result<Option<PathBuf>, ClaimError> {
-    let name = output.file_name().unwrap_or_default().to_string_lossy();
-    for number in 1.. {
-        let free = output.with_file_name(format!("{name}-{number}"));
-        if free.exists() {
-            continue;
-        }
-        return match fs::rename(output, &free) {
-            Ok(()) => Ok(Some(free)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(ClaimError::File {
-                action: "move aside",
-                path: output.to_owned(),
-                source,
-            }),
-        };
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -729,19 +708,5 @@ mod tests {
         assert_eq!(second, first);
         let third = with(&[("a.py", 7), ("notes.txt", 2)]);
         assert!(differences(&second, &third).is_empty());
-    }
-
-    #[test]
-    fn what_is_moved_aside_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let output = folder.path().join("output");
-        assert_eq!(archive(&output).unwrap(), None);
-        for number in 1..3 {
-            fs::create_dir(&output).unwrap();
-            write(&output, &run(true)).unwrap();
-            let moved = archive(&output).unwrap().unwrap();
-            assert_eq!(moved, folder.path().join(format!("output-{number}")));
-            assert_eq!(read(&moved).unwrap(), Some(run(true)));
-        }
     }
 }

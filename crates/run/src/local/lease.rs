@@ -1,7 +1,8 @@
 //! One owner per folder: a lease that works on NFS, where locks do not hold across machines and clocks differ.
 //!
-//! The owner's file `owner.json` is created exclusively, names its owner, and is rewritten every second. A claimant on the
-//! same machine asks the kernel whether the owner lives; one on another machine watches whether the file changes.
+//! The owner's file `owner.json` is created exclusively, names its owner, and is rewritten every second. A claimant that
+//! sees the owner's processes asks the kernel whether the owner lives; one on another machine, or in another container of
+//! the same machine, watches whether the file changes.
 //! The file of an owner that is gone is moved away first, and looked at again: if it is not the one that was judged,
 //! somebody was faster, and it is put back. An owner that was stopped for so long that another took over finds the
 //! other's name at its next beat and ends. So two owners never continue side by side, whatever is stopped when.
@@ -22,7 +23,7 @@ use super::claim::ClaimError;
 
 /// An owner rewrites its file this often.
 const BEAT: Duration = Duration::from_secs(1);
-/// An owner on another machine whose file does not change for this long is gone.
+/// An owner whose process cannot be looked at, and whose file does not change for this long, is gone.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Between two looks of a claimant that watches.
 const LOOK: Duration = Duration::from_millis(200);
@@ -36,13 +37,35 @@ pub struct Holder {
     pub pid: u32,
     /// Start time of the process in ticks since boot: distinguishes it from a later one with the same id.
     started: u64,
+    /// Where process ids mean the same processes, see [`pid_space`]; empty in files of older versions.
+    #[serde(default)]
+    space: String,
     /// Grows while the owner lives.
     beat: u64,
 }
 
 impl Holder {
+    /// This process.
+    fn own(host: &str) -> Self {
+        let pid = std::process::id();
+        Self {
+            host: host.to_owned(),
+            pid,
+            started: start_time(pid).unwrap_or(0),
+            space: pid_space().unwrap_or_default(),
+            beat: 0,
+        }
+    }
+
     fn is(&self, other: &Holder) -> bool {
-        (&self.host, self.pid, self.started) == (&other.host, other.pid, other.started)
+        let process = |holder: &Holder| (holder.pid, holder.started);
+        (&self.host, &self.space, process(self)) == (&other.host, &other.space, process(other))
+    }
+
+    /// Whether another holder's process lives; `None` if this process cannot see it, whatever has its id here.
+    fn sees(&self, other: &Holder) -> Option<bool> {
+        let same = self.host == other.host && self.space == other.space && !self.space.is_empty();
+        same.then(|| start_time(other.pid) == Some(other.started))
     }
 }
 
@@ -183,9 +206,11 @@ struct OnVolume {
 }
 
 impl OnVolume {
-    fn new(output: &Path, pid: u32) -> Self {
+    fn new(output: &Path, own: &Holder) -> Self {
         let path = output.join("owner.json");
-        let aside = path.with_extension(format!("{pid}.gone"));
+        // Of two containers, each may have a process 1.
+        let (pid, started) = (own.pid, own.started);
+        let aside = path.with_extension(format!("{pid}-{started}.gone"));
         Self { path, aside }
     }
 }
@@ -249,15 +274,25 @@ pub struct Owner {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Fails if a living process of this machine owns a folder. For those who write into it without owning it.
+/// Fails if a living process owns a folder. For those who write into it without owning it.
 pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
-    let text = fs::read(output.join("owner.json")).unwrap_or_default();
-    let holder = serde_json::from_slice::<Holder>(&text).ok();
-    let living = holder
-        .filter(|holder| holder.host == host && start_time(holder.pid) == Some(holder.started));
-    match living {
-        Some(holder) => Err(ClaimError::owned(output.to_owned(), Some(holder))),
-        None => Ok(()),
+    let own = Holder::own(host);
+    let path = output.join("owner.json");
+    let read = || serde_json::from_slice::<Holder>(&fs::read(&path).ok()?).ok();
+    let Some(first) = read() else {
+        return Ok(());
+    };
+    let begun = Instant::now();
+    let lives = own.sees(&first).unwrap_or_else(|| {
+        // Only a file that changes tells.
+        while begun.elapsed() < SILENCE && read().as_ref() == Some(&first) {
+            thread::sleep(LOOK);
+        }
+        read().is_some_and(|holder| holder != first)
+    });
+    match lives {
+        true => Err(ClaimError::owned(output.to_owned(), Some(first))),
+        false => Ok(()),
     }
 }
 
@@ -269,23 +304,14 @@ impl Owner {
         host: &str,
         on_loss: impl Fn(&Holder) + Send + 'static,
     ) -> Result<Owner, ClaimError> {
-        let pid = std::process::id();
-        let own = Holder {
-            host: host.to_owned(),
-            pid,
-            started: start_time(pid).unwrap_or(0),
-            beat: 0,
-        };
-        let file = OnVolume::new(output, pid);
+        let own = Holder::own(host);
+        let file = OnVolume::new(output, &own);
         let failed = |source| ClaimError::File {
             action: "write",
             path: output.join("owner.json"),
             source,
         };
-        let lives = |holder: &Holder| {
-            let here = holder.host == host;
-            here.then(|| start_time(holder.pid) == Some(holder.started))
-        };
+        let lives = |holder: &Holder| own.sees(holder);
         let begun = Instant::now();
         let mut claimant = Claimant::new(own.clone());
         loop {
@@ -358,6 +384,14 @@ impl Drop for Owner {
     }
 }
 
+/// Names the processes that this one can look at: those of this boot and this PID namespace. `None` if the system does not
+/// say.
+fn pid_space() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
 /// Start time of a process in clock ticks since boot; `None` if there is no such process.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -413,13 +447,47 @@ mod tests {
         assert!(!folder.path().join("owner.json").exists());
         // A process with that id lives, but it is another one.
         let stale = Holder {
-            host: "here".to_owned(),
-            pid: std::process::id(),
             started: 1,
             beat: 9,
+            ..Holder::own("here")
         };
         let text = serde_json::to_vec(&stale).unwrap();
         fs::write(folder.path().join("owner.json"), text).unwrap();
+        drop(Owner::claim(folder.path(), "here", nobody).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_owner_in_another_container_of_this_machine_is_judged_by_its_beat() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner.json");
+        // Here another process has that id.
+        let mut holder = Holder {
+            pid: 1,
+            started: 1,
+            space: "a boot pid:[7]".to_owned(),
+            ..Holder::own("here")
+        };
+        let write = |holder: &Holder| {
+            super::super::claim::replace(&path, &serde_json::to_vec(holder).unwrap()).unwrap();
+        };
+        write(&holder);
+        thread::scope(|scope| {
+            let (ended, end) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                while end.recv_timeout(Duration::from_millis(50)).is_err() {
+                    holder.beat += 1;
+                    write(&holder);
+                }
+            });
+            let claimed = Owner::claim(folder.path(), "here", nobody).map(drop);
+            let free = check_free(folder.path(), "here");
+            ended.send(()).unwrap();
+            let text = claimed.unwrap_err().to_string();
+            assert!(text.contains("process 1 on here"), "{text}");
+            free.unwrap_err();
+        });
+        check_free(folder.path(), "here").unwrap();
         drop(Owner::claim(folder.path(), "here", nobody).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -431,10 +499,9 @@ mod tests {
         let send = move |holder: &Holder| drop(send.send(holder.host.clone()));
         let owner = Owner::claim(folder.path(), "here", send).unwrap();
         let other = Holder {
-            host: "there".to_owned(),
             pid: 1,
             started: 1,
-            beat: 0,
+            ..Holder::own("there")
         };
         let path = folder.path().join("owner.json");
         // The owner may rewrite its own name once more, between its look and its write.
@@ -522,6 +589,7 @@ mod tests {
                 host: host.to_string(),
                 pid: 1,
                 started: life,
+                space: String::new(),
                 beat: 0,
             }))
         };

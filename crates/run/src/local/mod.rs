@@ -12,6 +12,7 @@
 //! - [`plan`]: command lines; pure.
 //! - [`capacity`]: how many nodes a machine can carry.
 //! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
+//! - [`archive`]: moves the results of an earlier run aside.
 //! - [`ports`], [`workdir`]: what must exist before the start.
 //! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
 //! - [`watchdog`]: which processes run and make no progress; pure.
@@ -21,6 +22,7 @@
 //! - [`observe`]: what a process writes about itself, as events.
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
+pub mod archive;
 pub mod capacity;
 pub(crate) mod child;
 pub mod claim;

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::finish::run_name;
+use crate::local::archive::archive;
 use crate::local::claim;
 
 /// Names the run.
@@ -25,7 +26,7 @@ pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option
     }
     let work = claim::find_work(output);
     let moved = if !keep && work.any() {
-        claim::archive(output).map_err(io::Error::other)?
+        archive(output).map_err(io::Error::other)?
     } else {
         None
     };
