@@ -331,7 +331,6 @@ const AVOIDED: [&str; 15] = [
 const MEANT: [(&str, &str); 3] = [
     ("cli/src/commands/cluster/questions.rs", "answers"),
     ("provision/src/command/", "answers"),
-    ("provision/src/command/nodes.rs", "memcache.go"),
 ];
 
 /// The words of [`AVOIDED`] that a line of text has.
