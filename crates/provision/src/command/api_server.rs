@@ -46,7 +46,7 @@ pub enum ApiServerError {
     },
 }
 
-/// The way to the API server of a cluster. It is gone when it is first needed.
+/// The way to the API server of a cluster; the connection is made when it is first needed.
 #[derive(Clone)]
 pub struct ApiServer {
     kubeconfig: PathBuf,
