@@ -57,14 +57,23 @@ impl RowSet {
     }
 }
 
-/// The distinct rows, ascending: by a set of bits where that is smaller than the rows themselves, else by sorting.
+/// The distinct rows, ascending: by a mark for each possible one where these are few, else by sorting. A mark is a byte: a
+/// frequent row would have to wait for its last mark if a mark were a bit.
 pub(crate) fn distinct_rows(rows: &[u32]) -> Vec<u32> {
     let limit = rows.iter().max().map_or(0, |&row| row as usize + 1);
     if limit / 32 <= rows.len() {
-        let mut set = RowSet::default();
-        if set.collect(rows, limit).is_ok() {
-            return set.ids;
+        let mut marks = vec![[0_u8; 8]; limit.div_ceil(8)];
+        let flat = marks.as_flattened_mut();
+        rows.iter().for_each(|&row| flat[row as usize] = 1);
+        let mut ids = Vec::with_capacity(rows.len().min(limit));
+        for (at, eight) in marks.iter().enumerate() {
+            let mut rest = u64::from_le_bytes(*eight);
+            while rest != 0 {
+                ids.push((at * 8) as u32 + rest.trailing_zeros() / 8);
+                rest &= rest - 1;
+            }
         }
+        return ids;
     }
     let mut rows = rows.to_vec();
     rows.sort_unstable();

@@ -3,13 +3,14 @@
 //! All blocks are stored one after another. The state of a block is `slots` runs as long as the block, at `slots` times
 //! the block's offset; so each block is updated and saved by itself.
 
-use crate::gradient::{GradientSource, Held, Receive};
+use crate::gradient::{GradientSource, Held, PackedGradient, Receive};
 use crate::table::Table;
 use optim::{ParameterProgress, UpdateStep};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wire::gaps;
 use wire::shard::Block;
 use wire::shared::PublishedValues;
 use words::lock::{Mutex, RwLock, RwLockReadGuard};
@@ -123,21 +124,50 @@ impl DensePiece {
         self.data.read()
     }
 
-    /// Appends those values of a range of the table that are in these blocks.
-    pub fn gather(&self, data: &DenseData, range: Range<usize>, out: &mut Vec<f32>) {
-        let Some(first) = self.blocks.first() else {
-            return;
-        };
-        // All blocks of a table are equally long, but for its last one, which is behind all others here, too.
-        let len = first.len;
-        let mut at = self
-            .blocks
-            .partition_point(|block| block.start + block.len <= range.start);
-        while let Some(block) = self.blocks.get(at).filter(|block| block.start < range.end) {
-            let from = range.start.max(block.start) - block.start;
-            let to = range.end.min(block.start + block.len) - block.start;
-            out.extend_from_slice(&data.values[at * len + from..at * len + to]);
-            at += 1;
+    /// Where those values of rows of the table lie that are in these blocks: ranges among the values of all blocks, each
+    /// inside one block. Ids ascend.
+    pub(crate) fn runs(&self, ids: &[u32], cols: usize) -> Vec<Range<usize>> {
+        let mut runs = Vec::with_capacity(ids.len());
+        // `at` is the first block that does not end before the row, and `before` counts the values of those that do.
+        let (mut at, mut before) = (0, 0);
+        for id in ids {
+            let (start, end) = (*id as usize * cols, (*id as usize + 1) * cols);
+            while let Some(block) = self.blocks.get(at).filter(|block| block.start < end) {
+                let block_end = block.start + block.len;
+                let (from, to) = (start.max(block.start), end.min(block_end));
+                if from < to {
+                    runs.push(before + from - block.start..before + to - block.start);
+                }
+                if end < block_end {
+                    break;
+                }
+                before += block.len;
+                at += 1;
+            }
+        }
+        runs
+    }
+
+    /// A gradient that has only these runs, as if it had been received with gaps.
+    pub(crate) fn unfold(
+        &self,
+        mut runs: &[Range<usize>],
+        mut values: &[f32],
+        packed: &mut PackedGradient,
+    ) {
+        packed.masks.clear();
+        packed.values.clear();
+        let mut start = 0;
+        for block in &self.blocks {
+            let end = start + block.len;
+            let inside = runs.partition_point(|run| run.start < end);
+            let (own, later_runs) = runs.split_at(inside);
+            let count = own.iter().map(ExactSizeIterator::len).sum();
+            let (own_values, later_values) = values.split_at(count);
+            let places = own.iter().map(|run| (run.start - start, run.end - start));
+            let mask = gaps::unfold(places, own_values, block.len, &mut packed.values);
+            packed.masks.push(mask);
+            (runs, values, start) = (later_runs, later_values, end);
         }
     }
 

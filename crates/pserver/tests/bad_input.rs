@@ -392,6 +392,15 @@ fn dense_rows(table: u32, rows: u32) -> Request {
     }
 }
 
+fn push_share(table: u32, rows: u32, ticket: Option<u64>) -> Request {
+    Request::PushDenseRows {
+        table: TableId(table),
+        rows,
+        samples: 1,
+        ticket: ticket.map(Ticket),
+    }
+}
+
 fn share_rows(table: u32, rows: u32) -> Request {
     Request::ShareRows {
         table: TableId(table),
@@ -478,6 +487,36 @@ fn wrong_requests_of_a_member() {
             vec![255; 4],
             Code::Invalid,
             "outside",
+        ),
+        (
+            plain(push_share(0, u32::MAX, None)),
+            vec![],
+            Code::Invalid,
+            "row ids",
+        ),
+        (
+            plain(push_share(2, 0, None)),
+            vec![],
+            Code::Invalid,
+            "not dense",
+        ),
+        (
+            plain(push_share(0, 2, None)),
+            vec![0; 8],
+            Code::Invalid,
+            "do not ascend",
+        ),
+        (
+            plain(push_share(0, 1, None)),
+            vec![0; 5],
+            Code::Invalid,
+            "are not 1 rows",
+        ),
+        (
+            plain(push_share(0, 1, Some(7))),
+            vec![0; 4],
+            Code::Invalid,
+            "ticket 7 of table 0 is not known",
         ),
         (
             plain(Request::PullDense {

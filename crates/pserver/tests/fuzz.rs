@@ -100,6 +100,7 @@ fn frames() {
             for kind in [
                 FrameKind::PushDense,
                 FrameKind::PushRows,
+                FrameKind::PushDenseRows,
                 FrameKind::PullRows,
                 FrameKind::Initial,
             ] {

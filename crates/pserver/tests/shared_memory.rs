@@ -6,16 +6,24 @@ mod support;
 
 use pserver::bench::Transport;
 use pserver::bench::keys::BenchKeys;
-use support::{Job, noise, same, table};
+use pserver::{Server, ServerConfig};
+use std::net::{IpAddr, Ipv4Addr};
+use support::{Cluster, Job, free_ports, noise, quiet, same, table};
 use wire::{Session, TableId, View};
 
 const ROWS: usize = 700;
 const COLS: usize = 120;
+/// Values of a table of more than a megabyte.
+const WIDE: usize = 270_000;
+/// Another host, as far as a trainer at 127.0.0.1 can see.
+const APART: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// How a trainer does it.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     over: Transport,
+    /// The second server is on another host.
+    apart: bool,
     /// Tells the session which rows of a gradient are not zero.
     tells_rows: bool,
     /// Fetches only the rows that the next batch reads.
@@ -54,14 +62,18 @@ fn gradient(values: &[f32], rows: &[u32], batch: u64) -> Vec<f32> {
 }
 
 fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
-    let config = job.client_config(trainer, bases);
+    let mut config = job.client_config(trainer, bases);
+    if way.apart {
+        config.servers[1].host = APART.to_string();
+    }
     let (mut session, _) = Session::connect(config, job.spec()).unwrap();
-    assert_eq!(session.shares_memory(), way.over == Transport::Unix);
-    let (big, small) = (TableId(0), TableId(1));
+    let shares_memory = way.over == Transport::Unix && !way.apart;
+    assert_eq!(session.shares_memory(), shares_memory);
+    let (big, small, wide) = (TableId(0), TableId(1), TableId(2));
     if way.reads != Reads::Whole {
         session.fetch_by_row(vec![big]);
     }
-    let mut values = vec![vec![0.0; ROWS * COLS], vec![0.0; 3]];
+    let mut values = vec![vec![0.0; ROWS * COLS], vec![0.0; 3], vec![0.0; WIDE]];
     fn all(values: &mut [Vec<f32>]) -> Vec<(TableId, &mut [f32])> {
         let tables = (0..).map(TableId).zip(values);
         tables.map(|(t, v)| (t, v.as_mut_slice())).collect()
@@ -80,6 +92,8 @@ fn train(job: &Job, trainer: u32, bases: &[u16], way: Way) -> Vec<Vec<f32>> {
         let known = way.tells_rows.then_some(rows.as_slice());
         session.push_dense(small, &[0.5, -0.5, 1.0], None).unwrap();
         session.push_dense(big, &pushed, known).unwrap();
+        let whole: Vec<f32> = values[2].iter().map(|v| v * 0.1 + batch as f32).collect();
+        session.push_dense(wide, &whole, None).unwrap();
         if way.reads == Reads::Announced && batch % 3 != 0 {
             session.announce_rows(&[(big, &rows_of(trainer, batch + 1))]);
         }
@@ -107,8 +121,12 @@ fn run(way: Way) -> Vec<Vec<f32>> {
     job.tables = vec![
         table("big", ROWS as u64, COLS as u32, false, support::adam()),
         table("small", 1, 3, false, support::momentum()),
+        table("wide", 1, WIDE as u32, false, support::momentum()),
     ];
-    let cluster = job.start(None);
+    let mut cluster = job.start(None);
+    if way.apart {
+        replace_second(&job, &mut cluster);
+    }
     let (job, bases) = (&job, &cluster.bases);
     let models: Vec<_> = std::thread::scope(|scope| {
         let trainers: Vec<_> = (0..2)
@@ -120,15 +138,38 @@ fn run(way: Way) -> Vec<Vec<f32>> {
     models.into_iter().next().unwrap()
 }
 
+/// Starts the second server at another address.
+fn replace_second(job: &Job, cluster: &mut Cluster) {
+    for _ in 0..50 {
+        let base = free_ports(job.ports);
+        let config = ServerConfig {
+            addresses: vec![IpAddr::V4(APART)],
+            ..job.server_config(base, None)
+        };
+        if let Ok(server) = Server::start(config, quiet()) {
+            cluster.servers[1] = Some(server);
+            cluster.bases[1] = base;
+            return;
+        }
+    }
+    panic!("no free ports");
+}
+
 #[test]
 fn every_way_gives_the_same_bytes() {
-    let way = |over, tells_rows, reads| Way {
+    let way = |(over, apart), tells_rows, reads| Way {
         over,
+        apart,
         tells_rows,
         reads,
     };
-    let wanted = run(way(Transport::Tcp, false, Reads::Whole));
-    for over in [Transport::Tcp, Transport::Tls, Transport::Unix] {
+    let wanted = run(way((Transport::Tcp, false), false, Reads::Whole));
+    for over in [
+        (Transport::Tcp, false),
+        (Transport::Tls, false),
+        (Transport::Unix, false),
+        (Transport::Unix, true),
+    ] {
         for reads in [Reads::Whole, Reads::Rows, Reads::Announced] {
             for tells_rows in [false, true] {
                 same(&run(way(over, tells_rows, reads)), &wanted);

@@ -61,6 +61,17 @@ pub enum Request {
         /// Memory: the values are in the outbox.
         carrier: Carrier,
     },
+    /// The gradient of a dense table whose other rows are zero: of each row, what the service holds.
+    PushDenseRows {
+        /// The table.
+        table: TableId,
+        /// Number of rows; they ascend.
+        rows: u32,
+        /// Samples in the trainer's batch.
+        samples: u64,
+        /// The rows of this pull; `None`: their ids are in the payload.
+        ticket: Option<Ticket>,
+    },
     /// Gradients of rows of a sparse table.
     PushRows {
         /// The table.
@@ -351,6 +362,21 @@ impl Request {
                 };
                 (kind, fields)
             }
+            Self::PushDenseRows {
+                table,
+                rows,
+                samples,
+                ticket,
+            } => {
+                let fields = Fields {
+                    table: table.0,
+                    count: rows,
+                    samples,
+                    ticket: ticket.map_or(0, |ticket| ticket.0),
+                    ..none
+                };
+                (FrameKind::PushDenseRows, fields)
+            }
             Self::PushRows {
                 table,
                 rows,
@@ -466,6 +492,12 @@ impl Request {
             },
             FrameKind::PushDense => push_dense(Carrier::Payload),
             FrameKind::PushPlaced => push_dense(Carrier::Memory),
+            FrameKind::PushDenseRows => Self::PushDenseRows {
+                table,
+                rows: fields.count,
+                samples: fields.samples,
+                ticket: fields.ticket(),
+            },
             FrameKind::PushRows => push_rows(Carrier::Payload),
             FrameKind::PushRowsPlaced => push_rows(Carrier::Memory),
             FrameKind::FinishBatch => Self::FinishBatch {
@@ -621,6 +653,12 @@ mod tests {
             },
             dense(Carrier::Payload),
             dense(Carrier::Memory),
+            Request::PushDenseRows {
+                table,
+                rows: 3,
+                samples: 128,
+                ticket: Some(Ticket(5)),
+            },
             push(Carrier::Payload),
             push(Carrier::Memory),
             finish(None),

@@ -80,11 +80,13 @@ pub enum FrameKind {
     EndPass = 50,
     /// Requests rows of a dense table.
     PullDenseRows = 51,
+    /// A trainer sends a gradient of rows of a dense table.
+    PushDenseRows = 52,
 }
 
 impl FrameKind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [FrameKind; 27] = [
+        const ALL: [FrameKind; 28] = [
             FrameKind::Challenge,
             FrameKind::Hello,
             FrameKind::Welcome,
@@ -112,6 +114,7 @@ impl FrameKind {
             FrameKind::PassOver,
             FrameKind::EndPass,
             FrameKind::PullDenseRows,
+            FrameKind::PushDenseRows,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }

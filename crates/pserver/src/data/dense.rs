@@ -1,15 +1,17 @@
 //! Pushes and pulls of dense tables: through the connection, or in memory that a trainer on this host shares.
 
+use super::rows::RowsOfPush;
 use super::{Line, Stop};
 use crate::barrier::Apply;
 use crate::dense::DensePiece;
 use crate::gradient::{Held, OutboxGradient, PackedGradient};
 use crate::host::RunListener;
 use crate::service::{Last, Push, ServiceContext, Staged, TablePiece, invalid};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wire::channel::GATHERED;
-use wire::data::{Carrier, Reply};
+use wire::data::{Carrier, Reply, Ticket};
 use wire::frame::Head;
 use wire::shared::{RegionLayout, SharedRegion, layout};
 use wire::{Encoding, Mode, Step, TableId, View, gaps};
@@ -19,6 +21,14 @@ pub(super) struct Outbox {
     memory: Arc<SharedRegion>,
     /// Offset of each table.
     starts: Vec<usize>,
+}
+
+/// Rows of a dense table that a trainer named, for the push that follows.
+pub(super) struct DenseRows {
+    ticket: Ticket,
+    rows: u32,
+    /// Where what the service holds of them lies among its values.
+    runs: Vec<Range<usize>>,
 }
 
 /// Which values of a piece a push has.
@@ -91,6 +101,53 @@ impl Line {
         }
     }
 
+    /// A gradient of rows that arrives through the connection. It waits as one with gaps.
+    pub(super) fn push_dense_rows(
+        &mut self,
+        head: &Head,
+        push: &Push,
+        rows: &RowsOfPush,
+    ) -> Result<(), Stop> {
+        let piece = self.dense_piece(push.table)?;
+        let looked_up = match rows.ticket {
+            None => self.read_dense_rows(head, push.table, rows.rows, &piece)?,
+            Some(ticket) => match self.looked_up.remove(&push.table.0) {
+                Some(known) if (known.ticket, known.rows) == (ticket, rows.rows) => known,
+                _ => {
+                    let text = format!("ticket {} of table {} is not known", ticket.0, push.table);
+                    return Err(invalid(text).into());
+                }
+            },
+        };
+        let count: usize = looked_up.runs.iter().map(ExactSizeIterator::len).sum();
+        let ids = if rows.ticket.is_none() {
+            4 * u64::from(rows.rows)
+        } else {
+            0
+        };
+        if head.payload != ids + (count * head.encoding.bytes()) as u64 {
+            let text = format!(
+                "{} bytes are not {} rows of table {}",
+                head.payload, rows.rows, push.table
+            );
+            return Err(invalid(text).into());
+        }
+        let apply = self.begin_push(push)?;
+        let mut packed = self.take_packed(push.table);
+        self.values.resize(count, 0.0);
+        self.channel.read_values(head.encoding, &mut self.values)?;
+        piece.unfold(&looked_up.runs, &self.values, &mut packed);
+        self.hold(push, apply, Held::Packed(packed))
+    }
+
+    /// The buffers of the trainer's last push of a table, to be filled again.
+    fn take_packed(&self, table: TableId) -> PackedGradient {
+        match self.service.take_staged(self.trainer, table.index()) {
+            Staged::Dense(Held::Packed(old)) => old,
+            _ => PackedGradient::default(),
+        }
+    }
+
     /// Receives a gradient with gaps, which is small, before it is summed or waits for others.
     fn push_with_gaps(
         &mut self,
@@ -100,10 +157,7 @@ impl Line {
         count: usize,
     ) -> Result<(), Stop> {
         let apply = self.begin_push(push)?;
-        let mut values = match self.service.take_staged(self.trainer, push.table.index()) {
-            Staged::Dense(Held::Packed(old)) => old.values,
-            _ => Vec::new(),
-        };
+        let PackedGradient { mut values, .. } = self.take_packed(push.table);
         values.resize(count, 0.0);
         self.channel.read_values(encoding, &mut values)?;
         let held = Held::Packed(PackedGradient { masks, values });
@@ -289,22 +343,17 @@ impl Line {
         Ok(())
     }
 
-    /// The values of these rows that are in the service's blocks.
-    pub(super) fn pull_dense_rows(
+    /// Reads and checks the ids of rows of a dense table, and finds what the service holds of them.
+    fn read_dense_rows(
         &mut self,
         head: &Head,
-        step: Step,
         table: TableId,
         rows: u32,
-    ) -> Result<(), Stop> {
-        let piece = self.dense_piece(table)?;
+        piece: &DensePiece,
+    ) -> Result<DenseRows, Stop> {
         let spec = &self.run.tables[table.index()].spec;
         let (all, cols) = (spec.rows, spec.cols as usize);
-        if self.run.spec.mode != Mode::Sync {
-            let text = "rows of dense tables are for synchronous training".to_owned();
-            return Err(invalid(text).into());
-        }
-        if u64::from(rows) > all || head.payload != u64::from(rows) * 4 {
+        if u64::from(rows) > all || head.payload < u64::from(rows) * 4 {
             let text = format!(
                 "{} bytes are not {rows} row ids of table {table}",
                 head.payload
@@ -319,11 +368,40 @@ impl Line {
             let text = format!("row ids of table {table} do not ascend or are outside of it");
             return Err(invalid(text).into());
         }
+        self.tickets += 1;
+        Ok(DenseRows {
+            ticket: Ticket(self.tickets),
+            rows,
+            runs: piece.runs(&ids, cols),
+        })
+    }
+
+    /// The values of these rows that are in the service's blocks.
+    pub(super) fn pull_dense_rows(
+        &mut self,
+        head: &Head,
+        step: Step,
+        table: TableId,
+        rows: u32,
+    ) -> Result<(), Stop> {
+        let piece = self.dense_piece(table)?;
+        if self.run.spec.mode != Mode::Sync {
+            let text = "rows of dense tables are for synchronous training".to_owned();
+            return Err(invalid(text).into());
+        }
+        if head.payload != u64::from(rows) * 4 {
+            let text = format!(
+                "{} bytes are not {rows} row ids of table {table}",
+                head.payload
+            );
+            return Err(invalid(text).into());
+        }
+        let looked_up = self.read_dense_rows(head, table, rows, &piece)?;
         self.host.metrics.pulls.add(1);
         self.wait_readable(&[table], step)?;
         let values = Reply::Values {
             table,
-            ticket: None,
+            ticket: Some(looked_up.ticket),
             carrier: Carrier::Payload,
         };
         let message = self.encode(step, values);
@@ -331,11 +409,11 @@ impl Line {
         {
             // No process changes values before this trainer has them: the step after needs its gradient.
             let data = piece.read();
-            for id in ids {
-                let row = id as usize * cols..(id as usize + 1) * cols;
-                piece.gather(&data, row, &mut self.values);
+            for run in &looked_up.runs {
+                self.values.extend_from_slice(&data.values[run.clone()]);
             }
         }
+        self.looked_up.insert(table.0, looked_up);
         let bytes = self.values.len() * head.encoding.bytes();
         self.host.metrics.bytes_out.add(bytes as u64);
         let runs = std::iter::once(self.values.as_slice());

@@ -5,7 +5,7 @@
 mod dense;
 mod rows;
 
-use self::dense::Outbox;
+use self::dense::{DenseRows, Outbox};
 use self::rows::{RowPull, RowsOfPush};
 use crate::barrier::Apply;
 use crate::connection::ConnectionId;
@@ -90,6 +90,8 @@ pub(crate) struct Line {
     channel: Box<Channel>,
     /// Rows of the last pull of each table, for the push that follows.
     pulled: HashMap<u32, (Ticket, FoundRows)>,
+    /// Rows of the last pull of dense tables, for the push that follows.
+    looked_up: HashMap<u32, DenseRows>,
     /// Row lists to be reused.
     spare: Vec<FoundRows>,
     tickets: u64,
@@ -134,6 +136,7 @@ impl Line {
             number: id.number,
             channel: Box::new(channel),
             pulled: HashMap::new(),
+            looked_up: HashMap::new(),
             spare: Vec::new(),
             tickets: 0,
             values: Vec::new(),
@@ -306,9 +309,10 @@ impl Line {
         let (service, trainer, step) = (&self.service, self.trainer, asked.step);
         let known = |table: TableId| table.index() < self.run.tables.len();
         match asked.message {
-            Request::PushDense { .. } | Request::PushRows { .. } | Request::FinishPass { .. } => {
-                service.may_begin(trainer, step)
-            }
+            Request::PushDense { .. }
+            | Request::PushDenseRows { .. }
+            | Request::PushRows { .. }
+            | Request::FinishPass { .. } => service.may_begin(trainer, step),
             Request::FinishBatch { samples, order, .. } => {
                 let batch = FinishedBatch {
                     trainer,
@@ -364,6 +368,20 @@ impl Line {
                     Carrier::Payload => self.push_dense(&head, &push, blocks),
                     Carrier::Memory => self.push_placed(&head, &push, blocks),
                 }
+            }
+            Request::PushDenseRows {
+                table,
+                rows,
+                samples,
+                ticket,
+            } => {
+                let push = Push {
+                    trainer,
+                    step,
+                    table,
+                    samples,
+                };
+                self.push_dense_rows(&head, &push, &RowsOfPush { rows, ticket })
             }
             Request::PushRows {
                 table,

@@ -46,6 +46,8 @@ pub(crate) struct RemoteUpdater {
     rows_stay: bool,
     /// Trainer 0 pushes the values that layers maintain.
     pushes_maintained: bool,
+    /// The rows that the batch looks up in dense parameters by row, ascending: only these have a gradient.
+    looked_up: Vec<(ParameterIndex, Vec<u32>)>,
 }
 
 /// Everything that describes a job's tables.
@@ -130,6 +132,7 @@ impl RemoteUpdater {
             averaged,
             rows_stay,
             pushes_maintained,
+            looked_up: Vec::new(),
         };
         let by_row = updater.changing();
         let copied = updater.session.shares_memory();
@@ -278,6 +281,7 @@ impl Updater for RemoteUpdater {
         let by_row = |(index, _): &&(ParameterIndex, _)| self.specs[index.0].by_row;
         let (needed, looked_up): (Vec<_>, Vec<_>) = needed.iter().partition(by_row);
         self.read_rows(&looked_up, parameters)?;
+        self.looked_up = looked_up.into_iter().cloned().collect();
         let mut fetched: Vec<Vec<f32>> = needed.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<_> = needed
             .iter()
@@ -317,7 +321,12 @@ impl Updater for RemoteUpdater {
         }
         let sent = match gradients.get(parameter) {
             Gradient::Dense(values) => {
+                // Those of the gradient are in the order of the samples, with repetitions.
+                let looked_up = self.looked_up.iter();
+                let known = looked_up.filter(|(index, _)| *index == parameter);
+                let known = known.map(|(_, ids)| ids.as_slice()).next();
                 let rows = gradients.rows(parameter);
+                let rows = rows.map(|rows| known.unwrap_or(rows));
                 self.session.push_dense(table, values, rows)
             }
             Gradient::Rows { ids, values } => self.session.push_rows(table, ids, values),

@@ -1,6 +1,7 @@
 //! Pushes and pulls of dense tables. A table's blocks for one service are sent in one frame, in block order.
 
 use super::config::Error;
+use super::dense_rows::RowShare;
 use super::{Fault, Session};
 use crate::channel::GATHERED;
 use crate::data::{Carrier, Reply, Request, View};
@@ -78,11 +79,12 @@ impl DenseMap {
         let services = &self.blocks[table.index()];
         let mut masks: Vec<Vec<u64>> = services.iter().map(|of| vec![0; of.len()]).collect();
         let (block, cols) = (block_len(spec.len()), spec.cols as usize);
+        let shift = block.trailing_zeros();
         for row in rows {
             let (mut at, end) = (*row as usize * cols, (*row as usize + 1) * cols);
             while at < end {
-                let BlockHome { service, start } = self.homes[table.index()][at / block];
-                let number = start / block;
+                let BlockHome { service, start } = self.homes[table.index()][at >> shift];
+                let number = start >> shift;
                 let whole = &services[service as usize][number];
                 let to = end.min(whole.start + whole.len);
                 masks[service as usize][number] |=
@@ -96,8 +98,9 @@ impl DenseMap {
     /// Where value `at` of a table of `len` values is.
     pub(super) fn address(&self, table: TableId, len: u64, at: usize) -> ValueAddress {
         let block = block_len(len);
-        let BlockHome { service, start } = self.homes[table.index()][at / block];
-        let inside = at % block;
+        debug_assert!(block.is_power_of_two());
+        let BlockHome { service, start } = self.homes[table.index()][at >> block.trailing_zeros()];
+        let inside = at & (block - 1);
         ValueAddress {
             service,
             start: start + inside,
@@ -134,6 +137,11 @@ enum Gaps {
     Unknown,
     /// Only these parts of its blocks may differ from zero, for each service.
     Known(Vec<Vec<u64>>),
+    /// Only these rows may. Services whose memory is shared need masks.
+    Rows {
+        shares: Vec<RowShare>,
+        masks: Vec<Vec<u64>>,
+    },
 }
 
 /// Removes the gaps from the blocks of a gradient; false if there are too few to be worth it.
@@ -218,8 +226,16 @@ impl Session {
             }
             // Trainers begin at different servers, so that not all load the same one first.
             let service = (first + turn) % self.dense.services;
-            if !self.dense.blocks(table, service).is_empty() {
-                self.push_part(table, service, gradient, (&mut gaps, encoding))?;
+            if self.dense.blocks(table, service).is_empty() {
+                continue;
+            }
+            let has_memory = self.places[self.dense_line(service)].is_some();
+            match &gaps {
+                Gaps::Rows { shares, .. } if !has_memory => {
+                    let share = &shares[service as usize];
+                    self.push_share(table, service, gradient, (share, encoding))?;
+                }
+                _ => self.push_part(table, service, gradient, (&mut gaps, encoding))?,
             }
         }
         if looked && matches!(gaps, Gaps::None) {
@@ -238,7 +254,8 @@ impl Session {
                 false => Gaps::None,
             };
         };
-        let least = match self.shares_memory() {
+        let shares_memory = self.shares_memory();
+        let least = match shares_memory {
             true => WORTH_A_LOOK,
             false => WORTH_MASKS,
         };
@@ -248,6 +265,15 @@ impl Session {
         let impossible = rows.iter().any(|row| u64::from(*row) >= spec.rows);
         if impossible || (rows.len() * cols) as u64 > len / 2 {
             return Gaps::None;
+        }
+        // Rows that begin and end where parts do leave nothing to save.
+        if !shares_memory && !cols.is_multiple_of(gaps::part(block_len(len))) {
+            let masks = match self.places.iter().any(Option::is_some) {
+                true => self.dense.masks(table, spec, rows),
+                false => Vec::new(),
+            };
+            let shares = self.row_shares(table, rows);
+            return Gaps::Rows { shares, masks };
         }
         Gaps::Known(self.dense.masks(table, spec, rows))
     }
@@ -269,7 +295,7 @@ impl Session {
         let packed = match gaps {
             Gaps::None => false,
             Gaps::Unknown => pack(runs.clone(), &mut masks, &mut self.scratch),
-            Gaps::Known(known) => {
+            Gaps::Known(known) | Gaps::Rows { masks: known, .. } => {
                 masks = std::mem::take(&mut known[service as usize]);
                 self.scratch.clear();
                 for (run, mask) in runs.clone().zip(&masks) {

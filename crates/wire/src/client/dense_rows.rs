@@ -5,7 +5,8 @@
 
 use super::config::Error;
 use super::{Fault, Session};
-use crate::data::{Carrier, Encoded, Reply, Request, View};
+use crate::data::{Carrier, Encoded, Reply, Request, Ticket, View};
+use crate::encoding::Encoding;
 use crate::ids::TableId;
 use crate::spec::Mode;
 use std::borrow::Cow;
@@ -13,11 +14,13 @@ use std::collections::BTreeSet;
 
 /// What one service holds of the rows of a request.
 #[derive(Debug, Default, Clone)]
-struct Share {
+pub(super) struct RowShare {
     /// The rows that have values on the service.
     ids: Vec<u32>,
     /// Where the values go in the table: start and length.
     runs: Vec<(usize, usize)>,
+    /// Names the rows, if they are those that the service sent last.
+    ticket: Option<Ticket>,
 }
 
 /// The rows of a table that the next batch reads.
@@ -29,7 +32,7 @@ pub(super) struct NextRows {
     /// So many that the whole table is fetched.
     whole: bool,
     /// What was requested from each service.
-    shares: Vec<Share>,
+    shares: Vec<RowShare>,
 }
 
 /// If a batch reads more than a table's rows divided by this, the whole table takes less time than its rows.
@@ -93,8 +96,8 @@ impl Session {
         &mut self,
         into: &mut [(TableId, &mut [f32])],
     ) -> Result<(), Fault> {
-        let next = std::mem::take(&mut self.next);
-        for rows in next.iter().filter(|rows| !rows.whole) {
+        let mut next = std::mem::take(&mut self.next);
+        for rows in next.iter_mut().filter(|rows| !rows.whole) {
             let (_, values) = into
                 .iter_mut()
                 .find(|(table, _)| *table == rows.table)
@@ -102,12 +105,52 @@ impl Session {
             if self.places.iter().any(Option::is_some) {
                 self.shares(rows.table, &rows.ids, Some(values));
             }
-            for (service, share) in (0..).zip(&rows.shares) {
-                self.receive_dense_rows(rows.table, service, share, values)?;
+            for (service, share) in (0..).zip(&mut rows.shares) {
+                share.ticket = self.receive_dense_rows(rows.table, service, share, values)?;
             }
         }
         self.next = next;
         Ok(())
+    }
+
+    /// What each service holds of the rows of a gradient. They are usually those that arrived for the batch.
+    pub(super) fn row_shares(&mut self, table: TableId, rows: &[u32]) -> Vec<RowShare> {
+        let rows = ascending(rows);
+        let arrived = |next: &&mut NextRows| {
+            next.table == table && next.ids.as_slice() == &*rows && !next.shares.is_empty()
+        };
+        match self.next.iter_mut().find(arrived) {
+            Some(next) => std::mem::take(&mut next.shares),
+            None => self.shares(table, &rows, None),
+        }
+    }
+
+    /// Pushes what one service holds of a gradient that has only these rows.
+    pub(super) fn push_share(
+        &mut self,
+        table: TableId,
+        service: u32,
+        gradient: &[f32],
+        (share, encoding): (&RowShare, Encoding),
+    ) -> Result<(), Fault> {
+        self.scratch.clear();
+        for (start, len) in &share.runs {
+            self.scratch
+                .extend_from_slice(&gradient[*start..start + len]);
+        }
+        let message = self.encode(Request::PushDenseRows {
+            table,
+            rows: share.ids.len() as u32,
+            samples: self.samples,
+            ticket: share.ticket,
+        });
+        let ids: &[u8] = match share.ticket {
+            Some(_) => &[],
+            None => bytemuck::cast_slice(&share.ids),
+        };
+        let line = self.dense_line(service);
+        let values = std::iter::once(self.scratch.as_slice());
+        Ok(self.lines[line].send_values(&message, encoding, ids, values)?)
     }
 
     /// Copies rows of dense tables to their positions in `values`, each of which is the whole table. Call it
@@ -134,16 +177,26 @@ impl Session {
             for (service, share) in (0..).zip(&shares) {
                 self.receive_dense_rows(*table, service, share, values)?;
             }
+            // Tickets of earlier rows are no longer good.
+            self.next.retain(|next| next.table != *table);
         }
         Ok(())
     }
 
     /// What has to be requested, for each service. What is in shared memory is not; it is copied to `values`, if there are
     /// any.
-    fn shares(&self, table: TableId, ids: &[u32], mut values: Option<&mut [f32]>) -> Vec<Share> {
+    fn shares(&self, table: TableId, ids: &[u32], mut values: Option<&mut [f32]>) -> Vec<RowShare> {
         let spec = &self.spec.tables[table.index()];
         let cols = spec.cols as usize;
-        let mut shares = vec![Share::default(); self.topology.dense_services() as usize];
+        let services = self.topology.dense_services() as usize;
+        // A little more than a service has if all have as much.
+        let most = ids.len() / services * 9 / 8 + 16;
+        let share = || RowShare {
+            ids: Vec::with_capacity(most),
+            runs: Vec::with_capacity(most),
+            ticket: None,
+        };
+        let mut shares: Vec<RowShare> = (0..services).map(|_| share()).collect();
         // The layer that looks up a row that the table does not have reports it.
         for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
             let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
@@ -167,7 +220,12 @@ impl Session {
         shares
     }
 
-    fn ask_dense_rows(&mut self, table: TableId, service: u32, share: &Share) -> Result<(), Fault> {
+    fn ask_dense_rows(
+        &mut self,
+        table: TableId,
+        service: u32,
+        share: &RowShare,
+    ) -> Result<(), Fault> {
         if share.ids.is_empty() {
             return Ok(());
         }
@@ -185,22 +243,25 @@ impl Session {
         &mut self,
         table: TableId,
         service: u32,
-        share: &Share,
+        share: &RowShare,
         values: &mut [f32],
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<Ticket>, Fault> {
         if share.ids.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let line = self.dense_line(service);
         let line = &mut self.lines[line];
         let (head, reply) = line.expect_reply()?;
         let count: usize = share.runs.iter().map(|(_, len)| len).sum();
-        let due = Reply::Values {
-            table,
-            ticket: None,
-            carrier: Carrier::Payload,
+        let ticket = match reply.message {
+            Reply::Values {
+                table: got,
+                ticket: ticket @ Some(_),
+                carrier: Carrier::Payload,
+            } if got == table => ticket,
+            _ => None,
         };
-        if reply.message != due || head.payload != (count * head.encoding.bytes()) as u64 {
+        if ticket.is_none() || head.payload != (count * head.encoding.bytes()) as u64 {
             let peer = line.peer();
             return Err(Fault::Lost(format!("{peer} sent values of other rows")));
         }
@@ -212,7 +273,7 @@ impl Session {
             values[*start..start + len].copy_from_slice(run);
             rest = later;
         }
-        Ok(())
+        Ok(ticket)
     }
 
     /// The request for dense values that ends a batch, and the tables that it leaves out. In shared memory none is: the
