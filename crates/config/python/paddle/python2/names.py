@@ -140,6 +140,7 @@ def builtins_for(path, language):
         divide=divide, divide_whole=divide if marked else arithmetic.divide_whole, divisor=arithmetic.divisor(divide),
         exception=exception, message=message, compared=containers.compared, print=text.print_statement,
         print_to=text.print_to, fromstring=fromstring, tostring=tostring, frombuffer=frombuffer,
+        stopped=StopIteration, until_stopped=containers.until_stopped,
         load=load, attribute=attribute, version=version(language), popen=processes.popen,
         imported=modules.reshaper(marked))
     names.update(('_p2_' + name, value) for name, value in helpers.items())

@@ -29,6 +29,7 @@ BLOCK = 128
 BLOCK_BYTES = 1 << 20
 DENSE, BINARY, SPARSE, INDEX = range(4)
 LEAST_ID = -(1 << 31)
+END = object()  # follows the last sample of a file
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON2 = os.path.join(os.path.dirname(HERE), 'python2') + os.sep
 
@@ -244,21 +245,18 @@ class Samples(object):
             if self.iterator is None:
                 self.open()
             while len(samples) < size and filled < BLOCK_BYTES:
-                sample = next(self.iterator)
+                sample = next(self.iterator, END)
+                if sample is END:
+                    return samples, True
                 self.pulled += 1
                 sample = self.ordered(sample)
                 if not self.settings.check or self.passes(sample):
                     samples.append(sample)
                     if self.settings.wide:
                         filled += volume(self.settings, sample)
-        except StopIteration:
-            return samples, True
         except (Refused, KeyboardInterrupt):
             raise
-        except BaseException as error:
-            # Python 2 files end a generator by raising StopIteration.
-            if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-                return samples, True
+        except BaseException:
             raise Refused(kind='provider', file=self.name, sample=self.pulled + 1, message=user_traceback())
         return samples, False
 
