@@ -153,6 +153,40 @@ class StopIterationTest(Folder):
         self.assertEqual(self.value('told', before), [3, 'end'])
 
 
+class HashTest(Folder):
+    """The values are those of Python 2.7.18 on a machine of 64 bits."""
+
+    def test_text(self):
+        self.assertEqual(self.value(r"map(hash, ['', 'a', 'hello', '\xff\x80', '\xe9', u'\xe9', u'\u4e2d\u6587', u'\U0001F600'])"),
+                         [0, 12416037344, 840651671246116861, 32640195839293887, 29824089448, 29824089448,
+                          2561679356228037570, 16449585346049])
+
+    def test_numbers(self):
+        self.assertEqual(self.value('map(hash, [-1, 0, 10L, True, 2**63, -2**63, 2**64 - 1, 2**70, -2**70, 12345678901234567890123])'),
+                         [-2, 0, 10, 1, -1 << 63, -1 << 63, -2, 64, -64, 4807115922877859688])
+        self.assertEqual(self.value("map(hash, [1.5, -2.75, 0.1, 3.0, 1e300, float('inf'), float('nan')])"),
+                         [1610645504, -1476329472, 2576882278, 3, 8474648701417850880, 314159, 0])
+
+    def test_tuples(self):
+        self.assertEqual(self.value("map(hash, [(), (1, 'a'), ('x', ('y', 2.5))])"),
+                         [3527539, 3703129313087942906, 5831751622358380627])
+
+    def test_what_has_its_own(self):
+        before = 'class A(str):\n    def __hash__(self): return 7\n'
+        self.assertEqual(self.value("(hash(A('a')), hash(frozenset()) == hash(frozenset()))", before), (7, True))
+
+    def test_unmarked_files_too(self):
+        self.assertEqual(self.run_text("found = hash('a')\n")['found'], 12416037344)
+
+
+class ChecksumTest(Folder):
+    def test_they_have_a_sign(self):
+        self.assertEqual(self.value("(zlib.crc32('hello'), zlib.crc32('b', zlib.crc32('a')), binascii.crc32('abc'))", 'import zlib, binascii'),
+                         (907060870, -1635563411, 891568578))
+        self.assertEqual(self.value("(zlib.adler32('hello' * 1000), zlib.crc32('', -5), zlib.adler32('a', -7))", 'import zlib'),
+                         (-1499324775, -5, 7798889))
+
+
 class DivisionTest(Folder):
     def test_integers_are_rounded_down(self):
         self.assertEqual(self.value('(7 / 2, -7 / 2, True / 2, 7 / 2.0, 7.0 / 2)'), (3, -4, 0, 3.5, 3.5))

@@ -10,7 +10,7 @@ import importlib
 import sys
 from functools import reduce
 
-from paddle.python2 import arithmetic, containers, modules, processes, text
+from paddle.python2 import arithmetic, containers, hashes, modules, processes, text
 from paddle.python2.judge import TWO
 
 
@@ -130,6 +130,7 @@ def builtins_for(path, language):
         xrange=range, unicode=unicode, basestring=str, long=int, unichr=chr, bytes=str, repr=ascii,
         cmp=containers.compare, sorted=containers.sort_copy, raw_input=raw_input, open=text.open_file,
         file=text.file, round=arithmetic.rounded, intern=sys.intern, reload=reload, oct=octal,
+        hash=hashes.hash,
         apply=lambda function, arguments=(), options={}: function(*arguments, **options),
         coerce=lambda left, right: (left + type(right)(0), right + type(left)(0)),
         reduce=lambda function, values, *first: reduce(function, readers['lines'](values), *first))
