@@ -66,6 +66,21 @@ def process(settings, name):
         self.assertEqual((refused.exception.what['kind'], refused.exception.what['sample']), ('provider', 151))
         self.assertIn('generator raised StopIteration', refused.exception.what['message'])
 
+    def test_a_function_without_the_decorator_is_named(self):
+        with self.assertRaises(provider_worker.Refused) as refused:
+            self.loaded('def process(settings, name):\n    yield [1]\n')
+        self.assertIn('process is a function without @provider', refused.exception.what['message'])
+
+    def test_a_function_that_makes_settings_itself_is_a_provider(self):
+        text = self.PAIRS % ('1', '1') + 'made = process\ndef process(**options):\n    return made(**options)\n'
+        self.assertEqual(len(self.loaded(text).slots), 1)
+
+    def test_a_provider_that_yields_nothing_is_named(self):
+        text = self.PAIRS % ('1', '1') + '@provider(input_types=[dense_vector(1)])\ndef process(settings, name):\n    [1]\n'
+        with self.assertRaises(provider_worker.Refused) as refused:
+            self.read(text)
+        self.assertIn('process returned None: a data provider yields', refused.exception.what['message'])
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -236,7 +236,12 @@ class Samples(object):
         self.iterator = None
 
     def open(self):
-        self.iterator = iter(self.settings.generator(self.settings, self.name))
+        found = self.settings.generator(self.settings, self.name)
+        if found is None:
+            raise Refused(kind='provider', file=self.name, sample=1, message=(
+                '%s returned None: a data provider yields its samples, and there is no yield on its way'
+                % getattr(self.settings.generator, '__name__', 'the data provider')))
+        self.iterator = iter(found)
 
     def block(self, size):
         """Up to `size` samples, fewer if they are large, and whether the file has ended."""
@@ -404,6 +409,9 @@ def load(setup):
     if not hasattr(module, wanted):
         names = sorted(name for name, value in vars(module).items() if hasattr(value, '__wrapped__'))
         raise Refused(kind='object', message='%s has %s' % (module.__file__, ', '.join(names) or 'no provider'))
+    if is_undecorated(getattr(module, wanted)):
+        raise Refused(kind='init', message='%s is a function without @provider: write @provider(input_types=...) above '
+                                           'its definition in %s' % (wanted, module.__file__))
     from paddle.trainer.PyDataProvider2 import deserialize_args
     try:
         args = deserialize_args(setup['args']) if setup['args'] else {}
@@ -418,6 +426,15 @@ def load(setup):
         raise
     except BaseException:
         raise Refused(kind='init', message=user_traceback())
+
+
+def is_undecorated(value):
+    """Whether a value is a function of the samples of a file, not what `@provider` makes of it."""
+    if not isinstance(value, type(is_undecorated)):
+        return False
+    code = value.__code__
+    takes_options = bool(code.co_flags & 0x08)  # **others
+    return not takes_options and 'file_list' not in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
 
 
 def arrange(settings):
