@@ -107,6 +107,86 @@ class LanguageTest(Folder):
         self.assertEqual(sorted(os.listdir('.')), ['old.py', 'user.py'])
 
 
+class StopIterationTest(Folder):
+    """Python 2 ends a generator in which StopIteration is raised; PEP 479 makes it an error."""
+
+    def test_a_generator_ends_at_the_end_of_what_it_reads(self):
+        self.write('lines', '1\n2\n3\n4\n5\n')
+        text = ('def pairs(name):\n    """Two lines at a time."""\n    f = open(name)\n    while True:\n'
+                '        yield f.next(), f.next()\n'
+                'found = list(pairs("lines"))\ndoc = pairs.__doc__\n')
+        names = self.run_text(text)
+        self.assertEqual(names['found'], [('1\n', '2\n'), ('3\n', '4\n')])
+        self.assertEqual(names['doc'], 'Two lines at a time.')
+
+    def test_a_generator_that_ends_so_inside_another_ends_only_itself(self):
+        before = ('def inner():\n    yield 1\n    raise StopIteration\n'
+                  'def outer():\n    for x in inner(): yield x\n    yield 2\n')
+        self.assertEqual(self.value('list(outer())', before), [1, 2])
+
+    def test_unmarked_files_too(self):
+        self.assertEqual(self.run_text('def f():\n    yield 1\n    raise StopIteration()\nx = list(f())\n')['x'], [1])
+
+    def test_generator_expressions(self):
+        self.assertEqual(self.value('list(a.next() for _ in xrange(5))', 'a = iter([1, 2])'), [1, 2])
+        self.assertEqual(self.value('list(x for x in xrange(5) for _ in [a.next()])', 'a = iter([1, 2])'), [0, 1])
+
+    def test_an_error_of_a_library_in_a_generator_expression_stays_one(self):
+        self.write('new.py', '# python: 3\ndef broken():\n    yield 1\n    raise StopIteration\n')
+        with self.assertRaisesRegex(RuntimeError, 'generator raised StopIteration'):
+            self.value('list(next(a) for _ in xrange(5))', 'import new\na = new.broken()')
+
+    def test_map_and_filter_do_not_swallow_it(self):
+        for name in ('map', 'filter'):
+            with self.assertRaises(StopIteration):
+                self.value('%s(lambda _: a.next(), range(5))' % name, 'a = iter([1, 2])')
+
+    def test_through_a_context_manager(self):
+        before = ('import contextlib\n@contextlib.contextmanager\ndef around():\n    yield\n'
+                  'def f():\n    with around():\n        yield 1\n        raise StopIteration\n    yield 2\n')
+        self.assertEqual(self.value('list(f())', before), [1])
+
+    def test_what_a_generator_returns_sends_and_catches(self):
+        before = ('def f():\n    try:\n        while True:\n            got = yield 1\n            if got: return\n'
+                  '    finally:\n        told.append(got)\n'
+                  'told = []\ng = f()\ng.next()\ntry:\n    g.send(3)\nexcept StopIteration:\n    told.append("end")\n')
+        self.assertEqual(self.value('told', before), [3, 'end'])
+
+
+class HashTest(Folder):
+    """The values are those of Python 2.7.18 on a machine of 64 bits."""
+
+    def test_text(self):
+        self.assertEqual(self.value(r"map(hash, ['', 'a', 'hello', '\xff\x80', '\xe9', u'\xe9', u'\u4e2d\u6587', u'\U0001F600'])"),
+                         [0, 12416037344, 840651671246116861, 32640195839293887, 29824089448, 29824089448,
+                          2561679356228037570, 16449585346049])
+
+    def test_numbers(self):
+        self.assertEqual(self.value('map(hash, [-1, 0, 10L, True, 2**63, -2**63, 2**64 - 1, 2**70, -2**70, 12345678901234567890123])'),
+                         [-2, 0, 10, 1, -1 << 63, -1 << 63, -2, 64, -64, 4807115922877859688])
+        self.assertEqual(self.value("map(hash, [1.5, -2.75, 0.1, 3.0, 1e300, float('inf'), float('nan')])"),
+                         [1610645504, -1476329472, 2576882278, 3, 8474648701417850880, 314159, 0])
+
+    def test_tuples(self):
+        self.assertEqual(self.value("map(hash, [(), (1, 'a'), ('x', ('y', 2.5))])"),
+                         [3527539, 3703129313087942906, 5831751622358380627])
+
+    def test_what_has_its_own(self):
+        before = 'class A(str):\n    def __hash__(self): return 7\n'
+        self.assertEqual(self.value("(hash(A('a')), hash(frozenset()) == hash(frozenset()))", before), (7, True))
+
+    def test_unmarked_files_too(self):
+        self.assertEqual(self.run_text("found = hash('a')\n")['found'], 12416037344)
+
+
+class ChecksumTest(Folder):
+    def test_they_have_a_sign(self):
+        self.assertEqual(self.value("(zlib.crc32('hello'), zlib.crc32('b', zlib.crc32('a')), binascii.crc32('abc'))", 'import zlib, binascii'),
+                         (907060870, -1635563411, 891568578))
+        self.assertEqual(self.value("(zlib.adler32('hello' * 1000), zlib.crc32('', -5), zlib.adler32('a', -7))", 'import zlib'),
+                         (-1499324775, -5, 7798889))
+
+
 class DivisionTest(Folder):
     def test_integers_are_rounded_down(self):
         self.assertEqual(self.value('(7 / 2, -7 / 2, True / 2, 7 / 2.0, 7.0 / 2)'), (3, -4, 0, 3.5, 3.5))

@@ -73,21 +73,33 @@ def compared(kind):
     return kind
 
 
+def until_stopped(generator):
+    """A generator expression that ends, as in Python 2, where something in it raises StopIteration."""
+    try:
+        for each in generator:
+            yield each
+    except RuntimeError as error:
+        stopped = error.__cause__
+        if not isinstance(stopped, StopIteration) or stopped.__traceback__.tb_frame.f_code is not generator.gi_code:
+            raise
+
+
 def functions(lines):
     """`map`, `filter`, `zip`, `reduce` and `range` of Python 2; `lines` makes files iterable."""
 
     def map_list(function, *iterables):
         iterables = [lines(each) for each in iterables]
         if len(iterables) == 1:
-            return list(iterables[0] if function is None else builtins.map(function, iterables[0]))
+            # No builtins.map: it would take StopIteration from the function for the end of the list.
+            return list(iterables[0]) if function is None else [function(each) for each in iterables[0]]
         rows = zip_longest(*iterables)
         return list(rows) if function is None else [function(*row) for row in rows]
 
     def filter_list(function, iterable):
-        found = builtins.filter(function, lines(iterable))
+        found = [each for each in lines(iterable) if (each if function is None else function(each))]
         if isinstance(iterable, str):
             return ''.join(found)
-        return tuple(found) if isinstance(iterable, tuple) else list(found)
+        return tuple(found) if isinstance(iterable, tuple) else found
 
     def zip_list(*iterables):
         return list(builtins.zip(*[lines(each) for each in iterables]))

@@ -57,6 +57,25 @@ def _bytes_module(name):
     return make
 
 
+def _signed(function):
+    """A checksum as Python 2 returned it: a signed number of 32 bits."""
+
+    def call(*arguments):
+        found = function(*arguments)
+        return found - ((found >> 31) << 32)
+    return call
+
+
+def _checksums(name):
+    def make():
+        made = _bytes_module(name)()
+        for each in ('crc32', 'adler32'):
+            if hasattr(made, each):
+                setattr(made, each, _signed(getattr(made, each)))
+        return made
+    return make
+
+
 def _pickle():
     import pickle
 
@@ -261,7 +280,8 @@ SHAPED = {
                      getstatusoutput='paddle.python2.processes.getstatusoutput'),
     'UserDict': _one('UserDict', UserDict='collections.UserDict', DictMixin='collections.abc.MutableMapping'),
 }
-SHAPED.update({name: _bytes_module(name) for name in ('struct', 'zlib', 'binascii', 'marshal')})
+SHAPED.update({name: _bytes_module(name) for name in ('struct', 'marshal')})
+SHAPED.update({name: _checksums(name) for name in ('zlib', 'binascii')})
 # In an unmarked file these are those of Python 3: positions may be computed with them.
 _MARKED_ONLY = frozenset(['math'])
 _made = {}

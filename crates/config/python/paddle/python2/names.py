@@ -10,7 +10,7 @@ import importlib
 import sys
 from functools import reduce
 
-from paddle.python2 import arithmetic, containers, modules, processes, text
+from paddle.python2 import arithmetic, containers, hashes, modules, processes, text
 from paddle.python2.judge import TWO
 
 
@@ -130,6 +130,7 @@ def builtins_for(path, language):
         xrange=range, unicode=unicode, basestring=str, long=int, unichr=chr, bytes=str, repr=ascii,
         cmp=containers.compare, sorted=containers.sort_copy, raw_input=raw_input, open=text.open_file,
         file=text.file, round=arithmetic.rounded, intern=sys.intern, reload=reload, oct=octal,
+        hash=hashes.hash,
         apply=lambda function, arguments=(), options={}: function(*arguments, **options),
         coerce=lambda left, right: (left + type(right)(0), right + type(left)(0)),
         reduce=lambda function, values, *first: reduce(function, readers['lines'](values), *first))
@@ -140,6 +141,7 @@ def builtins_for(path, language):
         divide=divide, divide_whole=divide if marked else arithmetic.divide_whole, divisor=arithmetic.divisor(divide),
         exception=exception, message=message, compared=containers.compared, print=text.print_statement,
         print_to=text.print_to, fromstring=fromstring, tostring=tostring, frombuffer=frombuffer,
+        stopped=StopIteration, until_stopped=containers.until_stopped,
         load=load, attribute=attribute, version=version(language), popen=processes.popen,
         imported=modules.reshaper(marked))
     names.update(('_p2_' + name, value) for name, value in helpers.items())

@@ -23,6 +23,8 @@ ATTRIBUTES = {'func_name': '__name__', 'func_doc': '__doc__', 'func_code': '__co
 _WALKERS = frozenset('list tuple set frozenset enumerate sorted iter sum dict'.split())
 # Expressions that are never a file.
 _NO_FILES = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.GeneratorExp, ast.Constant, ast.BinOp)
+# Expressions and definitions whose `yield` is their own.
+_OWN_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
 _SPECIAL = (('next', '__next__'), ('__nonzero__', '__bool__'), ('__div__', '__truediv__'),
             ('__rdiv__', '__rtruediv__'), ('__idiv__', '__itruediv__'))
 
@@ -130,6 +132,12 @@ class _Rewriter(ast.NodeTransformer):
             node.body.insert(0, ast.fix_missing_locations(assign))
         return node
 
+    def visit_GeneratorExp(self, node):
+        called = any(isinstance(each, ast.Call) for part in [node.elt] + node.generators[1:] + node.generators[0].ifs
+                     for each in ast.walk(part))
+        self.generic_visit(node)
+        return _call('_p2_until_stopped', [node], node) if called else node
+
     # Definitions.
 
     def visit_FunctionDef(self, node):
@@ -142,6 +150,11 @@ class _Rewriter(ast.NodeTransformer):
             for each in taken:
                 ast.fix_missing_locations(each)
             node.body[skip:skip] = taken
+        if _yields(node) and not any(map(_is_context_manager, node.decorator_list)):
+            rest = 1 if ast.get_docstring(node, clean=False) is not None else 0
+            handler = ast.ExceptHandler(type=ast.Name(id='_p2_stopped', ctx=ast.Load()), name=None, body=[ast.Return()])
+            ends = ast.Try(body=node.body[rest:], handlers=[handler], orelse=[], finalbody=[])
+            node.body[rest:] = [ast.fix_missing_locations(ast.copy_location(ends, node))]
         return node
 
     def visit_Lambda(self, node):
@@ -193,6 +206,23 @@ def _at(made, node):
         if hasattr(each, 'lineno'):
             ast.copy_location(each, node)
     return made
+
+
+def _yields(function):
+    """Whether a function is a generator."""
+    waiting = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, _OWN_SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _is_context_manager(decorator):
+    """Whether it is `contextlib.contextmanager`, which throws exceptions into a generator to see them come back."""
+    return (getattr(decorator, 'id', None) or getattr(decorator, 'attr', '')) == 'contextmanager'
 
 
 def _is_float(node):

@@ -29,6 +29,7 @@ BLOCK = 128
 BLOCK_BYTES = 1 << 20
 DENSE, BINARY, SPARSE, INDEX = range(4)
 LEAST_ID = -(1 << 31)
+END = object()  # follows the last sample of a file
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON2 = os.path.join(os.path.dirname(HERE), 'python2') + os.sep
 
@@ -235,7 +236,12 @@ class Samples(object):
         self.iterator = None
 
     def open(self):
-        self.iterator = iter(self.settings.generator(self.settings, self.name))
+        found = self.settings.generator(self.settings, self.name)
+        if found is None:
+            raise Refused(kind='provider', file=self.name, sample=1, message=(
+                '%s returned None: a data provider yields its samples, and there is no yield on its way'
+                % getattr(self.settings.generator, '__name__', 'the data provider')))
+        self.iterator = iter(found)
 
     def block(self, size):
         """Up to `size` samples, fewer if they are large, and whether the file has ended."""
@@ -244,21 +250,18 @@ class Samples(object):
             if self.iterator is None:
                 self.open()
             while len(samples) < size and filled < BLOCK_BYTES:
-                sample = next(self.iterator)
+                sample = next(self.iterator, END)
+                if sample is END:
+                    return samples, True
                 self.pulled += 1
                 sample = self.ordered(sample)
                 if not self.settings.check or self.passes(sample):
                     samples.append(sample)
                     if self.settings.wide:
                         filled += volume(self.settings, sample)
-        except StopIteration:
-            return samples, True
         except (Refused, KeyboardInterrupt):
             raise
-        except BaseException as error:
-            # Python 2 files end a generator by raising StopIteration.
-            if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-                return samples, True
+        except BaseException:
             raise Refused(kind='provider', file=self.name, sample=self.pulled + 1, message=user_traceback())
         return samples, False
 
@@ -406,6 +409,9 @@ def load(setup):
     if not hasattr(module, wanted):
         names = sorted(name for name, value in vars(module).items() if hasattr(value, '__wrapped__'))
         raise Refused(kind='object', message='%s has %s' % (module.__file__, ', '.join(names) or 'no provider'))
+    if is_undecorated(getattr(module, wanted)):
+        raise Refused(kind='init', message='%s is a function without @provider: write @provider(input_types=...) above '
+                                           'its definition in %s' % (wanted, module.__file__))
     from paddle.trainer.PyDataProvider2 import deserialize_args
     try:
         args = deserialize_args(setup['args']) if setup['args'] else {}
@@ -420,6 +426,15 @@ def load(setup):
         raise
     except BaseException:
         raise Refused(kind='init', message=user_traceback())
+
+
+def is_undecorated(value):
+    """Whether a value is a function of the samples of a file, not what `@provider` makes of it."""
+    if not isinstance(value, type(is_undecorated)):
+        return False
+    code = value.__code__
+    takes_options = bool(code.co_flags & 0x08)  # **others
+    return not takes_options and 'file_list' not in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
 
 
 def arrange(settings):
