@@ -10,6 +10,7 @@
 )]
 
 mod caches;
+mod command_output;
 mod commands;
 mod console;
 mod display;

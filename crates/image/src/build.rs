@@ -1,6 +1,5 @@
 //! An image as a file, or in a registry: the base's layers as they are, and ours.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -55,15 +54,20 @@ fn bytes_of(manifest: &ImageManifest) -> Vec<u8> {
 }
 
 /// Writes an OCI archive, which `skopeo`, `podman load`, `docker load` and `ctr images import` read. Returns the image's digest.
-pub fn to_file(options: &ImageOptions<'_>, name: &str, path: &Path) -> Result<String, ImageError> {
+/// `path` names the file in errors.
+pub fn to_file(
+    options: &ImageOptions<'_>,
+    name: &str,
+    file: &mut dyn Write,
+    path: &Path,
+) -> Result<String, ImageError> {
     let whole = whole(options)?;
     let failed = |source| ImageError::File {
         action: "write",
         path: path.to_owned(),
         source,
     };
-    let part = path.with_added_extension("part");
-    let mut tar = Builder::new(BufWriter::new(File::create(&part).map_err(failed)?));
+    let mut tar = Builder::new(BufWriter::new(file));
     for blob in &whole.base.layers {
         let mut reader = options.base.open(blob)?;
         add(&mut tar, &place(&blob.digest), blob.size, &mut reader).map_err(failed)?;
@@ -96,9 +100,8 @@ pub fn to_file(options: &ImageOptions<'_>, name: &str, path: &Path) -> Result<St
         let size = bytes.len() as u64;
         add(&mut tar, &name, size, &mut bytes).map_err(failed)?;
     }
-    let mut file = tar.into_inner().map_err(failed)?;
-    file.flush().map_err(failed)?;
-    std::fs::rename(&part, path).map_err(failed)?;
+    let mut out = tar.into_inner().map_err(failed)?;
+    out.flush().map_err(failed)?;
     Ok(digest)
 }
 
@@ -107,7 +110,7 @@ fn place(digest: &str) -> String {
 }
 
 fn add(
-    tar: &mut Builder<BufWriter<File>>,
+    tar: &mut Builder<impl Write>,
     name: &str,
     size: u64,
     content: &mut dyn Read,

@@ -15,6 +15,7 @@
 //! - [`passes_to_test`], [`tested_model`], [`saved_rows`], [`tester`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
 //! - [`checksums`], [`verify`]: whether a pass directory is as it was saved.
 //! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
+//! - [`output_file`]: what a command writes for its user.
 //! - [`report`], [`meter`], [`parameter_sizes`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   reports, in v1's wording.
 //!
@@ -38,6 +39,7 @@ pub mod log;
 pub mod merged;
 mod meter;
 pub mod model;
+pub mod output_file;
 pub mod parameter_file;
 mod parameter_sizes;
 mod parameter_statistics;

@@ -8,7 +8,7 @@
 //!
 //! All lengths are checked against the file before anything is allocated or read.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use config::binary::{self, BinaryError};
 use nn::ParameterSpec;
 
 use crate::model::ModelParameter;
+use crate::output_file::OutputFile;
 use crate::parameter_file::{self, HEADER, ParameterFileError};
 use crate::rules;
 use crate::saved_rows::{RowInterpretation, SavedRows, SavedRowsError};
@@ -95,31 +96,10 @@ pub enum MergedError {
 /// The file appears when it is complete: a reader never sees part of it.
 pub fn write(file: &Path, config: &TrainerConfig, directory: &Path) -> Result<usize, MergedError> {
     let head = binary::encode(config).map_err(MergedError::Configuration)?;
-    let mut draft = file.as_os_str().to_owned();
-    draft.push(format!(".{}.part", std::process::id()));
-    let draft = PathBuf::from(draft);
-    let written = write_draft(&draft, &head, config, directory);
-    let moved = written.and_then(|count| {
-        fs::rename(&draft, file).map_err(write_error(file))?;
-        Ok(count)
-    });
-    if moved.is_err() {
-        // What could not be finished is of no use; that it cannot be removed either says nothing new.
-        let _ = fs::remove_file(&draft);
-    }
-    moved
-}
-
-fn write_draft(
-    draft: &Path,
-    head: &[u8],
-    config: &TrainerConfig,
-    directory: &Path,
-) -> Result<usize, MergedError> {
-    let failed = || write_error(draft);
-    let mut out = BufWriter::new(File::create(draft).map_err(failed())?);
+    let failed = || write_error(file);
+    let mut out = BufWriter::new(OutputFile::create(file).map_err(failed())?);
     out.write_all(&(head.len() as i64).to_le_bytes())
-        .and_then(|()| out.write_all(head))
+        .and_then(|()| out.write_all(&head))
         .map_err(failed())?;
     let parameters = config.model_config.as_ref().map(|m| &m.parameters[..]);
     let parameters = parameters.unwrap_or_default();
@@ -127,7 +107,7 @@ fn write_draft(
     for parameter in parameters {
         let path = directory.join(&parameter.name);
         if path.exists() {
-            copy(&path, parameter.size, &mut out, draft)?;
+            copy(&path, parameter.size, &mut out, file)?;
             continue;
         }
         if rows.is_none() {
@@ -138,17 +118,17 @@ fn write_draft(
             parameter: parameter.name.clone(),
         };
         let rows = rows.as_ref().ok_or_else(missing)?;
-        if !rows.copy(&parameter.name, &mut out, draft)? {
+        if !rows.copy(&parameter.name, &mut out, file)? {
             return Err(missing());
         }
     }
-    let file = out.into_inner().map_err(|e| failed()(e.into_error()))?;
-    file.sync_all().map_err(failed())?;
+    let written = out.into_inner().map_err(|e| failed()(e.into_error()))?;
+    written.commit().map_err(failed())?;
     Ok(parameters.len())
 }
 
 /// Copies a parameter file after its header and length were checked.
-fn copy(path: &Path, size: u64, out: &mut impl Write, draft: &Path) -> Result<(), MergedError> {
+fn copy(path: &Path, size: u64, out: &mut impl Write, target: &Path) -> Result<(), MergedError> {
     let got = parameter_file::length(path)?;
     if got != size {
         let path = path.to_owned();
@@ -157,7 +137,7 @@ fn copy(path: &Path, size: u64, out: &mut impl Write, draft: &Path) -> Result<()
     }
     let file = File::open(path).map_err(read_error(path))?;
     let all = HEADER as u64 + 4 * size;
-    let copied = io::copy(&mut file.take(all), out).map_err(write_error(draft))?;
+    let copied = io::copy(&mut file.take(all), out).map_err(write_error(target))?;
     if copied == all {
         return Ok(());
     }
@@ -187,7 +167,7 @@ impl Rows {
     }
 
     /// Writes a table as a parameter; returns false if servers have not saved it.
-    fn copy(&self, name: &str, out: &mut impl Write, draft: &Path) -> Result<bool, MergedError> {
+    fn copy(&self, name: &str, out: &mut impl Write, target: &Path) -> Result<bool, MergedError> {
         let found = self.specs.iter().position(|spec| spec.name == name);
         let Some(at) = found.filter(|_| self.saved.has(name)) else {
             return Ok(false);
@@ -199,12 +179,12 @@ impl Rows {
         };
         let rows = reading.spec.rows as u32;
         let size = reading.spec.size();
-        parameter_file::write_header(out, size).map_err(write_error(draft))?;
+        parameter_file::write_header(out, size).map_err(write_error(target))?;
         let mut values = Vec::new();
         for start in (0..rows).step_by(ROWS as usize) {
             let end = start.saturating_add(ROWS).min(rows);
             self.saved.read(&reading, start..end, &mut values)?;
-            parameter_file::write_values(out, &values).map_err(write_error(draft))?;
+            parameter_file::write_values(out, &values).map_err(write_error(target))?;
         }
         Ok(true)
     }
@@ -394,6 +374,7 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> MergedError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn config() -> TrainerConfig {
         serde_json::from_value(serde_json::json!({

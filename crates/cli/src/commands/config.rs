@@ -4,7 +4,6 @@ mod check;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use config::EvaluateOptions;
 use config::command::{self, DumpFormat, DumpPart};
@@ -12,6 +11,7 @@ use config::diagram::DiagramFormat;
 use run::local::layout;
 
 use super::shell;
+use crate::command_output;
 use crate::exit::Exit;
 use crate::form::Form;
 use crate::{pipe, wherever};
@@ -136,12 +136,8 @@ pub(crate) fn run(mut args: ConfigArgs) -> anyhow::Result<Exit> {
             };
             let draw = |options: &_| command::draw(options, format);
             let drawing = wherever::first(&options(&file), draw)?.done;
-            if let Some(path) = to {
-                std::fs::write(&path, drawing)
-                    .with_context(|| format!("write {}", path.display()))?;
-                return Ok(Exit::Success);
-            }
-            drawing
+            command_output::write(to.as_deref(), &drawing)?;
+            return Ok(Exit::Success);
         }
     };
     print!("{text}");

@@ -390,6 +390,11 @@ pub(super) fn fetch_with_bar(
     checksum: Option<Checksum>,
     force: bool,
 ) -> Result<Fetched> {
+    // Of a link, the target is replaced.
+    let target = &target.canonicalize().unwrap_or_else(|_| target.to_owned());
+    if target.exists() && !target.is_file() {
+        bail!("{} is not a file; choose another name", target.display());
+    }
     let bar = bytes_bar("fetching", None);
     let request = FetchRequest {
         source,

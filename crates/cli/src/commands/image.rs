@@ -14,6 +14,7 @@ use image::{ImageOptions, Reference};
 use k8s::job::PYTHON_IMAGE;
 use k8s::program::Program;
 use provision::aws::{Aws, AwsSettings};
+use trainer::output_file::OutputFile;
 
 use crate::exit::Exit;
 
@@ -96,7 +97,10 @@ fn build(output: &Path, name: &str, source: &Source) -> Result<Exit> {
         binary: &binary,
         architecture: architecture.label(),
     };
-    let digest = image::to_file(&options, name, output)?;
+    let failed = || format!("write {}", output.display());
+    let mut file = OutputFile::create(output).with_context(failed)?;
+    let digest = image::to_file(&options, name, &mut file, output)?;
+    file.commit().with_context(failed)?;
     eprintln!("{}: {name} on {}", output.display(), base.reference());
     println!("{digest}");
     Ok(Exit::Success)

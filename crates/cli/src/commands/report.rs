@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
 use clap::Args;
 use watch::job::WatchedJob;
 
+use crate::command_output;
 use crate::exit::Exit;
 
 /// Arguments of `canoe report`.
@@ -45,7 +45,9 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
-    println!("{}", path.display());
+    command_output::write(Some(path), text)?;
+    if !command_output::is_standard(Some(path)) {
+        println!("{}", path.display());
+    }
     Ok(())
 }

@@ -14,6 +14,15 @@ use crate::error::PredictError;
 /// The arrays of a file, by name.
 pub type Arrays = BTreeMap<String, Array>;
 
+/// What a file has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ImportedFile {
+    /// Arrays of floats.
+    pub arrays: Arrays,
+    /// Other arrays, with the type of their elements: counters and texts are no parameters.
+    pub others: BTreeMap<String, String>,
+}
+
 /// One array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
@@ -31,21 +40,24 @@ fn bad(path: &Path, reason: impl Into<String>) -> PredictError {
 }
 
 /// Reads all arrays of numbers of a file; its ending says the format.
-pub fn read(path: &Path) -> Result<Arrays, PredictError> {
-    match path.extension().and_then(|ending| ending.to_str()) {
+pub fn read(path: &Path) -> Result<ImportedFile, PredictError> {
+    let ending = path
+        .extension()
+        .map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
         Some("safetensors") => read_safetensors(path),
         Some("npz") => read_npz(path),
         _ => Err(bad(path, "the ending must be .safetensors or .npz")),
     }
 }
 
-fn read_safetensors(path: &Path) -> Result<Arrays, PredictError> {
+fn read_safetensors(path: &Path) -> Result<ImportedFile, PredictError> {
     let bytes = std::fs::read(path).map_err(|source| PredictError::Read {
         path: path.display().to_string(),
         source,
     })?;
     let file = SafeTensors::deserialize(&bytes).map_err(|error| bad(path, error.to_string()))?;
-    let mut arrays = Arrays::new();
+    let mut read = ImportedFile::default();
     for (name, view) in file.tensors() {
         let data = view.data();
         let values = match view.dtype() {
@@ -53,13 +65,15 @@ fn read_safetensors(path: &Path) -> Result<Arrays, PredictError> {
             Dtype::F64 => floats::<8>(data, |b| f64::from_le_bytes(b) as f32),
             Dtype::F16 => floats::<2>(data, |b| f16::from_le_bytes(b).to_f32()),
             Dtype::BF16 => floats::<2>(data, |b| bf16::from_le_bytes(b).to_f32()),
-            // Counters and other integers are not parameters.
-            _ => continue,
+            other => {
+                read.others.insert(name, format!("{other:?}"));
+                continue;
+            }
         };
         let shape = view.shape().to_vec();
-        arrays.insert(name, Array { shape, values });
+        read.arrays.insert(name, Array { shape, values });
     }
-    Ok(arrays)
+    Ok(read)
 }
 
 fn floats<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
@@ -70,14 +84,14 @@ fn floats<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<
         .collect()
 }
 
-fn read_npz(path: &Path) -> Result<Arrays, PredictError> {
+fn read_npz(path: &Path) -> Result<ImportedFile, PredictError> {
     let file = File::open(path).map_err(|source| PredictError::Read {
         path: path.display().to_string(),
         source,
     })?;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let mut archive = zip::ZipArchive::new(file).map_err(|error| bad(path, error.to_string()))?;
-    let mut arrays = Arrays::new();
+    let mut read = ImportedFile::default();
     for at in 0..archive.len() {
         let mut entry = archive
             .by_index(at)
@@ -96,18 +110,28 @@ fn read_npz(path: &Path) -> Result<Arrays, PredictError> {
             .read_to_end(&mut bytes)
             .map_err(|error| bad(path, format!("array '{name}': {error}")))?;
         match npy(&bytes) {
-            Ok(Some(array)) => {
-                arrays.insert(name, array);
+            Ok(NpyContent::Floats(array)) => {
+                read.arrays.insert(name, array);
             }
-            Ok(None) => {}
+            Ok(NpyContent::Other(kind)) => {
+                read.others.insert(name, kind);
+            }
             Err(reason) => return Err(bad(path, format!("array '{name}': {reason}"))),
         }
     }
-    Ok(arrays)
+    Ok(read)
 }
 
-/// An npy file; `None` if it is not of floats.
-fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
+/// What an npy file has.
+#[derive(Debug, PartialEq)]
+enum NpyContent {
+    Floats(Array),
+    /// Elements of another type, by NumPy's name for it.
+    Other(String),
+}
+
+/// An npy file.
+fn npy(bytes: &[u8]) -> Result<NpyContent, String> {
     let version = bytes.get(6).copied();
     if !bytes.starts_with(b"\x93NUMPY") || bytes.len() < 12 {
         return Err("it is not an array of NumPy's".to_owned());
@@ -131,6 +155,9 @@ fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
     let kind = after("'descr'")
         .and_then(|rest| rest.split('\'').nth(1))
         .unwrap_or("");
+    if !["<f4", "<f8", "<f2"].contains(&kind) {
+        return Ok(NpyContent::Other(kind.to_owned()));
+    }
     if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
         return Err("it is in Fortran order; save numpy.ascontiguousarray of it".to_owned());
     }
@@ -147,8 +174,7 @@ fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
     let values = match kind {
         "<f4" => floats::<4>(data, f32::from_le_bytes),
         "<f8" => floats::<8>(data, |b| f64::from_le_bytes(b) as f32),
-        "<f2" => floats::<2>(data, |b| f16::from_le_bytes(b).to_f32()),
-        _ => return Ok(None),
+        _ => floats::<2>(data, |b| f16::from_le_bytes(b).to_f32()),
     };
     let want = shape
         .iter()
@@ -159,7 +185,7 @@ fn npy(bytes: &[u8]) -> Result<Option<Array>, String> {
             values.len()
         ));
     }
-    Ok(Some(Array { shape, values }))
+    Ok(NpyContent::Floats(Array { shape, values }))
 }
 
 /// A parameter that the model needs.
@@ -183,20 +209,34 @@ pub struct Matched {
 /// Finds the values of every wanted parameter, by readable name or v1's.
 pub fn matched(
     path: &Path,
-    mut arrays: Arrays,
+    file: ImportedFile,
     wanted: &[WantedParameter],
 ) -> Result<Matched, PredictError> {
     let readable = names::readable(wanted.iter().map(|each| each.name.as_str()));
+    let ImportedFile { mut arrays, others } = file;
     let mut found = Vec::new();
     for (each, readable) in wanted.iter().zip(&readable) {
-        let array = arrays
-            .remove(readable)
-            .or_else(|| arrays.remove(&each.name));
+        let names = [readable, &each.name];
+        if arrays.contains_key(readable)
+            && arrays.contains_key(&each.name)
+            && readable != &each.name
+        {
+            let reason = format!(
+                "arrays '{readable}' and '{}' are the same parameter; leave one of them out",
+                each.name
+            );
+            return Err(bad(path, reason));
+        }
+        let array = names.iter().find_map(|name| arrays.remove(*name));
         let array = array.ok_or_else(|| {
-            bad(
-                path,
-                format!("it has no array '{readable}' (v1's name is {})", each.name),
-            )
+            let other = names.iter().find_map(|name| Some((name, others.get(*name)?)));
+            let reason = match other {
+                Some((name, kind)) => format!(
+                    "array '{name}' has elements of the type {kind}; save it as 32-bit floats (little-endian)"
+                ),
+                None => format!("it has no array '{readable}' (v1's name is {})", each.name),
+            };
+            bad(path, reason)
         })?;
         let squeezed = |shape: &[usize]| -> Vec<usize> {
             shape.iter().copied().filter(|size| *size != 1).collect()
@@ -211,10 +251,10 @@ pub fn matched(
             ));
         }
         if array.values.iter().any(|value| !value.is_finite()) {
-            return Err(bad(
-                path,
-                format!("array '{readable}' has a NaN or infinity"),
-            ));
+            let reason = format!(
+                "array '{readable}' has a NaN, an infinity or a number that is too large for 32 bits"
+            );
+            return Err(bad(path, reason));
         }
         found.push((each.name.clone(), array.values));
     }
@@ -236,9 +276,16 @@ mod tests {
     #[test]
     fn arrays_of_numpy_are_read_and_wrong_ones_refused() {
         let data: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
-        let array = npy(&file("<f4", &[2, 1], &data)).unwrap().unwrap();
-        assert_eq!((array.shape, array.values), (vec![2, 1], vec![1.0, 2.0]));
-        assert_eq!(npy(&file("<U3", &[1], &[0; 12])).unwrap(), None);
+        let array = Array {
+            shape: vec![2, 1],
+            values: vec![1.0, 2.0],
+        };
+        let got = npy(&file("<f4", &[2, 1], &data)).unwrap();
+        assert_eq!(got, NpyContent::Floats(array));
+        for kind in ["<U3", "<i8", ">f4", "|O"] {
+            let got = npy(&file(kind, &[1], &[0; 12])).unwrap();
+            assert_eq!(got, NpyContent::Other(kind.to_owned()));
+        }
         assert!(npy(&file("<f4", &[3], &data)).is_err());
         assert!(npy(b"PK\x03\x04").is_err());
         let good = file("<f4", &[2], &data);
@@ -269,18 +316,44 @@ mod tests {
             ("step".to_owned(), array(&[1])),
         ]);
         let path = Path::new("m.npz");
-        let Matched { found, unused } = matched(path, arrays.clone(), &wanted).unwrap();
+        let matched = |arrays: Arrays| {
+            let others = BTreeMap::from([("b.bias".to_owned(), "<i8".to_owned())]);
+            matched(path, ImportedFile { arrays, others }, &wanted)
+        };
+        let Matched { found, unused } = matched(arrays.clone()).unwrap();
         assert_eq!((found.len(), unused), (2, vec!["step".to_owned()]));
         let mut turned = arrays.clone();
         turned.insert("fc_layer_0.weight".to_owned(), array(&[3, 2]));
-        let error = matched(path, turned, &wanted).unwrap_err().to_string();
+        let error = matched(turned).unwrap_err().to_string();
         assert!(
             error.contains("[3, 2]") && error.contains("[2, 3]"),
             "{error}"
         );
-        let mut fewer = arrays;
+        let mut twice = arrays.clone();
+        twice.insert("b.bias".to_owned(), array(&[3]));
+        let error = matched(twice).unwrap_err().to_string();
+        assert!(
+            error.contains("'b.bias' and '_b.wbias' are the same"),
+            "{error}"
+        );
+        let mut large = arrays.clone();
+        let array = large.get_mut("_b.wbias").unwrap();
+        array.values[0] = 1e300f64 as f32;
+        let error = matched(large).unwrap_err().to_string();
+        assert!(error.contains("too large for 32 bits"), "{error}");
+        let mut fewer = arrays.clone();
         fewer.remove("_b.wbias");
-        let error = matched(path, fewer, &wanted).unwrap_err().to_string();
-        assert!(error.contains("'b.bias'"), "{error}");
+        let error = matched(fewer).unwrap_err().to_string();
+        assert!(
+            error.contains("'b.bias' has elements of the type <i8"),
+            "{error}"
+        );
+        let mut fewer = arrays;
+        fewer.remove("fc_layer_0.weight");
+        let error = matched(fewer).unwrap_err().to_string();
+        assert!(
+            error.contains("it has no array 'fc_layer_0.weight'"),
+            "{error}"
+        );
     }
 }

@@ -10,13 +10,14 @@ pub mod neighbours;
 pub mod npz;
 pub mod safetensors;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter};
+use std::path::Path;
 use std::sync::Arc;
 
 use config::{LayerConfig, ModelConfig};
 
 use trainer::merged::Merged;
+use trainer::output_file::OutputFile;
 
 use crate::dictionary::Dictionary;
 use crate::error::PredictError;
@@ -146,28 +147,17 @@ pub fn find(listed: &[ListedParameter], name: &str) -> Result<ListedParameter, P
         })
 }
 
-/// Writes a file beside its final name and renames it when it is complete.
-pub(crate) fn atomically(
+/// Writes a file that appears when it is complete.
+pub(crate) fn written(
     path: &Path,
-    write: impl FnOnce(&Path) -> Result<(), PredictError>,
+    write: impl FnOnce(&mut BufWriter<OutputFile>) -> Result<(), PredictError>,
 ) -> Result<(), PredictError> {
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let part: PathBuf = path.with_file_name(format!(".{name}.part"));
-    let done = write(&part).and_then(|()| {
-        std::fs::File::open(&part)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| std::fs::rename(&part, path))
-            .map_err(|source| failed(path, source))
-    });
-    if done.is_err() {
-        // What is left over is of no use to anybody.
-        let _ = std::fs::remove_file(&part);
-    }
-    done
+    let failed = |source| failed(path, source);
+    let file = OutputFile::create(path).map_err(failed)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
+    file.commit().map_err(failed)
 }
 
 fn failed(path: &Path, source: io::Error) -> PredictError {

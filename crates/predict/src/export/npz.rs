@@ -1,20 +1,18 @@
 //! npz, NumPy's archive: an array per parameter. `names` has pairs of readable name and v1's, and `NAME.rows` the words of
 //! the rows of a parameter that has words.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
-use super::{ListedParameter, atomically, failed};
+use super::{ListedParameter, failed, written};
 use crate::error::PredictError;
 use crate::model::Model;
 
 /// Writes all parameters of a model that was opened whole.
 pub fn write(model: &Model, listed: &[ListedParameter], path: &Path) -> Result<(), PredictError> {
-    atomically(path, |part| {
-        let failed = |source: std::io::Error| failed(part, source);
-        let file = BufWriter::with_capacity(1 << 20, File::create(part).map_err(failed)?);
-        let mut archive = zip::ZipWriter::new(file);
+    written(path, |out| {
+        let failed = |source: std::io::Error| failed(path, source);
+        let mut archive = zip::ZipWriter::new(out);
         let options = zip::write::SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
             .large_file(true);
@@ -48,8 +46,8 @@ pub fn write(model: &Model, listed: &[ListedParameter], path: &Path) -> Result<(
         archive
             .write_all(&text_array(&pairs, &[listed.len(), 2]))
             .map_err(failed)?;
-        let mut file = archive.finish().map_err(zipped)?;
-        file.flush().map_err(failed)
+        archive.finish().map_err(zipped)?;
+        Ok(())
     })
 }
 

@@ -2,22 +2,20 @@
 //! model in memory. The metadata has v1's name of every parameter (`v1:NAME`) and, as JSON lists, the words of the rows
 //! of those that have words (`rows:NAME`).
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{ListedParameter, atomically, failed};
+use super::{ListedParameter, failed, written};
 use crate::error::PredictError;
 use crate::model::Model;
 
 /// Writes all parameters of a model that was opened whole.
 pub fn write(model: &Model, listed: &[ListedParameter], path: &Path) -> Result<(), PredictError> {
     let header = header(listed);
-    atomically(path, |part| {
-        let failed = |source| failed(part, source);
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(part).map_err(failed)?);
+    written(path, |out| {
+        let failed = |source| failed(path, source);
         out.write_all(&(header.len() as u64).to_le_bytes())
             .and_then(|()| out.write_all(header.as_bytes()))
             .map_err(failed)?;
@@ -29,7 +27,7 @@ pub fn write(model: &Model, listed: &[ListedParameter], path: &Path) -> Result<(
                     .map_err(failed)
             })?;
         }
-        out.flush().map_err(failed)
+        Ok(())
     })
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod proto;
 mod sequences;
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 
 use config::LayerConfig;
@@ -138,9 +139,9 @@ pub fn bytes(model: &Model, version: &str) -> Result<Vec<u8>, PredictError> {
 /// Writes the file; it appears when it is complete.
 pub fn write(model: &Model, path: &Path, version: &str) -> Result<(), PredictError> {
     let bytes = bytes(model, version)?;
-    export::atomically(path, |part| {
-        std::fs::write(part, &bytes).map_err(|source| PredictError::Write {
-            path: part.display().to_string(),
+    export::written(path, |out| {
+        out.write_all(&bytes).map_err(|source| PredictError::Write {
+            path: path.display().to_string(),
             source,
         })
     })

@@ -1,15 +1,14 @@
 //! `canoe model neighbours` and `canoe model embed`: the rows of a table, such as an embedding.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use predict::PredictError;
 use predict::export::{self, neighbours};
 
 use super::exchange::open_whole;
+use crate::command_output::CommandOutput;
 use crate::commands::opening::OpenArgs;
 use crate::exit::Exit;
 use crate::table::{Align, TextTable};
@@ -93,25 +92,11 @@ pub(super) fn neighbours(args: &NeighboursArgs) -> anyhow::Result<Exit> {
 pub(super) fn embed(args: &EmbedArgs) -> anyhow::Result<Exit> {
     let model = open_whole(&args.open)?;
     let listed = export::find(&export::list(&model), &args.parameter)?;
-    let name = args
-        .to
-        .as_ref()
-        .map_or("standard output".into(), |to| to.display().to_string());
-    let out: Box<dyn Write> = match &args.to {
-        None => Box::new(io::stdout()),
-        Some(path) => {
-            Box::new(File::create(path).with_context(|| format!("write {}", path.display()))?)
-        }
-    };
-    let mut out = BufWriter::with_capacity(1 << 16, out);
-    let failed = |source: io::Error| {
-        if source.kind() == io::ErrorKind::BrokenPipe {
-            crate::pipe::nobody_reads();
-        }
-        PredictError::Write {
-            path: name.clone(),
-            source,
-        }
+    let mut out = CommandOutput::open(args.to.as_deref())?;
+    let name = out.name().to_owned();
+    let failed = |source: io::Error| PredictError::Write {
+        path: name.clone(),
+        source,
     };
     if matches!(args.format, EmbedFormat::Word2vec) {
         let rows = listed.shape.first().copied().unwrap_or(0);
@@ -136,6 +121,6 @@ pub(super) fn embed(args: &EmbedArgs) -> anyhow::Result<Exit> {
         };
         writeln!(out, "{line}").map_err(failed)
     })?;
-    out.flush().map_err(failed)?;
+    out.close().map_err(failed)?;
     Ok(Exit::Success)
 }
