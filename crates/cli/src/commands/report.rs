@@ -1,5 +1,7 @@
 //! `canoe report JOB_DIR …`: what jobs did, in one HTML file; the curves also as an image, if requested.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -8,6 +10,7 @@ use clap::Args;
 use watch::job::WatchedJob;
 
 use crate::exit::Exit;
+use crate::record;
 
 /// Arguments of `canoe report`.
 #[derive(Debug, Args)]
@@ -27,7 +30,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let mut jobs = Vec::new();
     for folder in &args.jobs {
         let mut job = WatchedJob::open(folder)?;
-        job.look(Instant::now(), watch::recorder::now());
+        record::look(&mut job);
         jobs.push(job);
     }
     let beside = jobs[0].output().join("report.html");
@@ -45,7 +48,22 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    replace(path, text).with_context(|| format!("write {}", path.display()))?;
     println!("{}", path.display());
     Ok(())
+}
+
+/// Writes a file as a whole: if that fails, what was there stays.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A link, a pipe or a terminal is written to, not replaced.
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, text);
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
 }

@@ -154,7 +154,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let mut record = words::event::Run {
         run: String::new(),
         nodes: args.nodes,
-        passes: args.passes,
+        passes: args
+            .passes
+            .map(|passes| passes.saturating_add(u64::from(args.start_pass.unwrap_or(0)))),
+        first_pass: args.start_pass.filter(|pass| *pass > 0).map(u64::from),
         config: layout.config.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -190,6 +193,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let (_owner, mut file) = begin(&output, settings(&layout, &wishes)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
+        record.first_pass = Some(done);
         wishes.trainer_flags.push(format!("--start_pass={done}"));
         wishes.num_passes = wishes.num_passes.map(|passes| passes.saturating_sub(done));
     }

@@ -190,6 +190,9 @@ fn begin_record(
     };
     let mut start = record::start(Role::Trainer, settings.trainer, &run, args);
     start.config = settings.config_file.display().to_string();
+    // What an earlier run in this folder says of the passes before stays true, unless the values come from elsewhere.
+    let continues = settings.passes.start > 0 && settings.passes.init_model_path.is_none();
+    start.first_pass = continues.then(|| u64::from(settings.passes.start));
     start.trainers = positive(flags, "num_gradient_servers")? as u32;
     start.passes = Some(u64::from(settings.passes.start + settings.passes.count));
     let tested = config.test_data_config.is_some() && settings.passes.test_period == 0;
