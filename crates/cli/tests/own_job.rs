@@ -5,6 +5,8 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{CANOE, Folder, failed, said, succeeded};
@@ -13,6 +15,259 @@ fn new_job() -> Folder {
     let folder = Folder::empty();
     succeeded(&folder.canoe(&["new", "job"]));
     folder
+}
+
+fn change(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn files_that_the_configuration_names_itself_are_written_to_no_file() {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    change(&config, "'data/train.list'", "['data/train.txt']");
+    change(&config, "'data/test.list'", "['data/test.txt']");
+    for name in ["train.list", "test.list"] {
+        fs::write(folder.path("job").join(name), "precious").unwrap();
+        fs::remove_file(folder.path("job/data").join(name)).unwrap();
+    }
+    let config = "model/trainer_config.py";
+    let with_config = format!("--config={config}");
+    let summary = "train:   data/train.txt (py2 provider.process)";
+    let commands: [&[&str]; 8] = [
+        &["config", "check", config],
+        &["config", "check", "--fast", config],
+        &["config", "dump", config],
+        &["config", "diagram", config],
+        &["train", &with_config, "--num_passes=1", "--save_dir=models"],
+        &[
+            "predict",
+            "models/pass-00000",
+            "--input-format=provider",
+            "data/test.txt",
+        ],
+        &["run", ".", "--passes=1", "--watch=off"],
+        &["run", ".", "--nodes=2", "--passes=1", "--watch=off"],
+    ];
+    for command in commands {
+        let done = folder.canoe_in("job", command);
+        succeeded(&done);
+        if command[1] == "check" {
+            assert!(said(&done).contains(summary), "{}", said(&done));
+        }
+        for name in ["train.list", "test.list"] {
+            let kept = fs::read_to_string(folder.path("job").join(name)).unwrap();
+            assert_eq!(kept, "precious", "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn what_lies_in_the_job_folder_is_found_on_nodes() {
+    let folder = new_job();
+    let job = folder.path("job");
+    fs::create_dir(job.join("other")).unwrap();
+    for file in ["dict.txt", "other/dict.txt", "model/dict.txt", "extra.txt"] {
+        fs::write(job.join(file), "1").unwrap();
+    }
+    fs::write(job.join("helper.py"), "FACTOR = 1\n").unwrap();
+    change(
+        &job.join("model/provider.py"),
+        "    with open(file_name)",
+        "    for name in ('dict.txt', 'other/dict.txt', 'model/dict.txt'):\n        open(name).read()\n    import helper\n    with open(file_name)",
+    );
+    change(
+        &job.join("model/trainer_config.py"),
+        "hidden =",
+        "open('extra.txt').read()\nhidden =",
+    );
+    let config = "--config=model/trainer_config.py";
+    succeeded(&folder.canoe_in("job", &["train", config, "--num_passes=1"]));
+    succeeded(&folder.canoe_in("job", &["config", "check", "model/trainer_config.py"]));
+    for nodes in ["--nodes=1", "--nodes=2"] {
+        succeeded(&folder.canoe(&["run", "job", nodes, "--passes=1", "--watch=off"]));
+    }
+    let simulated = [
+        "train",
+        config,
+        "--simulate_nodes=2",
+        "--num_passes=1",
+        "--save_dir=simulated",
+    ];
+    succeeded(&folder.canoe_in("job", &simulated));
+    let same = [
+        "model",
+        "diff",
+        "job/output/pass-00000",
+        "job/simulated/pass-00000",
+    ];
+    succeeded(&folder.canoe(&same));
+}
+
+#[test]
+fn a_reader_that_leaves_early_does_not_end_a_job_with_earlier_results() {
+    let folder = new_job();
+    let run = ["run", "job", "--passes=1", "--watch=off"];
+    succeeded(&folder.canoe(&run));
+    // As `canoe run … 2>&1 | head -1`.
+    let mut child = Command::new(CANOE)
+        .args(run)
+        .current_dir(folder.path("."))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    told.read_line(&mut first).unwrap();
+    drop(told);
+    let end = child.wait().unwrap();
+    assert!(end.success(), "after {first:?} it ended with {end}");
+    assert!(folder.path("job/output/pass-00000/done").exists());
+    assert!(folder.path("job/output-1/pass-00000/done").exists());
+}
+
+/// Samples of each node of a run.
+fn samples(folder: &Folder, args: &[&str]) -> Vec<u64> {
+    let more = ["--passes=1", "--watch=off", "--json"];
+    let run = folder.canoe(&[&["run", "job"], args, &more].concat());
+    succeeded(&run);
+    let result: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let nodes = result["nodes"].as_array().unwrap().iter();
+    nodes
+        .map(|node| node["samples"].as_u64().unwrap())
+        .collect()
+}
+
+#[test]
+fn compressed_files_are_dealt_out_whole() {
+    let folder = new_job();
+    let data = folder.path("job/data");
+    let text = fs::read_to_string(data.join("train.txt")).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut list = String::new();
+    for (number, part) in lines.chunks(500).enumerate() {
+        let name = format!("part-{number}.txt");
+        fs::write(data.join(&name), part.concat()).unwrap();
+        assert!(
+            Command::new("gzip")
+                .arg(data.join(&name))
+                .status()
+                .unwrap()
+                .success()
+        );
+        list += &format!("data/{name}.gz\n");
+    }
+    fs::write(data.join("train.list"), list).unwrap();
+    let provider = folder.path("job/model/provider.py");
+    change(
+        &provider,
+        "with open(file_name) as",
+        "with opened(file_name) as",
+    );
+    change(
+        &provider,
+        "@provider",
+        "def opened(name):\n    import gzip\n    return gzip.open(name, 'rt') if name.endswith('.gz') else open(name)\n\n\n@provider",
+    );
+    assert_eq!(samples(&folder, &["--nodes=2"]), [1000, 1000]);
+    assert_eq!(samples(&folder, &["--nodes=3"]), [1000, 500, 500]);
+    assert!(data.join("2/part-2.txt.gz").is_file() && !data.join("1/part-2.txt.gz").exists());
+    let shown = folder.canoe(&["data", "show", "job"]);
+    succeeded(&shown);
+    assert!(!said(&shown).contains("damaged"), "{}", said(&shown));
+    let again = folder.canoe(&["data", "split", "job", "--shards=3"]);
+    assert!(said(&again).contains("already split"), "{}", said(&again));
+    let refused = failed(&folder.canoe(&["run", "job", "--nodes=5", "--force", "--watch=off"]));
+    assert!(
+        refused.contains("is not text") && refused.contains("4 shards"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_file_with_few_lines_does_not_keep_others_from_being_divided() {
+    let folder = new_job();
+    let data = folder.path("job/data");
+    fs::write(data.join("empty.txt"), "").unwrap();
+    fs::write(data.join("few.txt"), "0 0.1 0.2\n1 0.3 0.4\n").unwrap();
+    fs::write(
+        data.join("train.list"),
+        "data/empty.txt\ndata/few.txt\ndata/train.txt\n",
+    )
+    .unwrap();
+    let mut found = samples(&folder, &["--nodes=3"]);
+    found.sort_unstable();
+    assert_eq!(found.iter().sum::<u64>(), 2002, "{found:?}");
+    assert!(found[0] >= 666, "{found:?}");
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=3", "--shuffle"]));
+    let by_bytes = ["data", "split", "job", "--shards=3", "--by=bytes"];
+    succeeded(&folder.canoe(&by_bytes));
+    fs::write(data.join("train.list"), "data/empty.txt\ndata/few.txt\n").unwrap();
+    let text = failed(&folder.canoe(&["data", "split", "job", "--shards=3"]));
+    assert!(
+        text.contains("data has 2 lines, too few for 3 shards"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_list_in_the_data_folder_may_name_files_outside_of_it() {
+    let folder = new_job();
+    let job = folder.path("job");
+    fs::rename(job.join("data/train.txt"), job.join("rows.txt")).unwrap();
+    fs::write(job.join("data/train.list"), "rows.txt\n").unwrap();
+    let train = [
+        "train",
+        "--config=model/trainer_config.py",
+        "--num_passes=1",
+    ];
+    succeeded(&folder.canoe_in("job", &train));
+    for nodes in [1, 2, 3] {
+        let found = samples(&folder, &[&format!("--nodes={nodes}")]);
+        assert_eq!(found.iter().sum::<u64>(), 2000, "{nodes}: {found:?}");
+    }
+    // The same with a file beside the job folder.
+    fs::rename(job.join("rows.txt"), folder.path("rows.txt")).unwrap();
+    fs::write(job.join("data/train.list"), "../rows.txt\n").unwrap();
+    for nodes in [1, 2] {
+        let found = samples(&folder, &[&format!("--nodes={nodes}")]);
+        assert_eq!(found.iter().sum::<u64>(), 2000, "{nodes}: {found:?}");
+    }
+}
+
+#[test]
+fn data_that_were_shuffled_are_shuffled_for_another_number_of_nodes() {
+    let folder = new_job();
+    let split = [
+        "data",
+        "split",
+        "job",
+        "--shards=2",
+        "--shuffle",
+        "--seed=7",
+    ];
+    succeeded(&folder.canoe(&split));
+    let run = folder.canoe(&["run", "job", "--nodes=3", "--passes=1", "--watch=off"]);
+    succeeded(&run);
+    assert!(
+        said(&run)
+            .contains("the data are split with --shuffle --seed=7, as they were for 2 shards"),
+        "{}",
+        said(&run)
+    );
+    let split = [
+        "data",
+        "split",
+        "job",
+        "--shards=3",
+        "--shuffle",
+        "--seed=7",
+    ];
+    let again = folder.canoe(&split);
+    assert!(said(&again).contains("already split"), "{}", said(&again));
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub mod carry;
 pub mod checksum;
 pub mod demo;
 pub mod fetch;
+mod kind;
 mod parallel;
 pub mod pick;
 mod random;

@@ -1,5 +1,13 @@
 //! `canoe run JOB_DIR --nodes N`: a job folder on this machine, each node a parameter server and a trainer.
 
+/// Says something beside the result. A reader that went away is no reason to end a job, as std's macro of this name would.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod choice;
 
 use std::io::Write as _;

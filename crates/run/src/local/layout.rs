@@ -23,6 +23,8 @@ pub struct FolderLayout {
     pub data: JobData,
     /// What the first line of each training file is.
     pub header: FirstLine,
+    /// Flags with which flat data are split, of an earlier split into another number of shards.
+    pub split_flags: Vec<String>,
 }
 
 /// The data of a job folder.
@@ -156,6 +158,7 @@ impl FolderLayout {
             config: config.file,
             data,
             header: wish.header,
+            split_flags: Vec::new(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::python::SourceLines;
-use config::{Evaluated, TrainerConfig, command};
+use config::{DataConfig, Evaluated, TrainerConfig, command};
 use trainer::check::{Findings, JobProblem};
 
 use super::{File, options};
@@ -70,8 +70,8 @@ fn tried(
     evaluated_in: &Path,
     evaluated: &Evaluated,
 ) -> anyhow::Result<Findings> {
-    let list = evaluated.config.data_config.as_ref();
-    let list = list.map(|data| data.files().to_owned()).unwrap_or_default();
+    let data = evaluated.config.data_config.as_ref();
+    let list = data.map(first_file).unwrap_or_default();
     let work = tempfile::tempdir().context("create a working directory")?;
     let folder = folder(&path, &list, evaluated_in, work.path())?;
     let python = evaluated.python.clone();
@@ -84,7 +84,15 @@ fn tried(
     Ok(findings)
 }
 
-/// The folder that has the list of training files. A job folder with shards gets the working directory of its first node.
+/// The list file of a data source, or the first of the files that the configuration names itself.
+fn first_file(data: &DataConfig) -> String {
+    let own = data.own_files();
+    let first = own.map(|files| files.into_iter().next());
+    first.map_or_else(|| data.files().to_owned(), Option::unwrap_or_default)
+}
+
+/// The folder that has the list of training files, or the first of them. A job folder with shards gets the working
+/// directory of its first node.
 fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::Result<PathBuf> {
     let choices = wherever::choices(path)?;
     let has_list = |folder: &&PathBuf| !list.is_empty() && folder.join(list).is_file();
@@ -93,11 +101,11 @@ fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::
     }
     let shard = choices
         .iter()
-        .flat_map(|folder| [folder.join("data/0"), folder.join("0/data")])
-        .find(|shard| shard.is_dir() && !was_split(shard));
-    if let Some(shard) = shard {
+        .flat_map(|job| [(job, job.join("data/0")), (job, job.join("0/data"))])
+        .find(|(_, shard)| shard.is_dir() && !was_split(shard));
+    if let Some((job, shard)) = shard {
         let beside = path.parent().unwrap_or(Path::new("/"));
-        run::local::workdir::prepare(work, beside, &shard)?;
+        run::local::workdir::prepare(work, job, beside, &shard)?;
         return Ok(work.to_owned());
     }
     Ok(evaluated_in.to_owned())

@@ -13,7 +13,7 @@ import json
 from paddle.core.data import Data, TestData, TrainData
 from paddle.core.errors import check
 
-from .data_sources import _list_file
+from .data_sources import _files
 
 __all__ = ['define_native_data_sources', 'native_bag', 'native_ids', 'native_label', 'native_dense',
            'native_integer', 'native_features']
@@ -104,7 +104,7 @@ def define_native_data_sources(train_list, test_list, format, slots=None, dictio
                        'header': header, 'shuffle': shuffle, 'cache': cache, 'pool_size': pool_size}, sort_keys=True)
     for files, take, name in ((train_list, TrainData, 'train.list'), (test_list, TestData, 'test.list')):
         if files is not None:
-            data = Data('native', files=_list_file(files, name))
+            data = Data('native', files=_files(files, name))
             data.load_data_module = format
             data.load_data_args = args
             take(data)
