@@ -129,6 +129,76 @@ fn a_reader_that_leaves_early_does_not_end_a_job_with_earlier_results() {
     assert!(folder.path("job/output-1/pass-00000/done").exists());
 }
 
+#[test]
+fn parameters_that_cannot_have_a_file_of_their_own_are_refused_with_the_line() {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    let original = fs::read_to_string(&config).unwrap();
+    let long = "x".repeat(300);
+    let names = [
+        "done",
+        "path.txt",
+        "../evil",
+        "a/b",
+        "..",
+        "canoe.state",
+        "canoe.sums",
+        "pserver.0000",
+        "trainer_config.py",
+        &long,
+    ];
+    for name in names {
+        let layer = format!("size=hidden, param_attr=ParamAttr(name='{name}'), ");
+        fs::write(&config, original.replace("size=hidden, ", &layer)).unwrap();
+        let config = "model/trainer_config.py";
+        for command in [
+            &["config", "check", "--fast", config][..],
+            &[
+                "train",
+                "--config=model/trainer_config.py",
+                "--num_passes=1",
+            ],
+        ] {
+            let text = failed(&folder.canoe_in("job", command));
+            assert!(
+                text.contains(&format!("parameter '{name}'")),
+                "{command:?}: {text}"
+            );
+            // The name of the file is known only where it has been read.
+            let line = "trainer_config.py:17:";
+            assert!(text.contains(line) || name == "trainer_config.py", "{text}");
+        }
+        assert!(!folder.path("job/output/model").exists());
+    }
+    let layer = original.replace("size=hidden, ", "size=hidden, name='a/b', ");
+    fs::write(&config, layer).unwrap();
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    assert!(
+        text.contains("parameter '_a/b.w0'") && text.contains("to its layer"),
+        "{text}"
+    );
+    // What v1 allowed and a file can be called.
+    for name in ["a b", "done.w", "Path.txt", "x:y@z"] {
+        let layer = format!("size=hidden, param_attr=ParamAttr(name='{name}'), ");
+        fs::write(&config, original.replace("size=hidden, ", &layer)).unwrap();
+        succeeded(&folder.canoe_in(
+            "job",
+            &[
+                "train",
+                "--config=model/trainer_config.py",
+                "--num_passes=1",
+            ],
+        ));
+        assert!(
+            folder
+                .path("job/output/model/pass-00000")
+                .join(name)
+                .is_file()
+        );
+        succeeded(&folder.canoe(&["model", "verify", "job/output/model/pass-00000"]));
+    }
+}
+
 /// Samples of each node of a run.
 fn samples(folder: &Folder, args: &[&str]) -> Vec<u64> {
     let more = ["--passes=1", "--watch=off", "--json"];

@@ -53,7 +53,8 @@ pub(crate) fn evaluate_json(
 }
 
 fn check(options: &EvaluateOptions, config: &TrainerConfig) -> Result<(), ConfigError> {
-    let problems = validate::problems(config);
+    let mut problems = validate::problems(config);
+    problems.extend(validate::shadowed(config, &options.file));
     if problems.is_empty() {
         return Ok(());
     }
