@@ -340,6 +340,170 @@ fn data_that_were_shuffled_are_shuffled_for_another_number_of_nodes() {
     assert!(said(&again).contains("already split"), "{}", said(&again));
 }
 
+/// A configuration, changed in one place, is checked and trained; both refuse it with these words, and the check names the line.
+fn refused_by_check_and_training(changes: &[(&str, &str)], line: u32, words: &str) {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    for (from, to) in changes {
+        change(&config, from, to);
+    }
+    let path = "model/trainer_config.py";
+    for check in [
+        &["config", "check", path][..],
+        &["config", "check", "--fast", path],
+    ] {
+        let text = failed(&folder.canoe_in("job", check));
+        let place = format!("trainer_config.py:{line}: ");
+        assert!(
+            text.contains(&place) && text.contains(words),
+            "{changes:?}: {text}"
+        );
+    }
+    let trained = folder.canoe_in(
+        "job",
+        &[
+            "train",
+            "--config=model/trainer_config.py",
+            "--num_passes=1",
+        ],
+    );
+    let text = failed(&trained);
+    assert!(text.contains(words), "{changes:?}: {text}");
+}
+
+#[test]
+fn learning_settings_that_training_refuses_are_refused_by_the_check() {
+    let settings = "learning_method=AdamOptimizer())";
+    let with = |text: &'static str| [(settings, text)];
+    for (text, words) in [
+        (
+            "gradient_clipping_threshold=-3)",
+            "gradient_clipping_threshold is -3",
+        ),
+        ("regularization=L2Regularization(-1))", "decay_rate is -1"),
+        (
+            "learning_method=MomentumOptimizer(-0.5))",
+            "momentum is -0.5",
+        ),
+        ("learning_method=AdamOptimizer(beta1=2))", "adam_beta1 is 2"),
+        (
+            "learning_method=AdamOptimizer(epsilon=-1))",
+            "adam_epsilon is -1",
+        ),
+        ("learning_method=RMSPropOptimizer(rho=3))", "ada_rou is 3"),
+        (
+            "learning_method=AdaDeltaOptimizer(rho=-1))",
+            "ada_rou is -1",
+        ),
+        ("model_average=ModelAverage(-1))", "average_window is -1"),
+        (
+            "model_average=ModelAverage(0.5, -5))",
+            "max_average_window is -5",
+        ),
+        ("learning_rate_schedule='polly')", "did you mean \"poly\"?"),
+        (
+            "learning_rate_schedule='manual', learning_rate_args='nonsense')",
+            "\"nonsense\" is not SAMPLES:RATE",
+        ),
+        (
+            "learning_rate_schedule='pass_manual', learning_rate_args='3:x')",
+            "\"3:x\" is not SAMPLES:RATE",
+        ),
+    ] {
+        refused_by_check_and_training(&with(text), 12, words);
+    }
+    for (attribute, words) in [
+        (
+            "gradient_clipping_threshold=-3",
+            "gradient_clipping_threshold is -3",
+        ),
+        ("l2_rate=-1", "decay_rate is -1"),
+    ] {
+        let layer = format!("size=hidden, param_attr=ParamAttr({attribute}), ");
+        refused_by_check_and_training(&[("size=hidden, ", &layer)], 17, words);
+    }
+}
+
+#[test]
+fn what_the_check_calls_no_training_is_none() {
+    refused_by_check_and_training(
+        &[("batch_size=32", "batch_size=0")],
+        12,
+        "batch_size=0; a batch needs",
+    );
+    let cost = "outputs(classification_cost(input=output, label=label))";
+    refused_by_check_and_training(
+        &[(cost, "outputs(output)")],
+        18,
+        "none of the outputs is a cost",
+    );
+    let folder = new_job();
+    fs::write(folder.path("job/data/test.txt"), "").unwrap();
+    let checked = folder.canoe(&["config", "check", "job"]);
+    succeeded(&checked);
+    assert!(
+        said(&checked).contains("the test data have no samples"),
+        "{}",
+        said(&checked)
+    );
+    succeeded(&folder.canoe_in(
+        "job",
+        &[
+            "train",
+            "--config=model/trainer_config.py",
+            "--num_passes=1",
+        ],
+    ));
+}
+
+#[test]
+fn what_cannot_run_with_servers_or_in_memory_does_not_pass_the_check() {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    let original = fs::read_to_string(&config).unwrap();
+    let sparse = "size=hidden, param_attr=ParamAttr(sparse_update=True), ";
+    fs::write(&config, original.replace("size=hidden, ", sparse)).unwrap();
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    assert!(
+        text.contains(
+            "trainer_config.py:17: layer '__fc_layer_0__': a parameter that is kept by row"
+        ),
+        "{text}"
+    );
+    fs::write(
+        &config,
+        original.replace("size=hidden, ", "size=2000000000, "),
+    )
+    .unwrap();
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    assert!(
+        text.contains("trainer_config.py:17: ") && text.contains("this machine has"),
+        "{text}"
+    );
+    assert!(!text.contains("can be trained"), "{text}");
+    // Parameters kept by row are the way to train large tables, which no process holds.
+    let demo = Folder::with_demo(60);
+    demo.vary("trainer_config.emb.py", "rows.py", &[common::BY_ROW]);
+    succeeded(&demo.canoe(&["config", "check", "job/quick_start/rows.py"]));
+}
+
+#[test]
+fn a_check_reads_the_first_samples_only() {
+    let folder = new_job();
+    let provider = folder.path("job/model/provider.py");
+    let text = "from paddle.trainer.PyDataProvider2 import *\n\n\
+                @provider(input_types={'point': dense_vector(2), 'label': integer_value(2)})\n\
+                def process(settings, file_name):\n    while True:\n        yield {'point': [0.5, 0.5], 'label': 1}\n";
+    fs::write(provider, text).unwrap();
+    let checked = folder.canoe(&["config", "check", "job"]);
+    succeeded(&checked);
+    assert!(
+        said(&checked).contains("the network computes the first 96 training samples"),
+        "{}",
+        said(&checked)
+    );
+}
+
 #[test]
 fn the_test_of_a_new_job_is_found_by_unittest() {
     let folder = new_job();
@@ -443,4 +607,27 @@ fn a_report_that_cannot_be_written_leaves_nothing_behind() {
         .map(|e| e.unwrap().file_name())
         .collect();
     assert_eq!(names, ["job"]);
+}
+
+#[test]
+fn a_run_that_trainers_would_refuse_leaves_earlier_results_where_they_are() {
+    let folder = new_job();
+    succeeded(&folder.canoe(&["run", "job", "--passes=1", "--watch=off"]));
+    let config = folder.path("job/model/trainer_config.py");
+    let original = fs::read_to_string(&config).unwrap();
+    let run = |more: &[&str], words: &str| {
+        let text = failed(&folder.canoe(&[&["run", "job", "--watch=off"], more].concat()));
+        assert!(text.contains(words), "{more:?}: {text}");
+        assert!(!folder.path("job/output-1").exists(), "{more:?}: {text}");
+        assert!(folder.path("job/output/pass-00000/done").exists());
+    };
+    run(&["--passes=0"], "--passes");
+    run(&["--init-model-path=nope"], "nope does not exist");
+    let broken = original.replace("fc_layer(input=point", "fc_layr(input=point");
+    fs::write(&config, broken).unwrap();
+    run(&[], "trainer_config.py:17: NameError");
+    fs::write(&config, original.replace("batch_size=32", "batch_size=0")).unwrap();
+    run(&[], "trainer_config.py:12: settings has batch_size=0");
+    fs::write(&config, original.replace("'data/test.list'", "None")).unwrap();
+    run(&["--patience=1"], "--patience 1 needs test data");
 }

@@ -248,8 +248,8 @@ struct PythonReply {
     places: SourceLines,
 }
 
-/// File and line of every layer by its name, and of the data sources by the names of their fields (`data_config`,
-/// `test_data_config`).
+/// File and line of every layer by its name, and of settings and data sources by the names of their fields (`opt_config`,
+/// `data_config`, `test_data_config`).
 pub type SourceLines = BTreeMap<String, (PathBuf, u64)>;
 
 /// The result of evaluating a file, before it is checked.

@@ -9,6 +9,7 @@ macro_rules! eprintln {
 }
 
 mod choice;
+mod refusal;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -56,7 +57,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     config_dir: Option<PathBuf>,
     /// How many passes to run.
-    #[arg(long, visible_alias = "num_passes")]
+    #[arg(long, visible_alias = "num_passes", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
     /// Which models stay: best, last:N, best,last:N or all (default: the best and the last three).
     #[arg(long, value_parser = keep)]
@@ -183,6 +184,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     // What is wrong with the command must show before anything is moved or claimed.
     let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &wishes.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
+    refusal::check(&layout, &wishes.trainer_flags)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),

@@ -9,7 +9,7 @@ use config::{DataConfig, Evaluated, TrainerConfig, command};
 use trainer::check::{Findings, JobProblem};
 
 use super::{File, options};
-use crate::commands::train;
+use crate::commands::{doctor, train};
 use crate::exit::Exit;
 use crate::form::Form;
 use crate::wherever::{self, WhereverError};
@@ -30,10 +30,12 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error.into()),
     };
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = doctor::meminfo(&text, "MemTotal");
     let findings = if fast {
-        built(&evaluated.config)
+        trainer::check::check_described(&evaluated.config, memory)
     } else {
-        tried(file, path, &folder, &evaluated)?
+        tried(file, path, &folder, &evaluated, memory)?
     };
     let place = |problem: &JobProblem| place(problem, &evaluated.places);
     let problems: Vec<(Option<String>, String)> = findings
@@ -50,25 +52,13 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     })
 }
 
-/// `--fast`: only whether the network can be built.
-fn built(config: &TrainerConfig) -> Findings {
-    let network = nn::Network::new(&config.model_config.clone().unwrap_or_default());
-    let problems = network.err().map(|error| JobProblem {
-        subject: None,
-        text: words::causes::chain(&error),
-    });
-    Findings {
-        problems: problems.into_iter().collect(),
-        tried: Vec::new(),
-    }
-}
-
 /// Reads and computes the first samples, in the folder in which a job would run.
 fn tried(
     file: &File,
     path: PathBuf,
     evaluated_in: &Path,
     evaluated: &Evaluated,
+    memory: Option<u64>,
 ) -> anyhow::Result<Findings> {
     let data = evaluated.config.data_config.as_ref();
     let list = data.map(first_file).unwrap_or_default();
@@ -76,7 +66,7 @@ fn tried(
     let folder = folder(&path, &list, evaluated_in, work.path())?;
     let python = evaluated.python.clone();
     let settings = train::settings_for_check(path, python, folder.clone(), &file.config_args)?;
-    let mut findings = trainer::check::check(&evaluated.config, &settings);
+    let mut findings = trainer::check::check(&evaluated.config, &settings, memory);
     if std::env::current_dir().ok().as_deref() != Some(&folder) && folder != work.path() {
         let text = format!("file names are relative to {}", folder.display());
         findings.tried.insert(0, text);

@@ -9,6 +9,7 @@ from math import sqrt
 
 from paddle.core.errors import ConfigError, check
 from paddle.core.message import Message
+from paddle.core.places import here
 
 _HOOKS = []
 _CURRENT = [None]
@@ -106,7 +107,8 @@ class Job(object):
         # An image that enters a recurrent group becomes a sequence: from then on layers carry no height and width.
         self.pass_image_shape = True
         self.provider_modules = []
-        # File and line of every layer, and of the data sources under the names of their fields.
+        # File and line of every layer, of evaluators with that word before their names, and of settings and data sources
+        # under the names of their fields.
         self.places = {}
 
     def flag(self, name):
@@ -205,6 +207,7 @@ class Job(object):
 
     def set(self, values):
         """Stores the arguments of `Settings`."""
+        self.places['opt_config'] = here()
         for name, value in values.items():
             if name == 'usage_ratio':
                 self.defaults.usage_ratio = value
