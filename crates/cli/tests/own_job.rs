@@ -505,6 +505,33 @@ fn a_check_reads_the_first_samples_only() {
 }
 
 #[test]
+fn an_argument_that_nothing_reads_is_named_with_a_guess() {
+    let folder = new_job();
+    let args = "--config_args=hiden=3,hidden=4,trainer_id=0";
+    let note = "the configuration does not read hiden of --config_args; did you mean hidden?";
+    let config = "--config=model/trainer_config.py";
+    let trained = folder.canoe_in("job", &["train", config, args, "--num_passes=1"]);
+    succeeded(&trained);
+    assert_eq!(
+        said(&trained).matches(note).count(),
+        1,
+        "{}",
+        said(&trained)
+    );
+    let checked = folder.canoe_in("job", &["config", "check", "model/trainer_config.py", args]);
+    succeeded(&checked);
+    assert_eq!(
+        said(&checked).matches(note).count(),
+        1,
+        "{}",
+        said(&checked)
+    );
+    let run = folder.canoe(&["run", "job", "--passes=1", "--watch=off", "--", args]);
+    succeeded(&run);
+    assert!(said(&run).contains(note), "{}", said(&run));
+}
+
+#[test]
 fn the_test_of_a_new_job_is_found_by_unittest() {
     let folder = new_job();
     let test = Command::new("python3")
@@ -584,6 +611,92 @@ fn a_killed_job_is_not_running() {
         html.contains("ended without a record of its end, so it was killed"),
         "{html}"
     );
+}
+
+#[test]
+fn wrong_layers_and_evaluators_are_named_with_their_lines() {
+    let folder = new_job();
+    let config = folder.path("job/model/trainer_config.py");
+    let original = fs::read_to_string(&config).unwrap();
+    let line = original.lines().count() + 1;
+    let image = "x = data_layer(name='x', size=64)\n";
+    for (text, words) in [
+        (
+            "img_conv_layer(input=x, filter_size=20, num_channels=1, num_filters=4)",
+            "a window of 20 pixels does not fit into an image of 8",
+        ),
+        (
+            "img_pool_layer(input=x, pool_size=30, num_channels=1)",
+            "a window of 30 pixels does not fit",
+        ),
+        (
+            "img_conv_layer(input=x, filter_size=3, num_channels=0, num_filters=4)",
+            "num_channels is 0",
+        ),
+        (
+            "img_conv_layer(input=x, filter_size=3, num_channels=1, num_filters=4, stride=0)",
+            "moves by 0 covers nothing",
+        ),
+        ("data_layer(name='y', size=-1)", "has size -1"),
+        ("native_dense([0, -1])", "a number from 0, not -1"),
+        (
+            "fc_layer(input=x, size=3, act='softmax')",
+            "SoftmaxActivation(), not the text 'softmax'",
+        ),
+    ] {
+        fs::write(&config, format!("{original}{image}{text}\n")).unwrap();
+        let checked = folder.canoe(&["config", "check", "job", "--json"]);
+        failed(&checked);
+        let result: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+        let problem = &result["problems"][0];
+        assert!(
+            problem["text"].as_str().unwrap().contains(words),
+            "{result}"
+        );
+        let place = problem["place"].as_str().unwrap();
+        assert!(
+            place.ends_with(&format!("trainer_config.py:{}", line + 1)),
+            "{result}"
+        );
+    }
+    let evaluator =
+        "chunk_evaluator(input=output, label=label, chunk_scheme='IOB', num_chunk_types=1)\n";
+    fs::write(&config, format!("{original}{evaluator}")).unwrap();
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    let place = format!("trainer_config.py:{line}: evaluator");
+    assert!(
+        text.contains(&place) && text.contains("'__fc_layer_1__'"),
+        "{text}"
+    );
+    fs::write(&config, original).unwrap();
+    let provider = folder.path("job/model/provider.py");
+    let text = fs::read_to_string(&provider).unwrap();
+    let plain: String = text
+        .lines()
+        .filter(|line| !line.starts_with("@provider"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(provider, plain).unwrap();
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    assert!(
+        text.contains("provider.process") && text.contains("write @provider("),
+        "{text}"
+    );
+}
+
+#[test]
+fn numbers_below_zero_and_files_in_the_place_of_folders_are_named() {
+    let folder = new_job();
+    for flag in ["--patience", "--passes", "--start-pass"] {
+        let text = failed(&folder.canoe(&["run", "job", flag, "-1", "--watch=off"]));
+        assert!(
+            text.contains("'-1'") && text.contains("invalid value"),
+            "{text}"
+        );
+    }
+    fs::write(folder.path("file"), "").unwrap();
+    let text = failed(&folder.canoe(&["new", "file"]));
+    assert!(text.contains("file is a file; name a folder"), "{text}");
 }
 
 #[test]

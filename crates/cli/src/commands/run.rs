@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     keep: Option<String>,
     /// End after this many passes without improvement of the test result; 0 never ends early (default: 3 if the
     /// configuration has test data and --passes is not given).
-    #[arg(long, value_name = "PASSES")]
+    #[arg(long, value_name = "PASSES", allow_negative_numbers = true)]
     patience: Option<u32>,
     /// What passes are compared by: an evaluator, or cost.
     #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
@@ -85,7 +85,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     servers: Option<u32>,
     /// Continue after finished passes: number of the first pass to run.
-    #[arg(long, visible_alias = "start_pass")]
+    #[arg(long, visible_alias = "start_pass", allow_negative_numbers = true)]
     start_pass: Option<u32>,
     /// A model to start from.
     #[arg(long, visible_alias = "init_model_path")]

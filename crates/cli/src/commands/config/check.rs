@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::python::SourceLines;
-use config::{DataConfig, Evaluated, TrainerConfig, command};
+use config::{ConfigError, DataConfig, Evaluated, TrainerConfig, command};
 use trainer::check::{Findings, JobProblem};
 
 use super::{File, options};
@@ -19,13 +19,8 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     let (evaluated, folder) = match wherever::evaluate(&options(file)) {
         Ok(evaluated) => evaluated,
         Err(WhereverError::Configuration(error)) => {
-            tell(
-                form,
-                file,
-                None,
-                &[(None, words::causes::chain(&error))],
-                &[],
-            )?;
+            let problem = (script_place(&error), words::causes::chain(&error));
+            tell(form, file, None, &[problem], &[])?;
             return Ok(Exit::Configuration);
         }
         Err(error) => return Err(error.into()),
@@ -37,6 +32,9 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     } else {
         tried(file, path, &folder, &evaluated, memory)?
     };
+    for note in &evaluated.notes {
+        eprintln!("{note}");
+    }
     let place = |problem: &JobProblem| place(problem, &evaluated.places);
     let problems: Vec<(Option<String>, String)> = findings
         .problems
@@ -114,6 +112,15 @@ fn was_split(shard: &Path) -> bool {
 fn place(problem: &JobProblem, places: &SourceLines) -> Option<String> {
     let (file, line) = places.get(problem.subject.as_ref()?)?;
     Some(format!("{}:{line}", file.display()))
+}
+
+/// `FILE:LINE` of what stopped the evaluation.
+fn script_place(error: &ConfigError) -> Option<String> {
+    let ConfigError::Script(failure) = error else {
+        return None;
+    };
+    let last = failure.frames.last()?;
+    Some(format!("{}:{}", last.file, last.line))
 }
 
 /// Prints the result: a summary, then every problem on a line of its own.

@@ -91,6 +91,8 @@ class Job(object):
 
     def __init__(self, arguments):
         self.arguments = arguments
+        # Names that the configuration has asked `get_config_arg` for.
+        self.asked = set()
         self.config = Message('TrainerConfig')
         self.model = self.config.model_config
         self.model.type = 'nn'
