@@ -45,7 +45,7 @@ impl SimulationFolders {
         let mut directories = Vec::new();
         for (node, shard) in shards.iter().enumerate() {
             let directory = root.path().join(format!("node_{node}"));
-            workdir::prepare(&directory, &layout.config_dir, shard)?;
+            workdir::prepare(&directory, &layout.job, &layout.config_dir, shard)?;
             directories.push(directory);
         }
         let first = &directories[0];

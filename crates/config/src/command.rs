@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::data::DataConfig;
 use crate::diagram::{DiagramFormat, diagram, grouped};
 use crate::evaluate::{evaluate, evaluate_json};
 use crate::model::{LayerConfig, ModelConfig};
@@ -95,7 +96,7 @@ pub fn summary(file: &str, config: &TrainerConfig) -> String {
                 out,
                 "{:<8} {} ({} {})",
                 format!("{what}:"),
-                data.files(),
+                named_files(data),
                 data.r#type,
                 named.join(".")
             );
@@ -104,6 +105,19 @@ pub fn summary(file: &str, config: &TrainerConfig) -> String {
     out.push('\n');
     let rows: Vec<[String; 4]> = model.layers.iter().map(row).collect();
     out + &table(["layer", "type", "size", "inputs"], &rows)
+}
+
+/// The list file, or the files that the configuration names itself.
+fn named_files(data: &DataConfig) -> String {
+    const SHOWN: usize = 3;
+    match data.own_files() {
+        None => data.files().to_owned(),
+        Some(files) if files.len() > SHOWN => {
+            let more = files.len() - SHOWN;
+            format!("{} and {more} more", files[..SHOWN].join(", "))
+        }
+        Some(files) => files.join(", "),
+    }
 }
 
 fn row(layer: &LayerConfig) -> [String; 4] {

@@ -31,3 +31,14 @@ messages! {
         optional double usage_ratio = 27 [1.0];
     }
 }
+
+impl DataConfig {
+    /// The data files, if the configuration names them itself instead of a list file: one per line.
+    pub fn own_files(&self) -> Option<Vec<String>> {
+        let files = self.files();
+        let names = || files.lines().filter(|name| !name.is_empty());
+        files
+            .contains('\n')
+            .then(|| names().map(str::to_owned).collect())
+    }
+}

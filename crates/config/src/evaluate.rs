@@ -22,6 +22,8 @@ pub struct Evaluated {
     pub python: PathBuf,
     /// Where its layers and data sources are described.
     pub places: SourceLines,
+    /// What the user should know, such as an argument that nothing reads.
+    pub notes: Vec<String>,
     /// The Python 2 that was asked for, if `python` ran the file instead.
     pub instead_of: Option<PathBuf>,
 }
@@ -34,6 +36,7 @@ pub fn evaluate_with_python(options: &EvaluateOptions) -> Result<Evaluated, Conf
         config: run.config,
         python: run.python,
         places: run.places,
+        notes: run.notes,
         instead_of: run.instead_of,
     })
 }
@@ -53,7 +56,8 @@ pub(crate) fn evaluate_json(
 }
 
 fn check(options: &EvaluateOptions, config: &TrainerConfig) -> Result<(), ConfigError> {
-    let problems = validate::problems(config);
+    let mut problems = validate::problems(config);
+    problems.extend(validate::shadowed(config, &options.file));
     if problems.is_empty() {
         return Ok(());
     }

@@ -246,16 +246,20 @@ struct PythonReply {
     /// Set with `config`: file and line of layers and data sources.
     #[serde(default)]
     places: SourceLines,
+    /// Set with `config`: what the user should know about it.
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
-/// File and line of every layer by its name, and of the data sources by the names of their fields (`data_config`,
-/// `test_data_config`).
+/// File and line of every layer by its name, and of settings and data sources by the names of their fields (`opt_config`,
+/// `data_config`, `test_data_config`).
 pub type SourceLines = BTreeMap<String, (PathBuf, u64)>;
 
 /// The result of evaluating a file, before it is checked.
 pub(crate) struct Evaluation {
     pub config: TrainerConfig,
     pub places: SourceLines,
+    pub notes: Vec<String>,
     /// The result that Python wrote; the configuration is its field `config`.
     pub json: Vec<u8>,
     /// The interpreter that ran the file; the program that was started may have been a wrapper script.
@@ -332,10 +336,12 @@ fn run_with(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> {
             config: Some(config),
             python: real,
             places,
+            notes,
             ..
         } => Ok(Evaluation {
             config: *config,
             places,
+            notes,
             json,
             python: if real.as_os_str().is_empty() {
                 python

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
 use crate::model::{LayerConfig, ModelConfig};
 use crate::parameter::ParameterConfig;
@@ -45,6 +46,28 @@ pub fn problems(config: &TrainerConfig) -> Vec<Inconsistency> {
         );
     }
     check.problems
+}
+
+/// Whether a parameter can have a file of its name beside those that every pass directory has. The rule is that of
+/// `paddle.core.job`.
+fn can_be_a_file(name: &str) -> bool {
+    let no_file = ["", ".", ".."].contains(&name) || name.contains(['/', '\0']) || name.len() > 255;
+    let taken = ["done", "path.txt"].contains(&name)
+        || ["canoe.", "pserver."]
+            .iter()
+            .any(|start| name.starts_with(start));
+    !no_file && !taken
+}
+
+/// A parameter whose file would be that of the configuration, which is copied into every pass directory.
+pub(crate) fn shadowed(config: &TrainerConfig, file: &Path) -> Option<Inconsistency> {
+    let copy = file.file_name()?;
+    let mut parameters = config.model_config.iter().flat_map(|m| &m.parameters);
+    let found = parameters.find(|parameter| copy == parameter.name.as_str())?;
+    Some(Inconsistency {
+        subject: format!("parameter '{}'", found.name),
+        message: "its file and the copy of the configuration would have the same name; rename one of them".to_owned(),
+    })
 }
 
 #[derive(Default)]
@@ -174,6 +197,10 @@ impl Check {
 
     fn parameter(&mut self, parameter: &ParameterConfig) {
         let subject = format!("parameter '{}'", parameter.name);
+        if !can_be_a_file(&parameter.name) {
+            let text = "a pass directory cannot have a file of this name for it";
+            self.report(subject.as_str(), text);
+        }
         if parameter.size == 0 {
             self.report(subject.as_str(), "it has no values");
         }
@@ -248,7 +275,15 @@ mod tests {
     #[test]
     fn every_mistake_is_named() {
         type Spoil = fn(&mut ModelConfig);
-        let cases: [(Spoil, &str); 10] = [
+        let cases: [(Spoil, &str); 12] = [
+            (
+                |m| m.parameters[1].name = "../evil".into(),
+                "parameter '../evil': a pass directory cannot have a file of this name",
+            ),
+            (
+                |m| m.parameters[1].name = "canoe.state".into(),
+                "parameter 'canoe.state': a pass directory cannot have",
+            ),
             (
                 |m| m.layers[1].name = "word".into(),
                 "layer 'word': the name is used twice",

@@ -362,10 +362,11 @@ fn data_sources_are_those_of_v1() {
     let config = evaluate(&options(directory.path(), "c.py", "")).unwrap();
     let train = config.data_config.unwrap();
     assert_eq!(train.r#type, "py2");
-    assert_eq!(train.files(), "train.list");
-    assert_eq!(
-        fs::read_to_string(directory.path().join("train.list")).unwrap(),
-        "a.txt\nb.txt\n"
+    assert_eq!(train.own_files().unwrap(), ["a.txt", "b.txt"]);
+    let written = directory.path().join("train.list");
+    assert!(
+        !written.exists(),
+        "v1 wrote this file, over one of the user's"
     );
     assert_eq!(
         (train.load_data_module(), train.load_data_object()),
@@ -377,6 +378,7 @@ fn data_sources_are_those_of_v1() {
         train.load_data_args()
     );
     let test = config.test_data_config.unwrap();
+    assert_eq!(test.own_files(), None);
     assert_eq!(
         (test.files(), test.load_data_module(), test.for_test()),
         ("t.list", "n", true)

@@ -20,6 +20,7 @@ pub mod carry;
 pub mod checksum;
 pub mod demo;
 pub mod fetch;
+mod kind;
 mod parallel;
 pub mod pick;
 mod random;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::kind::is_text;
 use super::parallel::for_each;
 use super::split::manifest::{MANIFEST, SplitManifest};
 use super::split::tally::{LineTally, tally_file};
@@ -135,10 +136,10 @@ fn show_file(root: &Path, path: &Path, amount: Amount) -> Result<ShownFile, Show
 
 /// The beginnings of the first lines, or nothing if the file is not text.
 fn first_lines(path: &Path, amount: Amount) -> io::Result<Option<Vec<String>>> {
-    let mut input = BufReader::new(File::open(path)?);
-    if input.fill_buf()?.contains(&0) {
+    if !is_text(path)? {
         return Ok(None);
     }
+    let mut input = BufReader::new(File::open(path)?);
     let mut lines = Vec::new();
     let mut line = Vec::new();
     while lines.len() < amount.lines {
@@ -188,7 +189,7 @@ fn read_manifest(root: &Path) -> Result<Option<SplitManifest>, ShowError> {
 fn split_state(root: &Path, manifest: &SplitManifest, files: &[ShownFile]) -> SplitState {
     let mut damaged = Vec::new();
     for file in &manifest.files {
-        for (id, part) in file.parts.iter().enumerate() {
+        for (id, part) in file.present_parts() {
             let (inside, path) = shard_file(root, id, &file.name);
             let seen = files
                 .iter()

@@ -154,7 +154,7 @@ pub enum LayerError {
         input: usize,
     },
     /// An id is not below the number of ids.
-    #[error("id {id} is out of range, there are only {limit}")]
+    #[error("id {} is out of range, there are only {limit}", *.id as i32)]
     Id {
         /// The id that was read.
         id: u32,

@@ -4,14 +4,17 @@
 //! Finds what would otherwise stop a job after its start, on every node of it. Collects all problems, because a user
 //! repairs them together.
 
-use config::{LayerConfig, ModelConfig, OptimizationConfig, TrainerConfig};
-use nn::{BatchUse, Evaluators, ExecuteError, Network, Parameters};
+use config::{LayerConfig, ModelConfig, ParameterConfig, TrainerConfig};
+use nn::{
+    Batch, BatchUse, Evaluators, ExecuteError, Network, ParameterSpec, ParameterValues, Parameters,
+};
 use words::causes::chain;
 
 use crate::data::DataSource;
 use crate::error::TrainError;
-use crate::job::parts;
+use crate::job::{parts, terms};
 use crate::loading;
+use crate::rules;
 use crate::settings::TrainerSettings;
 
 /// Batches of each data source that are computed.
@@ -20,10 +23,19 @@ const BATCHES: u64 = 3;
 /// A model with more values than this is not drawn just to be checked.
 const VALUES: usize = 200_000_000;
 
+/// Fields of the configuration that a problem can be about.
+const TRAINING: &str = "data_config";
+const TEST: &str = "test_data_config";
+const SETTINGS: &str = "opt_config";
+
+/// What stands before the name of an evaluator that a problem is about.
+const EVALUATOR: &str = "evaluator ";
+
 /// Something that would stop a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobProblem {
-    /// The layer, or `data_config` or `test_data_config`, if it belongs to one.
+    /// The layer, `evaluator NAME`, or the field of the configuration that it belongs to: `data_config`, `test_data_config` or
+    /// `opt_config`.
     pub subject: Option<String>,
     /// What is wrong, and what to do.
     pub text: String,
@@ -36,6 +48,8 @@ pub struct Findings {
     pub problems: Vec<JobProblem>,
     /// What was tried, as sentences.
     pub tried: Vec<String>,
+    /// Whether the network does not fit into this machine's memory, so that it cannot be tried.
+    too_large: bool,
 }
 
 impl Findings {
@@ -44,7 +58,7 @@ impl Findings {
         let (subject, text) = (subject.map(str::to_owned), text.into());
         let is_layer = subject
             .as_ref()
-            .is_some_and(|name| !name.ends_with("data_config"));
+            .is_some_and(|name| ![TRAINING, TEST, SETTINGS].contains(&name.as_str()));
         let known = |old: &JobProblem| old.text == text || is_layer && old.subject == subject;
         if !self.problems.iter().any(known) {
             self.problems.push(JobProblem { subject, text });
@@ -52,18 +66,50 @@ impl Findings {
     }
 }
 
-/// Checks a configuration.
-pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
+/// Checks a configuration with its data. `memory`: bytes of main memory, if they are known.
+pub fn check(config: &TrainerConfig, settings: &TrainerSettings, memory: Option<u64>) -> Findings {
     let mut findings = Findings::default();
-    let Some(model) = &config.model_config else {
-        findings.problem(None, "the configuration describes no network");
+    let Some(network) = described(config, memory, &mut findings) else {
         return findings;
     };
-    sizes(model, &mut findings);
+    let too_large = findings.too_large;
+    let mut trial = Trial::new(config, network, settings);
+    if config.data_config.is_none() {
+        let text = "the configuration names no training data; add define_py_data_sources2(train_list=…, …)";
+        findings.problem(None, text);
+    } else if !too_large {
+        let source = trial.training_data();
+        trial.run(TRAINING, source, &mut findings);
+    }
+    if config.test_data_config.is_some() && !too_large {
+        let source = trial.test_data();
+        trial.run(TEST, source, &mut findings);
+    }
+    findings
+}
+
+/// Checks a configuration without its data.
+pub fn check_described(config: &TrainerConfig, memory: Option<u64>) -> Findings {
+    let mut findings = Findings::default();
+    described(config, memory, &mut findings);
+    findings
+}
+
+/// Checks what a configuration describes; the network, if it can be built.
+fn described(
+    config: &TrainerConfig,
+    memory: Option<u64>,
+    findings: &mut Findings,
+) -> Option<Network> {
+    let Some(model) = &config.model_config else {
+        findings.problem(None, "the configuration describes no network");
+        return None;
+    };
+    sizes(model, findings);
     if model.output_layer_names.is_empty() {
         let text = "outputs is not called, so nothing would be computed or learned; name the cost, for example outputs(classification_cost(input=…, label=…))";
         findings.problem(None, text);
-        return findings;
+        return None;
     }
     let mut empty = model
         .layers
@@ -74,48 +120,131 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
             "data layer '{name}' has size 0; it needs the width of its vector, or the number of its ids"
         );
         findings.problem(Some(name), &text);
-        return findings;
+        return None;
     }
+    let network = trained(config, model, findings)?;
+    let needed = least_memory(config, model, &network);
+    if let Some(memory) = memory.filter(|memory| needed > *memory) {
+        findings.too_large = true;
+        let largest = model
+            .layers
+            .iter()
+            .max_by_key(|layer| layer.size.unwrap_or(0));
+        findings.problem(
+            largest.map(|layer| layer.name.as_str()),
+            format!(
+                "the values and gradients of the network take {} GB or more with batch_size={}, and this machine has {} GB; its largest layer is '{}' with size {}",
+                gigabytes(needed),
+                config.opt_config.batch_size,
+                gigabytes(memory),
+                largest.map_or("", |layer| &layer.name),
+                largest.map_or(0, |layer| layer.size.unwrap_or(0)),
+            ),
+        );
+    }
+    Some(network)
+}
+
+/// What every trainer refuses before it opens its data, by the functions that it calls.
+pub fn refused(config: &TrainerConfig) -> Vec<JobProblem> {
+    let mut findings = Findings::default();
+    match &config.model_config {
+        Some(model) => _ = trained(config, model, &mut findings),
+        None => findings.problem(None, "the configuration describes no network"),
+    }
+    findings.problems
+}
+
+fn trained(
+    config: &TrainerConfig,
+    model: &ModelConfig,
+    findings: &mut Findings,
+) -> Option<Network> {
     let network = match Network::new(model) {
         Ok(network) => network,
         Err(error) => {
             findings.problem(built(&error), chain(&error));
-            return findings;
+            return None;
         }
     };
-    if config.data_config.is_some() && !network.has_cost() {
-        let last = model.output_layer_names.last();
-        let text = "none of the outputs is a cost, so nothing would be learned; name one, for example outputs(classification_cost(input=…, label=…))";
-        findings.problem(last.map(String::as_str), text);
+    match trainable(config, &network) {
+        Err(TrainError::NoCost) if config.data_config.is_none() => {}
+        Err(error @ TrainError::NoCost) => {
+            let last = model.output_layer_names.last();
+            findings.problem(last.map(String::as_str), chain(&error));
+        }
+        Err(error) => findings.problem(Some(SETTINGS), chain(&error)),
+        Ok(()) => {}
     }
-    findings.problems.extend(batch_size(&config.opt_config));
-    let mut trial = Trial::new(config, network, settings);
-    if config.data_config.is_none() {
-        let text = "the configuration names no training data; add define_py_data_sources2(train_list=…, …)";
-        findings.problem(None, text);
-    } else {
-        let source = trial.training_data();
-        trial.run("data_config", source, &mut findings);
+    if let Err(error) = Evaluators::new(model) {
+        let subject = match &error {
+            nn::BuildError::Evaluator { evaluator, .. } => Some(format!("{EVALUATOR}{evaluator}")),
+            _ => None,
+        };
+        findings.problem(subject.as_deref(), chain(&error));
     }
-    if config.test_data_config.is_some() {
-        let source = trial.test_data();
-        trial.run("test_data_config", source, &mut findings);
+    learning(config, model, findings);
+    if let Err(error) = terms(&config.opt_config, &network, 1) {
+        findings.problem(Some(SETTINGS), chain(&error));
     }
-    findings
+    Some(network)
 }
 
-/// A batch size with which nothing can be trained.
-fn batch_size(settings: &OptimizationConfig) -> Option<JobProblem> {
-    let text = match settings.batch_size {
-        1.. => return None,
+/// With one decimal.
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e9)
+}
+
+/// Refuses what cannot be trained, whatever the data are: training calls it, too.
+pub(crate) fn trainable(config: &TrainerConfig, network: &Network) -> Result<(), TrainError> {
+    let settings = &config.opt_config;
+    match settings.batch_size {
+        1.. => {}
         // What v1's message has where nothing was set.
-        0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)".to_owned(),
-        size => format!("settings has batch_size={size}; a batch needs at least one sample"),
+        0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => {
+            return Err(TrainError::NoSettings);
+        }
+        size => return Err(TrainError::BatchSize { size }),
+    }
+    if network.has_cost() {
+        Ok(())
+    } else {
+        Err(TrainError::NoCost)
+    }
+}
+
+/// The learning settings that no rule can be made of, each with the layer that has it or the settings of all.
+fn learning(config: &TrainerConfig, model: &ModelConfig, findings: &mut Findings) {
+    let refused = rules::refused(&config.opt_config, &model.parameters);
+    let Some(first) = refused.first() else {
+        return;
     };
-    Some(JobProblem {
-        subject: None,
-        text,
-    })
+    if refused.len() == model.parameters.len() && refused.iter().all(|e| e.source == first.source) {
+        return findings.problem(Some(SETTINGS), format!("settings: {}", first.source));
+    }
+    for error in &refused {
+        let has = |layer: &&LayerConfig| {
+            let mut inputs = layer.inputs.iter();
+            layer.bias_parameter_name.as_ref() == Some(&error.parameter)
+                || inputs.any(|input| input.input_parameter_name.as_ref() == Some(&error.parameter))
+        };
+        let layer = model.layers.iter().find(has);
+        findings.problem(layer.map(|layer| layer.name.as_str()), chain(error));
+    }
+}
+
+/// Bytes that the values and gradients of parameters and layers take at least, for a batch with samples of one step.
+fn least_memory(config: &TrainerConfig, model: &ModelConfig, network: &Network) -> u64 {
+    let held = network.parameters().iter().filter(|spec| !spec.by_row);
+    let parameters: u64 = held.map(|spec| spec.size() as u64).sum();
+    let computed = model
+        .layers
+        .iter()
+        .filter(|layer| !layer.r#type.starts_with("data"));
+    let layers: u64 = computed.map(|layer| layer.size.unwrap_or(0)).sum();
+    let samples = u64::try_from(config.opt_config.batch_size).unwrap_or(0);
+    let values = layers.saturating_mul(samples).saturating_add(parameters);
+    values.saturating_mul(2 * size_of::<f32>() as u64)
 }
 
 /// The layer that an error of building names.
@@ -178,6 +307,11 @@ fn sizes(model: &ModelConfig, findings: &mut Findings) {
     }
 }
 
+fn configs(config: &TrainerConfig) -> &[ParameterConfig] {
+    let model = config.model_config.as_ref();
+    model.map_or(&[][..], |model| &model.parameters)
+}
+
 /// A network that computes a few samples.
 struct Trial<'a> {
     config: &'a TrainerConfig,
@@ -188,20 +322,36 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn new(config: &'a TrainerConfig, network: Network, settings: &'a TrainerSettings) -> Self {
-        let values: usize = network
-            .parameters()
+        // As with servers: what is kept by row is never held as a whole.
+        let held = |spec: &ParameterSpec| !spec.by_row || spec.is_static;
+        let specs = network.parameters();
+        let values: usize = specs
             .iter()
-            .map(nn::ParameterSpec::size)
+            .filter(|spec| held(spec))
+            .map(ParameterSpec::size)
             .sum();
-        let configs = config.model_config.as_ref();
-        let configs = configs.map_or(&[][..], |model| &model.parameters);
-        let draw = || loading::draw(configs, network.parameters(), settings.seed);
+        let draw = || loading::draw_those(configs(config), specs, settings.seed, held);
         let parameters = (values <= VALUES).then(draw);
         Trial {
             config,
             settings,
             network,
             parameters,
+        }
+    }
+
+    /// Draws the rows that a batch reads of parameters that are not held as a whole.
+    fn fetch_rows(&mut self, batch: &Batch) {
+        let Some(parameters) = &mut self.parameters else {
+            return;
+        };
+        for (index, ids) in self.network.rows_needed(batch, |_| false) {
+            let values = &mut parameters.0[index.0];
+            if let ParameterValues::Rows { .. } = values {
+                let config = &configs(self.config)[index.0];
+                let spec = &self.network.parameters()[index.0];
+                *values = loading::draw_rows(config, spec, self.settings.seed, ids);
+            }
         }
     }
 
@@ -221,7 +371,7 @@ impl<'a> Trial<'a> {
         source: Result<Option<DataSource>, TrainError>,
         findings: &mut Findings,
     ) {
-        let what = if field == "data_config" {
+        let what = if field == TRAINING {
             "training"
         } else {
             "test"
@@ -231,7 +381,7 @@ impl<'a> Trial<'a> {
             Ok(None) => return,
             Err(error) => return findings.problem(Some(field), chain(&error)),
         };
-        source.start_pass(0, 0);
+        source.start_in_order();
         let mut evaluators = self
             .config
             .model_config
@@ -245,6 +395,7 @@ impl<'a> Trial<'a> {
                 Err(error) => return findings.problem(Some(field), chain(&error)),
             };
             samples += batch.samples;
+            self.fetch_rows(&batch);
             let Some(parameters) = &self.parameters else {
                 continue;
             };
@@ -255,9 +406,16 @@ impl<'a> Trial<'a> {
                 None => Ok(()),
             });
             if let Err(error) = computed {
-                let text = format!("{} (in the first {what} samples)", chain(&error));
-                return findings.problem(executed(&error).or(Some(field)), text);
+                let inputs = self.config.model_config.as_ref();
+                let inputs = inputs.map_or_else(String::new, |model| measured(&error, model));
+                let text = format!("{}{inputs} (in the first {what} samples)", chain(&error));
+                let subject = executed(&error);
+                return findings.problem(subject.as_deref().or(Some(field)), text);
             }
+        }
+        if samples == 0 && field == TEST {
+            let text = "the test data have no samples, so no pass is tested and none is the best";
+            return findings.tried.push(text.to_owned());
         }
         if samples == 0 {
             let text = format!("the {what} data have no samples");
@@ -273,11 +431,26 @@ impl<'a> Trial<'a> {
 }
 
 /// The layer that an error of a batch names.
-fn executed(error: &ExecuteError) -> Option<&str> {
+fn executed(error: &ExecuteError) -> Option<String> {
     match error {
-        ExecuteError::Layer { layer, .. } | ExecuteError::NotFinite { layer } => Some(layer),
+        ExecuteError::Layer { layer, .. } | ExecuteError::NotFinite { layer } => {
+            Some(layer.clone())
+        }
+        ExecuteError::Evaluator { evaluator, .. } => Some(format!("{EVALUATOR}{evaluator}")),
         _ => None,
     }
+}
+
+/// What an error of a batch is about, in addition to what it names itself.
+fn measured(error: &ExecuteError, model: &ModelConfig) -> String {
+    let ExecuteError::Evaluator { evaluator, .. } = error else {
+        return String::new();
+    };
+    let mut evaluators = model.evaluators.iter();
+    let found = evaluators.find(|found| found.name == *evaluator);
+    found.map_or_else(String::new, |found| {
+        format!(" of '{}'", found.input_layers.join("' and '"))
+    })
 }
 
 #[cfg(test)]

@@ -82,6 +82,22 @@ pub enum TrainError {
     /// The configuration lacks something that the job needs.
     #[error("the configuration {0}")]
     Configuration(&'static str),
+    /// The configuration does not say how to train.
+    #[error(
+        "settings is not called, so there is neither a batch size nor a learning rate; add settings(batch_size=…, learning_rate=…)"
+    )]
+    NoSettings,
+    /// A batch would have no sample.
+    #[error("settings has batch_size={size}; a batch needs at least one sample")]
+    BatchSize {
+        /// The value in the configuration.
+        size: i32,
+    },
+    /// Nothing would be minimised.
+    #[error(
+        "none of the outputs is a cost, so nothing would be learned; name one, for example outputs(classification_cost(input=…, label=…))"
+    )]
+    NoCost,
     /// The training data have no samples.
     #[error("pass {pass} has no samples: the training data are empty")]
     NoSamples {

@@ -6,13 +6,14 @@ mod test;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{ParameterConfig, TrainerConfig};
+use config::{OptimizationConfig, ParameterConfig, TrainerConfig};
 use nn::{Network, Parameters};
 use wire::Mode;
 use wire::client::Saves;
 use wire::spec::Origin;
 
 use crate::best::{Measure, PATIENCE};
+use crate::check;
 use crate::checkgrad;
 use crate::checksums::DirectorySums;
 use crate::error::TrainError;
@@ -128,6 +129,7 @@ fn train(
         put_in_order(&save_dir(config, settings))?;
     }
     let network = network(config)?;
+    check::trainable(config, &network)?;
     let inspector = inspector(config, settings)?;
     let data = all_sources(config, network.inputs(), settings)?;
     let tester = data
@@ -278,9 +280,8 @@ fn connect(
     }
     let mut rules = rules::rules(&config.opt_config, configs)?;
     let averaged = rules.iter().any(|r| r.average.is_some());
-    let terms = terms(config, remote)?;
+    let terms = terms(&config.opt_config, network, remote.session.trainers)?;
     if let Some(terms) = &terms {
-        check_terms(network, averaged)?;
         rules.fill(terms.rule());
     }
     let tables = JobTables {
@@ -336,8 +337,11 @@ fn origin(
 }
 
 /// When and how trainers that update locally synchronize; `None` if the servers update.
-fn terms(config: &TrainerConfig, remote: &RemoteSettings) -> Result<Option<Terms>, TrainError> {
-    let settings = &config.opt_config;
+pub(crate) fn terms(
+    settings: &OptimizationConfig,
+    network: &Network,
+    trainers: u32,
+) -> Result<Option<Terms>, TrainError> {
     let every = settings.num_batches_per_send_parameter();
     if every <= 1 {
         return Ok(None);
@@ -347,10 +351,11 @@ fn terms(config: &TrainerConfig, remote: &RemoteSettings) -> Result<Option<Terms
             "has a center_parameter_update_method that is neither average nor elastic_average",
         ),
     )?;
+    check_terms(network, settings.average_window() > 0.0)?;
     Ok(Some(Terms {
         every: every as u64,
         meeting,
-        rate: settings.delta_add_rate() / f64::from(remote.session.trainers.max(1)),
+        rate: settings.delta_add_rate() / f64::from(trainers.max(1)),
     }))
 }
 

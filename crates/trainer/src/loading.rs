@@ -39,6 +39,21 @@ pub(crate) fn draw_those(
     Parameters(drawn.collect())
 }
 
+/// Draws some rows of a parameter, as a server does when they are first used.
+pub(crate) fn draw_rows(
+    config: &ParameterConfig,
+    spec: &ParameterSpec,
+    seed: u64,
+    ids: Vec<u32>,
+) -> ParameterValues {
+    let initial = rules::initial(config, seed);
+    let mut values = vec![0.0; ids.len() * spec.cols];
+    for (row, values) in ids.iter().zip(values.chunks_mut(spec.cols.max(1))) {
+        initial.fill(u64::from(*row), values);
+    }
+    ParameterValues::Rows { ids, values }
+}
+
 fn draw_one(initial: &Initial, spec: &ParameterSpec) -> Vec<f32> {
     let mut values = vec![0.0; spec.size()];
     values

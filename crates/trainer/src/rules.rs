@@ -11,8 +11,9 @@ use optim::{
 pub struct RuleError {
     /// The parameter whose rule does not exist.
     pub parameter: String,
+    /// What is wrong with its settings.
     #[source]
-    source: SettingsError,
+    pub source: SettingsError,
 }
 
 /// The rule of each parameter, in the model's order.
@@ -21,15 +22,29 @@ pub fn rules(
     parameters: &[ParameterConfig],
 ) -> Result<Vec<Rule>, RuleError> {
     let settings = settings(optimization);
-    parameters
+    let rules = parameters
         .iter()
-        .map(|parameter| {
-            Rule::new(&settings, &own_settings(parameter)).map_err(|source| RuleError {
-                parameter: parameter.name.clone(),
-                source,
-            })
-        })
-        .collect()
+        .map(|parameter| rule(&settings, parameter));
+    rules.collect()
+}
+
+/// Why rules cannot be made, for every parameter that has none.
+pub(crate) fn refused(
+    optimization: &OptimizationConfig,
+    parameters: &[ParameterConfig],
+) -> Vec<RuleError> {
+    let settings = settings(optimization);
+    let rules = parameters
+        .iter()
+        .map(|parameter| rule(&settings, parameter));
+    rules.filter_map(Result::err).collect()
+}
+
+fn rule(settings: &OptimizerSettings, parameter: &ParameterConfig) -> Result<Rule, RuleError> {
+    Rule::new(settings, &own_settings(parameter)).map_err(|source| RuleError {
+        parameter: parameter.name.clone(),
+        source,
+    })
 }
 
 fn settings(o: &OptimizationConfig) -> OptimizerSettings {

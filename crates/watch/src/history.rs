@@ -1,6 +1,6 @@
 //! Turns records into what is shown: a fold that uses neither files nor clocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use crate::mark::{Mark, MarkKind, RecordSource};
 use crate::place::SamplePosition;
@@ -100,6 +100,10 @@ pub struct History {
     pub stopped: Option<Stopped>,
     /// When, how and why the job ended, if it did.
     pub end: Option<(f64, JobOutcome, String)>,
+    /// Seconds between the runs that the present one continues.
+    pub paused: f64,
+    /// Names of the runs that the present one continues.
+    continued: BTreeSet<String>,
     places: BTreeMap<u32, SamplePosition>,
     /// The run that each file's last start names.
     runs: BTreeMap<RecordSource, String>,
@@ -128,7 +132,7 @@ impl History {
         let t = line.t;
         let event = match line.event {
             Event::Run(run) => {
-                self.begin_run(run);
+                self.begin_run(run, t);
                 self.note_time(t);
                 return;
             }
@@ -138,7 +142,7 @@ impl History {
             Event::Start(start) => Some(start.run.as_str()),
             _ => self.runs.get(&source).map(String::as_str),
         };
-        if run.is_some_and(|run| self.is_other_run(run)) {
+        if run.is_some_and(|run| self.is_other_run(run) && !self.continued.contains(run)) {
             let Event::Start(start) = &event else {
                 return;
             };
@@ -168,11 +172,18 @@ impl History {
         !run.is_empty() && !current.is_empty() && run != current
     }
 
-    /// A runner has begun. Unless it resumes the run before, what that one left is no part of this one.
-    fn begin_run(&mut self, run: Run) {
-        let before = self.run.as_ref().map(|before| before.run.as_str());
-        if before.is_some_and(|before| before != run.run) {
-            self.begin_anew();
+    /// A runner has begun. Unless it resumes the run before or continues after its passes, what that one left is no part of
+    /// this one.
+    fn begin_run(&mut self, run: Run, t: f64) {
+        let before = self.run.as_ref().map(|before| before.run.clone());
+        match before.filter(|before| *before != run.run) {
+            Some(before) if run.first_pass.is_some() => {
+                self.continued.insert(before);
+                self.paused += self.last.map_or(0.0, |last| (t - last).max(0.0));
+                self.stopped = None;
+            }
+            Some(_) => self.begin_anew(),
+            None => {}
         }
         self.run = Some(run);
         self.end = None;
@@ -341,7 +352,11 @@ impl History {
     ) {
         let run = self.runs.insert(source, start.run.clone());
         if run.is_some_and(|run| run != start.run) {
-            self.forget(source, node, role);
+            if start.first_pass.is_some() {
+                self.processes.remove(&(node, role));
+            } else {
+                self.forget(source, node, role);
+            }
         }
         let process = self.processes.entry((node, role)).or_default();
         process.starts += 1;
@@ -354,7 +369,7 @@ impl History {
         }
     }
 
-    /// A file continues with another run: what it said before is void.
+    /// A file continues with another run, which begins anew: what it said before is void.
     fn forget(&mut self, source: RecordSource, node: u32, role: Role) {
         self.processes.remove(&(node, role));
         self.marks.retain(|mark| mark.source != source);

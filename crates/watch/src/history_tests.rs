@@ -274,3 +274,66 @@ fn the_figures_of_a_pass_are_those_of_all_its_samples() {
     assert!((whole.evaluators["error"] - 0.125).abs() < 1e-12);
     assert_eq!((whole.samples, history.figures_of(1).cost), (400, None));
 }
+
+#[test]
+fn a_run_that_continues_after_passes_of_another_keeps_them() {
+    let run = |name: &str, first_pass: Option<u64>| {
+        Event::Run(Run {
+            run: name.to_owned(),
+            first_pass,
+            ..Run::default()
+        })
+    };
+    let begin = |name: &str, first: u64| {
+        let Event::Start(mut start) = start(name) else {
+            panic!("a start");
+        };
+        start.first_pass = (first > 0).then_some(first);
+        Event::Start(start)
+    };
+    let first = [
+        begin("a", 0),
+        Event::PassStarted { pass: 0, batch: 0 },
+        batch(0, 10, 100, 0.9),
+        pass_end(0, 20, 200),
+        Event::PassStarted { pass: 1, batch: 0 },
+        batch(1, 10, 100, 0.8),
+        pass_end(1, 20, 200),
+    ];
+    // The second run repeats pass 1.
+    let second = [
+        begin("b", 1),
+        Event::PassStarted { pass: 1, batch: 0 },
+        batch(1, 10, 100, 0.4),
+        pass_end(1, 20, 200),
+    ];
+    let mut live = History::default();
+    live.take(RecordSource::Runner, line(0.0, run("a", None)));
+    for (t, event) in (0..).zip(first.clone()) {
+        live.take(TRAINER, line(f64::from(t), event));
+    }
+    live.take(RecordSource::Runner, line(100.0, run("b", Some(1))));
+    for (t, event) in (100..).zip(second.clone()) {
+        live.take(TRAINER, line(f64::from(t), event));
+    }
+    // Whoever looks later reads the runner's record first.
+    let mut late = History::default();
+    late.take(RecordSource::Runner, line(0.0, run("a", None)));
+    late.take(RecordSource::Runner, line(100.0, run("b", Some(1))));
+    for (t, event) in (0..).zip(first).chain((100..).zip(second)) {
+        late.take(TRAINER, line(f64::from(t), event));
+    }
+    for history in [&live, &late] {
+        let points = [(100.0, 0.9), (300.0, 0.4)];
+        assert_eq!(curve(history, "cost"), points);
+        let passes: Vec<u64> = history.passes.iter().map(|p| p.figures.pass).collect();
+        assert_eq!(passes, [0, 1]);
+        assert_eq!(history.samples(), 300.0);
+        assert_eq!(history.processes[&(0, Role::Trainer)].starts, 1);
+    }
+    assert_eq!(live.took(), Some(9.0), "without the 94 s between the runs");
+    let mut anew = late;
+    anew.take(RecordSource::Runner, line(200.0, run("c", None)));
+    anew.take(TRAINER, line(200.0, begin("c", 0)));
+    assert_eq!((anew.passes.len(), anew.samples()), (0, 0.0));
+}

@@ -61,6 +61,8 @@ pub struct WatchedJob {
     pub states: BTreeMap<(u32, Role), Seen>,
     files: BTreeMap<PathBuf, (RecordSource, Follow)>,
     looked: Option<Instant>,
+    /// Whether the process that ran it is known to have crashed.
+    abandoned: bool,
     /// Grows when all files were read again from the start.
     readings: u64,
 }
@@ -93,6 +95,7 @@ impl WatchedJob {
             states: BTreeMap::new(),
             files: BTreeMap::new(),
             looked: None,
+            abandoned: false,
             readings: 1,
         }
     }
@@ -105,6 +108,16 @@ impl WatchedJob {
     /// The output folder.
     pub fn output(&self) -> &Path {
         &self.output
+    }
+
+    /// Says whether the process that runs it, which leaves a file in the output folder, has crashed.
+    pub fn set_abandoned(&mut self, abandoned: bool) {
+        self.abandoned = abandoned;
+    }
+
+    /// Whether nobody runs it any more, although its record has no end.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned && self.history.end.is_none()
     }
 
     /// Changes when what a page was sent before is void: the files were read again, or another run has begun.

@@ -31,7 +31,7 @@ pub enum WatchedState {
     Failed,
     /// A user or a signal ended it.
     Interrupted,
-    /// It stopped without a record of its end.
+    /// It ended without a record of its end: it was killed, or its machine was.
     Gone,
 }
 
@@ -91,7 +91,7 @@ pub struct WatchedNodes {
 /// The nodes of a job and its state, from everything that is known now.
 pub fn nodes(job: &WatchedJob, now: Instant) -> WatchedNodes {
     let history = &job.history;
-    let ended = history.end.is_some();
+    let ended = history.end.is_some() || job.is_abandoned();
     let mut ids: BTreeSet<u32> = history.processes.keys().map(|(node, _)| *node).collect();
     ids.extend(job.states.keys().map(|(node, _)| *node));
     let mut views: Vec<NodeView> = ids
@@ -192,6 +192,9 @@ fn state(job: &WatchedJob, views: &[NodeView], now: Instant) -> WatchedState {
         Some((_, JobOutcome::Failed, _)) => return WatchedState::Failed,
         Some((_, JobOutcome::Interrupted, _)) => return WatchedState::Interrupted,
         None => {}
+    }
+    if job.is_abandoned() {
+        return WatchedState::Gone;
     }
     let trainers: Vec<&ProcessView> = views
         .iter()

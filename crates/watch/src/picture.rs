@@ -55,6 +55,7 @@ pub fn update(job: &WatchedJob, ask: &Ask, now: Instant) -> Value {
         "since": since,
         "name": job.name(),
         "began": began,
+        "paused": history.paused,
         "head": head(job, state, &nodes),
         "nodes": nodes,
         "series": series(history, ask, since, began),

@@ -171,7 +171,11 @@ fn about(out: &mut String, job: &WatchedJob, now: Instant) {
 
 /// The result as one or two sentences.
 fn result(state: WatchedState, history: &History) -> String {
-    let state = state_words(state, history);
+    let words = state_words(state, history);
+    let state = match state {
+        WatchedState::Gone => "gone: it ended without a record of its end, so it was killed",
+        _ => &words,
+    };
     let Some(result) = history.result() else {
         return format!(
             "The job is {state}. Its passes were not tested, so none is known to be the best."
@@ -203,8 +207,7 @@ fn or_dash(text: Option<String>) -> String {
 }
 
 fn duration(history: &History) -> Option<String> {
-    let (began, last) = history.began.zip(history.last)?;
-    Some(seconds(last - began))
+    history.took().map(seconds)
 }
 
 fn finished_passes(history: &History) -> Option<u64> {
@@ -261,10 +264,7 @@ fn comparison(out: &mut String, jobs: &[WatchedJob], names: &[String], now: Inst
     for (job, name) in jobs.iter().zip(names) {
         let history = &job.history;
         let WatchedNodes { state, nodes } = nodes::nodes(job, now);
-        let time = history
-            .began
-            .zip(history.last)
-            .map_or(0.0, |(began, last)| last - began);
+        let time = history.took().unwrap_or(0.0);
         let samples = history.samples();
         row(
             out,

@@ -34,6 +34,12 @@ impl History {
         }
     }
 
+    /// Seconds from the first event to the last, without those between runs.
+    pub fn took(&self) -> Option<f64> {
+        let (began, last) = self.began.zip(self.last)?;
+        Some(last - began - self.paused)
+    }
+
     /// The last pass that a trainer has finished.
     pub(crate) fn last_pass(&self) -> Option<u64> {
         self.passes.iter().map(|pass| pass.figures.pass).max()

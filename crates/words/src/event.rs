@@ -168,6 +168,9 @@ pub struct ProcessStart {
     /// The last pass, counted from 1.
     #[serde(default)]
     pub passes: Option<u64>,
+    /// Its first pass, if it continues after passes of an earlier run, whose lines stay valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pass: Option<u64>,
     /// Passes without improvement after which training ends; missing if it does not end early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
@@ -190,6 +193,9 @@ pub struct Run {
     /// Number of passes, if it was given.
     #[serde(default)]
     pub passes: Option<u64>,
+    /// Its first pass, if it continues after passes of the run before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_pass: Option<u64>,
     /// The configuration file.
     #[serde(default)]
     pub config: String,

@@ -248,13 +248,19 @@ fn run_split(args: &SplitArgs) -> Result<()> {
 fn print_split(report: &SplitReport) {
     let SplitManifest { files, shared, .. } = &report.manifest;
     for (id, directory) in report.shards.iter().enumerate() {
-        for file in files {
-            let part = file.parts[id];
-            let size = human_bytes(part.bytes);
+        let parts = files.iter().flat_map(|file| {
+            let here = file.present_parts().find(|(shard, _)| *shard == id);
+            here.map(|(_, part)| (file, part))
+        });
+        for (file, part) in parts {
+            let amount = match file.whole {
+                Some(_) => "whole".to_owned(),
+                None => format!("{} lines", part.lines),
+            };
             println!(
-                "{}\t{} lines\t{size}",
+                "{}\t{amount}\t{}",
                 directory.join(&file.name).display(),
-                part.lines
+                human_bytes(part.bytes)
             );
         }
     }
@@ -263,9 +269,13 @@ fn print_split(report: &SplitReport) {
     } else {
         "split and verified"
     };
+    let what = if report.manifest.is_whole() {
+        format!("{} whole files, because not all are text,", files.len())
+    } else {
+        format!("{} lines", report.manifest.lines())
+    };
     eprintln!(
-        "{done}: {} lines in {} shards, {} other files in each",
-        report.manifest.lines(),
+        "{done}: {what} in {} shards, {} other files in each",
         report.shards.len(),
         shared.len()
     );

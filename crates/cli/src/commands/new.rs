@@ -33,6 +33,11 @@ const SAMPLES: [(&str, u32); 2] = [("train", 2000), ("test", 500)];
 
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<Exit> {
     let folder = &args.directory;
+    anyhow::ensure!(
+        !folder.is_file(),
+        "{} is a file; name a folder that does not exist yet",
+        folder.display()
+    );
     let used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     anyhow::ensure!(
         !used,

@@ -127,6 +127,7 @@ fn job_record(start: &NodeStart, environment: &Environment) -> Option<SharedReco
     let arguments = Arguments::sort(&start.arguments);
     let passes = arguments.trainer_flags.iter().rev();
     let run = words::event::Run {
+        first_pass: None,
         run: security::run_name(&wire::Token::new(token.as_bytes())?),
         nodes: environment.nodes,
         passes: passes

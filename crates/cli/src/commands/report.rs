@@ -8,6 +8,7 @@ use watch::job::WatchedJob;
 
 use crate::command_output;
 use crate::exit::Exit;
+use crate::record;
 
 /// Arguments of `canoe report`.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<Exit> {
     let mut jobs = Vec::new();
     for folder in &args.jobs {
         let mut job = WatchedJob::open(folder)?;
-        job.look(Instant::now(), watch::recorder::now());
+        record::look(&mut job);
         jobs.push(job);
     }
     let beside = jobs[0].output().join("report.html");

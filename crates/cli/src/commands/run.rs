@@ -1,6 +1,15 @@
 //! `canoe run JOB_DIR --nodes N`: a job folder on this machine, each node a parameter server and a trainer.
 
+/// Says something beside the result. A reader that went away is no reason to end a job, as std's macro of this name would.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod choice;
+mod refusal;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -49,14 +58,14 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     config_dir: Option<PathBuf>,
     /// How many passes to run.
-    #[arg(long, visible_alias = "num_passes")]
+    #[arg(long, visible_alias = "num_passes", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
     /// Which models stay: best, last:N, best,last:N or all (default: the best and the last three).
     #[arg(long, value_parser = keep)]
     keep: Option<String>,
     /// End after this many passes without improvement of the test result; 0 never ends early (default: 3 if the
     /// configuration has test data and --passes is not given).
-    #[arg(long, value_name = "PASSES")]
+    #[arg(long, value_name = "PASSES", allow_negative_numbers = true)]
     patience: Option<u32>,
     /// What passes are compared by: an evaluator, or cost.
     #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
@@ -77,7 +86,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     servers: Option<u32>,
     /// Continue after finished passes: number of the first pass to run.
-    #[arg(long, visible_alias = "start_pass")]
+    #[arg(long, visible_alias = "start_pass", allow_negative_numbers = true)]
     start_pass: Option<u32>,
     /// A model to start from.
     #[arg(long, visible_alias = "init_model_path")]
@@ -155,7 +164,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let mut record = words::event::Run {
         run: String::new(),
         nodes: args.nodes,
-        passes: args.passes,
+        passes: args
+            .passes
+            .map(|passes| passes.saturating_add(u64::from(args.start_pass.unwrap_or(0)))),
+        first_pass: args.start_pass.filter(|pass| *pass > 0).map(u64::from),
         config: layout.config.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -173,6 +185,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     // What is wrong with the command must show before anything is moved or claimed.
     let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &options.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
+    refusal::check(&layout, &options.trainer_flags)?;
     RunPlan::new(
         program.clone(),
         layout.clone(),
@@ -191,6 +204,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let (_owner, mut file) = begin(&output, settings(&layout, &options)?, wanted, &shutdown)?;
     if file.start_pass > 0 {
         let done = file.start_pass;
+        record.first_pass = Some(done);
         options.trainer_flags.push(format!("--start_pass={done}"));
         options.num_passes = options.num_passes.map(|passes| passes.saturating_sub(done));
     }

@@ -11,6 +11,7 @@ use trainer::best::Keep;
 use trainer::error::TrainError;
 use trainer::job::{self, TrainerTask};
 use trainer::log::{Level, Log, Topic};
+use trainer::report::Reporter as _;
 use trainer::settings::{
     DataSettings, Missing, Passes, Patience, RemoteSettings, Reporting, TrainerSettings,
 };
@@ -89,6 +90,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let config::Evaluated {
         config: evaluated,
         python,
+        notes,
         instead_of,
         ..
     } = match evaluated {
@@ -129,6 +131,10 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         TrainerTask::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
         _ => None,
     };
+    // Of a job on nodes, one trainer tells the runner.
+    for note in notes.into_iter().filter(|_| settings.trainer == 0) {
+        console.warn(Topic::Flag, note);
+    }
     let result = job::run(&job, &evaluated, &settings, &mut console);
     drop(heart);
     console.end(result.as_ref().err());
@@ -190,6 +196,9 @@ fn begin_record(
     };
     let mut start = record::start(Role::Trainer, settings.trainer, &run, args);
     start.config = settings.config_file.display().to_string();
+    // What an earlier run in this folder says of the passes before stays true, unless the values come from elsewhere.
+    let continues = settings.passes.start > 0 && settings.passes.init_model_path.is_none();
+    start.first_pass = continues.then(|| u64::from(settings.passes.start));
     start.trainers = positive(flags, "num_gradient_servers")? as u32;
     start.passes = Some(u64::from(settings.passes.start + settings.passes.count));
     let tested = config.test_data_config.is_some() && settings.passes.test_period == 0;

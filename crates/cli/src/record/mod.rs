@@ -10,8 +10,11 @@ pub(crate) mod server;
 pub(crate) mod trainer;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use run::local::lease;
 use run::local::plan::RUN_VARIABLE;
+use watch::job::WatchedJob;
 use words::event::ProcessStart;
 use words::process::{ProcessId, Role};
 use words::status::Status;
@@ -82,6 +85,7 @@ pub(crate) fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
 /// The fields that are the same for every process that starts.
 pub(crate) fn start(role: Role, node: u32, run: &str, args: &[String]) -> ProcessStart {
     ProcessStart {
+        first_pass: None,
         role,
         node,
         run: run.to_owned(),
@@ -96,6 +100,13 @@ pub(crate) fn start(role: Role, node: u32, run: &str, args: &[String]) -> Proces
         status_port: None,
         parameters: None,
     }
+}
+
+/// Reads what is new about a job.
+pub(crate) fn look(job: &mut WatchedJob) {
+    job.look(Instant::now(), watch::recorder::now());
+    let abandoned = lease::is_abandoned(job.output(), &host());
+    job.set_abandoned(abandoned);
 }
 
 /// The host name, reduced to what is allowed in file names.

@@ -1,13 +1,14 @@
 //! The jobs that a page shows: folders on this machine, and pages of other machines, to which requests are forwarded.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use words::lock::{Mutex, MutexGuard};
 
 use anyhow::Context;
 use watch::job::WatchedJob;
 
 use super::audience::Audience;
+use crate::record;
 
 /// A larger response did not come from one of our pages.
 const LARGEST: u64 = 64 << 20;
@@ -68,7 +69,7 @@ impl Site {
 /// A job, after reading what is new.
 pub(super) fn look(job: &Mutex<WatchedJob>) -> MutexGuard<'_, WatchedJob> {
     let mut job = job.lock();
-    job.look(Instant::now(), watch::recorder::now());
+    record::look(&mut job);
     job
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 
 use super::tally::{LineCounter, LineTally};
 use super::{By, Job, SplitError, SplitProgress, cuts};
@@ -13,35 +14,60 @@ pub(super) fn split(
     by: By,
     progress: SplitProgress<'_>,
 ) -> Result<LineTally, SplitError> {
-    let cuts = match by {
-        By::Lines => {
-            let divided = cuts::by_lines(&job.body, job.size, job.parts())
-                .map_err(SplitError::read(job.path))?;
-            job.check_enough(divided.lines)?;
-            divided.cuts
-        }
-        By::Bytes => {
-            cuts::by_bytes(&job.body, job.size, job.parts()).map_err(SplitError::read(job.path))?
-        }
-    };
-    if let Some(shard) = cuts.windows(2).position(|part| part[0] == part[1]) {
-        return Err(SplitError::EmptyShard {
-            path: job.path.to_owned(),
-            shard: shard as u32,
-        });
-    }
+    let ranges = ranges(job, by)?;
     let tallies = for_each(job.targets.len(), |part| {
-        copy_part(job, part, cuts[part]..cuts[part + 1], progress)
+        copy_part(job, part, ranges[part].clone(), progress)
     })?;
     Ok(tallies
         .into_iter()
         .fold(LineTally::default(), LineTally::plus))
 }
 
+/// The bytes of each part.
+fn ranges(job: &Job<'_>, by: By) -> Result<Vec<Range<u64>>, SplitError> {
+    let read = || SplitError::read(job.path);
+    let (cuts, lines) = match by {
+        By::Lines => {
+            let divided = cuts::by_lines(&job.body, job.size, job.parts()).map_err(read())?;
+            (divided.cuts, divided.lines)
+        }
+        By::Bytes => {
+            let cuts = cuts::by_bytes(&job.body, job.size, job.parts()).map_err(read())?;
+            let enough = || Ok(u64::from(job.parts()));
+            let lines = match empty_part(&cuts) {
+                None => enough(),
+                Some(_) => cuts::count_lines(&job.body, job.size),
+            };
+            (cuts, lines.map_err(read())?)
+        }
+    };
+    let Some(receivers) = job.receivers(lines) else {
+        return match empty_part(&cuts) {
+            None => Ok(cuts.windows(2).map(|part| part[0]..part[1]).collect()),
+            Some(shard) => Err(SplitError::EmptyShard {
+                path: job.path.to_owned(),
+                shard: shard as u32,
+            }),
+        };
+    };
+    let mut ranges = vec![0..0; job.targets.len()];
+    if lines > 0 {
+        let single = cuts::by_lines(&job.body, job.size, lines as u32).map_err(read())?;
+        for (part, line) in receivers.into_iter().zip(single.cuts.windows(2)) {
+            ranges[part] = line[0]..line[1];
+        }
+    }
+    Ok(ranges)
+}
+
+fn empty_part(cuts: &[u64]) -> Option<usize> {
+    cuts.windows(2).position(|part| part[0] == part[1])
+}
+
 fn copy_part(
     job: &Job<'_>,
     part: usize,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     progress: SplitProgress<'_>,
 ) -> Result<LineTally, SplitError> {
     let target = &job.targets[part];

@@ -35,6 +35,20 @@ pub enum SplitError {
         /// Shards requested.
         shards: u32,
     },
+    /// There are fewer files than shards, and one of them is not text.
+    #[error(
+        "{path} is not text, so it cannot be cut at line ends, and {} for {shards} shards; make at least {shards} files, or use {}",
+        match .files { 1 => "it is the only file".to_owned(), n => format!("there are only {n} files") },
+        match .files { 1 => "one shard".to_owned(), n => format!("{n} shards") }
+    )]
+    NotText {
+        /// A file that is not text.
+        path: PathBuf,
+        /// Number of files.
+        files: usize,
+        /// Shards requested.
+        shards: u32,
+    },
     /// Cutting by bytes leaves a shard without a line.
     #[error(
         "cutting {path} by bytes leaves shard {shard} empty, because lines are too long; use --by lines"

@@ -34,10 +34,21 @@ pub struct SplitFile {
     pub version: SourceVersion,
     /// The part of each shard, in order.
     pub parts: Vec<FilePart>,
+    /// The only shard that has the file, whole, if it was not cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<usize>,
+}
+
+impl SplitFile {
+    /// The parts that are files, with the numbers of their shards.
+    pub fn present_parts(&self) -> impl Iterator<Item = (usize, &FilePart)> {
+        let parts = self.parts.iter().enumerate();
+        parts.filter(|(id, _)| self.whole.is_none_or(|whole| whole == *id))
+    }
 }
 
 /// One shard's part of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilePart {
     /// Number of lines.
@@ -92,10 +103,16 @@ impl SplitManifest {
         self.version == Self::VERSION || !self.options.header
     }
 
-    /// Lines of all shards together.
+    /// Whether files were dealt out whole.
+    pub fn is_whole(&self) -> bool {
+        self.files.iter().any(|file| file.whole.is_some())
+    }
+
+    /// Lines of all shards together, in files that were cut.
     pub fn lines(&self) -> u64 {
         self.files
             .iter()
+            .filter(|file| file.whole.is_none())
             .flat_map(|file| &file.parts)
             .map(|part| part.lines)
             .sum()

@@ -1,7 +1,8 @@
 //! Splits training data into shards, one per trainer.
 //!
 //! Every shard is a directory `<id>` with its part of each training file and, for a job directory, all other data
-//! files (test set, dictionary, lists) as hard links. Parts are contiguous, or drawn at random with a seed.
+//! files (test set, dictionary, lists) as hard links. Parts are contiguous, or drawn at random with a seed. If a training
+//! file is not text, all of them are dealt out whole, and each shard has a list of its own.
 //!
 //! - [`sources`]: which files of a job directory are split and which are shared.
 //! - `cuts`, `contiguous`: cutting on line borders, by lines or by bytes.
@@ -43,7 +44,9 @@ use shards::Shards;
 use sources::Sources;
 use tally::{LineCounter, tally_file};
 
+use super::kind::is_text;
 use super::parallel::for_each;
+use super::random::SeededRandom;
 
 /// What should be equal between shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,16 +124,15 @@ pub fn split(
     }
     shards.check_owned(before.as_ref(), force)?;
     let stage = shards.new_stage()?;
-    let mut files = Vec::new();
-    for (source, version) in sources.split.iter().zip(&versions.split) {
-        let parts = split_file(source, &stage, options, progress)?;
-        files.push(SplitFile {
-            name: source.name.clone(),
-            version: *version,
-            parts,
-        });
-    }
-    for shared in &sources.shared {
+    let mut shared = sources.shared.iter().collect::<Vec<_>>();
+    let files = match not_text(sources)? {
+        None => cut(sources, &versions, &stage, options, progress)?,
+        Some(file) => {
+            shared.retain(|shared| shared.name != sources::TRAIN_LIST);
+            deal(sources, &versions, &stage, options, file)?
+        }
+    };
+    for shared in shared {
         stage.share(shared)?;
     }
     let manifest = SplitManifest::new(options, files, versions.shared);
@@ -161,11 +163,109 @@ pub fn refresh(job: &Path, shards: u32) -> Result<Option<SplitReport>, SplitErro
     split(&sources, manifest.options, false, &|_| ()).map(Some)
 }
 
+/// One of the files to split that cannot be cut at line ends.
+fn not_text(sources: &Sources) -> Result<Option<&Path>, SplitError> {
+    for source in &sources.split {
+        if !is_text(&source.path).map_err(SplitError::read(&source.path))? {
+            return Ok(Some(&source.path));
+        }
+    }
+    Ok(None)
+}
+
+/// Cuts every file into a part per shard. Of a file with fewer lines than shards, those shards get one that have the fewest
+/// lines of the files before.
+fn cut(
+    sources: &Sources,
+    versions: &Versions,
+    stage: &shards::ShardStage,
+    options: SplitOptions,
+    progress: SplitProgress<'_>,
+) -> Result<Vec<SplitFile>, SplitError> {
+    let mut filled = vec![0; options.shards as usize];
+    let mut files = Vec::new();
+    for (source, version) in sources.split.iter().zip(&versions.split) {
+        let parts = split_file(source, stage, options, &filled, progress)?;
+        for (filled, part) in filled.iter_mut().zip(&parts) {
+            *filled += part.lines;
+        }
+        files.push(SplitFile {
+            name: source.name.clone(),
+            version: *version,
+            parts,
+            whole: None,
+        });
+    }
+    if filled.contains(&0) {
+        let path = match sources.split.as_slice() {
+            [only] => &only.path,
+            _ => &sources.root,
+        };
+        return Err(SplitError::TooFewLines {
+            path: path.clone(),
+            lines: filled.iter().sum(),
+            shards: options.shards,
+        });
+    }
+    Ok(files)
+}
+
+/// Deals the files out whole, because one of them is not text, and writes a list of its own for each shard.
+fn deal(
+    sources: &Sources,
+    versions: &Versions,
+    stage: &shards::ShardStage,
+    options: SplitOptions,
+    not_text: &Path,
+) -> Result<Vec<SplitFile>, SplitError> {
+    let shards = options.shards as usize;
+    if sources.split.len() < shards {
+        return Err(SplitError::NotText {
+            path: not_text.to_owned(),
+            files: sources.split.len(),
+            shards: options.shards,
+        });
+    }
+    let mut order: Vec<usize> = (0..sources.split.len()).collect();
+    if let Some(seed) = options.shuffle {
+        SeededRandom::for_part(seed, "files").shuffle(&mut order);
+    }
+    let mut lists = vec![String::new(); shards];
+    let mut files: Vec<Option<SplitFile>> = vec![None; sources.split.len()];
+    for (at, file) in order.into_iter().enumerate() {
+        let (source, whole) = (&sources.split[file], at % shards);
+        stage.give(source, whole)?;
+        lists[whole] += &format!("{}\n", source.listed);
+        let mut parts = vec![FilePart::default(); shards];
+        let tally = tally_file(&source.path).map_err(SplitError::read(&source.path))?;
+        parts[whole] = tally.into();
+        files[file] = Some(SplitFile {
+            name: source.name.clone(),
+            version: versions.split[file],
+            parts,
+            whole: Some(whole),
+        });
+    }
+    let targets = stage.targets(sources::TRAIN_LIST)?;
+    for (target, list) in targets.iter().zip(&lists) {
+        fs::write(target, list).map_err(SplitError::write(target))?;
+    }
+    Ok(files.into_iter().flatten().collect())
+}
+
+/// How the data of a folder were split before, if they were.
+pub fn earlier(data: &Path) -> Option<SplitOptions> {
+    let text = fs::read(data.join(manifest::MANIFEST)).ok()?;
+    let manifest = serde_json::from_slice::<SplitManifest>(&text).ok()?;
+    Some(manifest.options)
+}
+
 /// Writes the parts of one file into the stage and proves that they contain all its lines.
 fn split_file(
     source: &sources::SourceFile,
     stage: &shards::ShardStage,
     options: SplitOptions,
+    filled: &[u64],
     progress: SplitProgress<'_>,
 ) -> Result<Vec<FilePart>, SplitError> {
     let file = File::open(&source.path).map_err(SplitError::read(&source.path))?;
@@ -185,6 +285,7 @@ fn split_file(
         body: Body { file: &file, start },
         size,
         targets: &targets,
+        filled,
     };
     let counted = match options.shuffle {
         None => contiguous::split(&job, options.by, progress)?,
@@ -248,6 +349,8 @@ struct Job<'a> {
     /// Bytes of the body.
     size: u64,
     targets: &'a [PathBuf],
+    /// Lines of other files that each target's shard has.
+    filled: &'a [u64],
 }
 
 impl Job<'_> {
@@ -255,15 +358,15 @@ impl Job<'_> {
         self.targets.len() as u32
     }
 
-    fn check_enough(&self, lines: u64) -> Result<(), SplitError> {
-        if lines < u64::from(self.parts()) {
-            return Err(SplitError::TooFewLines {
-                path: self.path.to_owned(),
-                lines,
-                shards: self.parts(),
-            });
-        }
-        Ok(())
+    /// Who gets a line of a file with fewer lines than parts, in ascending order; `None` if there are enough lines.
+    fn receivers(&self, lines: u64) -> Option<Vec<usize>> {
+        let lines = usize::try_from(lines).ok();
+        let lines = lines.filter(|lines| *lines < self.targets.len())?;
+        let mut parts: Vec<usize> = (0..self.targets.len()).collect();
+        parts.sort_by_key(|part| self.filled[*part]);
+        parts.truncate(lines);
+        parts.sort_unstable();
+        Some(parts)
     }
 }
 

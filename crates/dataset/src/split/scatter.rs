@@ -28,14 +28,19 @@ pub(super) fn split(
     progress: SplitProgress<'_>,
 ) -> Result<LineTally, SplitError> {
     let lines = count_lines(&job.body, job.size).map_err(SplitError::read(job.path))?;
-    job.check_enough(lines)?;
+    let receivers = job.receivers(lines);
+    let by = receivers.as_ref().map_or(by, |_| By::Lines);
     let total = match by {
         By::Lines => lines,
         By::Bytes => job.size,
     };
-    let room = (0..job.parts())
-        .map(|part| share(total, part + 1, job.parts()) - share(total, part, job.parts()))
-        .collect();
+    let equal = |part: u32| share(total, part + 1, job.parts()) - share(total, part, job.parts());
+    let room = match &receivers {
+        None => (0..job.parts()).map(equal).collect(),
+        Some(receivers) => (0..job.targets.len())
+            .map(|part| u64::from(receivers.contains(&part)))
+            .collect(),
+    };
     let mut random = SeededRandom::for_part(seed, "shards");
     let tally = scatter(
         (job.path, job.body.start),
@@ -51,6 +56,7 @@ pub(super) fn split(
             .map_err(SplitError::read(target))?
             .len()
             == 0
+            && receivers.is_none()
         {
             return Err(SplitError::EmptyShard {
                 path: job.path.to_owned(),

@@ -8,8 +8,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::manifest::{MANIFEST, SplitManifest};
-use super::sources::{SourceFile, Sources};
+use super::manifest::{FilePart, MANIFEST, SplitManifest};
+use super::sources::{SourceFile, Sources, TRAIN_LIST};
 use super::{ShardLayout, SplitError, SplitOptions};
 
 const STAGE: &str = ".split-stage";
@@ -100,15 +100,17 @@ impl Shards {
         (0..self.count).all(|id| {
             let directory = self.directory(id);
             let parts = manifest.files.iter().all(|file| {
-                file.parts
-                    .get(id as usize)
-                    .is_some_and(|part| has(directory.join(&file.name), part.bytes))
+                let is_there = |part: &FilePart| has(directory.join(&file.name), part.bytes);
+                let here = |whole| whole == id as usize;
+                !file.whole.is_none_or(here) || file.parts.get(id as usize).is_some_and(is_there)
             });
+            // The list of a shard with whole files is its own.
+            let mut shared = manifest.shared.iter();
             parts
-                && manifest
-                    .shared
-                    .iter()
-                    .all(|(name, version)| has(directory.join(name), version.bytes))
+                && shared.all(|(name, version)| {
+                    name == TRAIN_LIST && manifest.is_whole()
+                        || has(directory.join(name), version.bytes)
+                })
         })
     }
 
@@ -192,11 +194,20 @@ impl ShardStage {
 
     /// Adds a whole file to every shard: a hard link, or a copy where links do not work.
     pub(super) fn share(&self, source: &SourceFile) -> Result<(), SplitError> {
+        self.link(source, &self.targets(&source.name)?)
+    }
+
+    /// Adds a whole file to one shard, in the same way.
+    pub(super) fn give(&self, source: &SourceFile, shard: usize) -> Result<(), SplitError> {
+        self.link(source, &self.targets(&source.name)?[shard..=shard])
+    }
+
+    fn link(&self, source: &SourceFile, targets: &[PathBuf]) -> Result<(), SplitError> {
         // A link to a symbolic link would be broken inside a shard.
         let path = fs::canonicalize(&source.path).map_err(SplitError::read(&source.path))?;
-        for target in self.targets(&source.name)? {
-            if fs::hard_link(&path, &target).is_err() {
-                fs::copy(&path, &target).map_err(SplitError::write(&target))?;
+        for target in targets {
+            if fs::hard_link(&path, target).is_err() {
+                fs::copy(&path, target).map_err(SplitError::write(target))?;
             }
         }
         Ok(())

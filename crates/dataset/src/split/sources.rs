@@ -8,7 +8,7 @@ use super::SplitError;
 use super::manifest::MANIFEST;
 
 /// The list of training files in a data directory.
-const TRAIN_LIST: &str = "train.list";
+pub(super) const TRAIN_LIST: &str = "train.list";
 
 /// A file and its path inside every shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct SourceFile {
     pub path: PathBuf,
     /// Relative path in the shard, with `/`.
     pub name: String,
+    /// What the list calls a file that is split.
+    pub listed: String,
 }
 
 /// Everything that goes into shards.
@@ -46,6 +48,7 @@ impl Sources {
         };
         let split = vec![SourceFile {
             path: path.to_owned(),
+            listed: name.clone(),
             name,
         }];
         Ok(Self {
@@ -87,7 +90,7 @@ impl Sources {
             .filter(|(_, line)| !line.trim().is_empty())
         {
             let source = listed_file(&job, &data, &list, index + 1, line.trim())?;
-            if !split.contains(&source) {
+            if !split.iter().any(|known| known.name == source.name) {
                 split.push(source);
             }
         }
@@ -140,7 +143,11 @@ fn listed_file(
         .ok()
         .map(|inside| inside.to_string_lossy().into_owned());
     match inside {
-        Some(inside) if !inside.contains("..") => Ok(SourceFile { path, name: inside }),
+        Some(inside) if !inside.contains("..") => Ok(SourceFile {
+            path,
+            name: inside,
+            listed: name.to_owned(),
+        }),
         _ => Err(SplitError::ListedFileOutside {
             list: list.to_owned(),
             line,
@@ -181,7 +188,8 @@ fn collect_shared(
             continue;
         }
         if !path.is_dir() {
-            shared.push(SourceFile { path, name });
+            let listed = name.clone();
+            shared.push(SourceFile { path, name, listed });
         } else if !is_shard {
             collect_shared(&path, &format!("{name}/"), split, shared)?;
         }

@@ -23,6 +23,8 @@ pub struct FolderLayout {
     pub data: JobData,
     /// What the first line of each training file is.
     pub header: FirstLine,
+    /// Flags with which flat data are split, of an earlier split into another number of shards.
+    pub split_flags: Vec<String>,
 }
 
 /// The data of a job folder.
@@ -156,6 +158,7 @@ impl FolderLayout {
             config: config.file,
             data,
             header: options.header,
+            split_flags: Vec::new(),
         })
     }
 
@@ -205,7 +208,7 @@ pub fn find_config(job: &Path, options: &FolderOptions) -> Result<JobConfig, Lay
         None => config_folders(job)?,
     };
     if let Some(config) = &options.config {
-        return wished_config(job, &folders, options.config_dir.is_some(), config);
+        return requested_config(job, &folders, options.config_dir.is_some(), config);
     }
     let mut candidates = Vec::new();
     for folder in &folders {
@@ -257,7 +260,7 @@ fn choose_config(job: &Path, candidates: Vec<JobConfig>) -> Result<JobConfig, La
     })
 }
 
-fn wished_config(
+fn requested_config(
     job: &Path,
     folders: &[PathBuf],
     folder_is_given: bool,
@@ -298,8 +301,8 @@ fn wished_config(
     let found = if found.is_empty() {
         "the job contains no .py file".to_owned()
     } else {
-        let wished = config.to_string_lossy();
-        match words::guess::nearest(&wished, found.iter().map(String::as_str)) {
+        let requested = config.to_string_lossy();
+        match words::guess::nearest(&requested, found.iter().map(String::as_str)) {
             Some(name) => format!("did you mean {name}?"),
             None => format!("the job contains: {}", found.join(", ")),
         }

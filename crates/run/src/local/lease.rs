@@ -296,6 +296,14 @@ pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
     }
 }
 
+/// Whether the process of this machine that owned a folder has ended without giving it free: it was killed.
+pub fn is_abandoned(output: &Path, host: &str) -> bool {
+    let text = fs::read(output.join("owner.json")).unwrap_or_default();
+    let holder = serde_json::from_slice::<Holder>(&text).ok();
+    holder
+        .is_some_and(|holder| holder.host == host && start_time(holder.pid) != Some(holder.started))
+}
+
 impl Owner {
     /// Claims a folder that exists, for this process on `host`. `on_loss` is called if another process takes the folder
     /// over, because this one was stopped for too long: it must end.

@@ -12,13 +12,52 @@ use std::path::{Path, PathBuf};
 /// Beginning of a file in which a zero byte shows that it is not text.
 const LOOK: usize = 8192;
 
+/// The folder in a node's working directory with what is written for it alone: its parts of files, and its lists where the
+/// configuration names the files itself.
+pub(crate) const OWN: &str = ".split";
+
+/// How a configuration names data files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataList {
+    /// In a list file.
+    File(PathBuf),
+    /// Itself.
+    Names(Vec<String>),
+}
+
+impl DataList {
+    /// Whether a folder has what is named: the list file, or the first of the files.
+    fn is_in(&self, folder: &Path) -> bool {
+        match self {
+            DataList::File(list) => folder.join(list).is_file(),
+            DataList::Names(files) => files.first().is_some_and(|file| folder.join(file).exists()),
+        }
+    }
+
+    /// What a message calls it.
+    fn path(&self) -> PathBuf {
+        match self {
+            DataList::File(list) => list.clone(),
+            DataList::Names(_) => PathBuf::from("the configuration"),
+        }
+    }
+
+    /// Where the list of a node is, in its working directory.
+    fn in_work(&self, kind: &str) -> PathBuf {
+        match self {
+            DataList::File(list) => list.clone(),
+            DataList::Names(_) => Path::new(OWN).join(format!("{kind}.list")),
+        }
+    }
+}
+
 /// The lists of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lists {
-    /// Of the training files, as the configuration names it.
-    pub train: PathBuf,
+    /// Of the training files.
+    pub train: DataList,
     /// Of the test files, if there are any.
-    pub test: Option<PathBuf>,
+    pub test: Option<DataList>,
     /// Whether the first line of each training file is a header, which every part of it gets.
     pub header: bool,
 }
@@ -80,9 +119,7 @@ fn io_error<'a>(
 impl ListedData {
     /// The lists relative to the first of these folders that has the list of training files.
     pub fn find(lists: &Lists, folders: &[&Path]) -> Option<ListedData> {
-        let base = folders
-            .iter()
-            .find(|folder| folder.join(&lists.train).is_file())?;
+        let base = folders.iter().find(|folder| lists.train.is_in(folder))?;
         Some(ListedData {
             base: (*base).to_owned(),
             lists: lists.clone(),
@@ -101,12 +138,9 @@ impl ListedData {
             }
             parts
         };
-        self.write_list(work, &self.lists.train, &own)?;
-        if let Some(test) = &self.lists.test
-            && self.base.join(test).is_file()
-        {
-            let files = self.files(test)?;
-            self.write_list(work, test, &files)?;
+        self.write_list(work, &self.lists.train.in_work("train"), &own)?;
+        if let Some(test) = self.test_list() {
+            self.write_list(work, &test.in_work("test"), &self.files(test)?)?;
         }
         Ok(())
     }
@@ -120,17 +154,25 @@ impl ListedData {
     /// The files that the lists name, as paths.
     pub fn paths(&self) -> Result<Vec<PathBuf>, ListedError> {
         let mut paths = Vec::new();
-        let test = self.lists.test.as_deref();
-        let test = test.filter(|list| self.base.join(list).is_file());
-        for list in std::iter::once(self.lists.train.as_path()).chain(test) {
+        for list in std::iter::once(&self.lists.train).chain(self.test_list()) {
             let files = self.files(list)?;
             paths.extend(files.iter().map(|file| self.base.join(file)));
         }
         Ok(paths)
     }
 
-    /// The files that a list names, one per line.
-    fn files(&self, list: &Path) -> Result<Vec<String>, ListedError> {
+    /// The list of test files, if it is there.
+    fn test_list(&self) -> Option<&DataList> {
+        let test = self.lists.test.as_ref();
+        test.filter(|list| list.is_in(&self.base))
+    }
+
+    /// The files that a list names.
+    fn files(&self, list: &DataList) -> Result<Vec<String>, ListedError> {
+        let list = match list {
+            DataList::Names(files) => return Ok(files.clone()),
+            DataList::File(list) => list,
+        };
         let path = self.base.join(list);
         let text = fs::read_to_string(&path).map_err(io_error("read", &path))?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -188,7 +230,7 @@ impl ListedData {
         let read = source.read(&mut start).map_err(io_error("read", &path))?;
         if start[..read].contains(&0) {
             return Err(ListedError::NotText {
-                list: self.lists.train.clone(),
+                list: self.lists.train.path(),
                 files,
                 nodes: share.nodes,
                 file: path,
@@ -202,9 +244,9 @@ impl ListedData {
         let after = header.len() as u64;
         let bytes = share.bytes(&path, after).map_err(io_error("read", &path))?;
         let name = Path::new(file).file_name().unwrap_or_default();
-        let name = format!("split/{number}-{}", name.to_string_lossy());
+        let name = format!("{OWN}/{number}-{}", name.to_string_lossy());
         let part = work.join(&name);
-        fs::create_dir_all(work.join("split")).map_err(io_error("create", &part))?;
+        fs::create_dir_all(work.join(OWN)).map_err(io_error("create", &part))?;
         source
             .seek(SeekFrom::Start(bytes.start))
             .map_err(io_error("read", &path))?;
@@ -296,8 +338,8 @@ mod tests {
 
     fn listed(base: &Path, list: &str) -> ListedData {
         let lists = Lists {
-            train: list.into(),
-            test: Some("test.list".into()),
+            train: DataList::File(list.into()),
+            test: Some(DataList::File("test.list".into())),
             header: false,
         };
         ListedData::find(&lists, &[base]).unwrap()
@@ -310,7 +352,9 @@ mod tests {
                 crate::local::workdir::prepare_listed(work.path(), &listed.base, &listed.base)
                     .unwrap();
                 listed.write(work.path(), node, nodes).unwrap();
-                let list = fs::read_to_string(work.path().join(&listed.lists.train)).unwrap();
+                let list =
+                    fs::read_to_string(work.path().join(listed.lists.train.in_work("train")))
+                        .unwrap();
                 let read = |name: &str| fs::read_to_string(work.path().join(name)).unwrap();
                 let text = list.lines().map(read).collect();
                 (list, text)
@@ -355,6 +399,29 @@ mod tests {
             let all: String = parts.iter().map(|(_, text)| text.as_str()).collect();
             assert_eq!(all, text);
         }
+    }
+
+    #[test]
+    fn files_that_the_configuration_names_leave_a_list_of_the_user_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "a.txt", "a\n");
+        write(root, "b.txt", "b\n");
+        write(root, "train.list", "the user's");
+        let names = |files: &[&str]| {
+            let files = files.iter().map(|file| (*file).to_owned());
+            DataList::Names(files.collect())
+        };
+        let lists = Lists {
+            train: names(&["a.txt", "b.txt"]),
+            test: Some(names(&["a.txt"])),
+            header: false,
+        };
+        let listed = ListedData::find(&lists, &[&root.join("nowhere"), root]).unwrap();
+        let parts = parts(&listed, 2);
+        assert_eq!(parts[1], ("b.txt\n".into(), "b\n".into()));
+        let users = fs::read_to_string(root.join("train.list")).unwrap();
+        assert_eq!(users, "the user's");
     }
 
     #[test]

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::layout::{FirstLine, FolderLayout, JobData};
+use super::listed::OWN;
 use words::process::{ProcessId, Role};
 
 pub use words::process::TOKEN_VARIABLE;
 
-/// The environment variable that keeps a configuration that names its files itself from replacing a node's list of files.
+/// The environment variable that names the folder with a node's lists of files, for a configuration that names its files
+/// itself.
 pub(crate) const DIVIDED_LISTS_VARIABLE: &str = "CANOE_DIVIDED_LISTS";
 
 /// The environment variable that names the run for servers and trainers: a resumed run has the name of the first.
@@ -139,7 +141,7 @@ impl RunPlan {
             JobData::Shards(shards) => (None, shards.clone()),
             JobData::Listed(_) => (None, Vec::new()),
             JobData::Flat(flat) => (
-                Some(split_command(&program, flat, options.nodes, layout.header)),
+                Some(split_command(&program, flat, options.nodes, &layout)),
                 split_shards(flat, options.nodes),
             ),
         };
@@ -194,7 +196,7 @@ impl RunPlan {
         let mut environment = self.options.environment.clone();
         environment.insert(TOKEN_VARIABLE.to_owned(), self.token.clone());
         if let JobData::Listed(_) = self.layout.data {
-            environment.insert(DIVIDED_LISTS_VARIABLE.to_owned(), "1".to_owned());
+            environment.insert(DIVIDED_LISTS_VARIABLE.to_owned(), OWN.to_owned());
         }
         ProcessCommand {
             program: self.program.clone(),
@@ -303,14 +305,15 @@ fn refuse_reserved(flags: &[String]) -> Result<(), PlanError> {
 }
 
 /// `canoe data split` writes the shards `<id>` into the folder that it reads.
-fn split_command(program: &Path, flat: &Path, nodes: u32, first: FirstLine) -> ProcessCommand {
+fn split_command(program: &Path, flat: &Path, nodes: u32, layout: &FolderLayout) -> ProcessCommand {
     let mut args = vec![
         "data".to_owned(),
         "split".to_owned(),
         flat.display().to_string(),
         format!("--shards={nodes}"),
     ];
-    match first {
+    args.extend(layout.split_flags.iter().cloned());
+    match layout.header {
         FirstLine::Unknown => {}
         FirstLine::Header => args.push("--header".to_owned()),
         FirstLine::Sample => args.push("--no-header".to_owned()),
@@ -338,6 +341,7 @@ mod tests {
             config: "trainer_config.lr.py".into(),
             data,
             header: FirstLine::Unknown,
+            split_flags: Vec::new(),
         }
     }
 

@@ -117,12 +117,12 @@ impl LocalWork {
         for node in 0..nodes {
             let path = plan.node_dir(node);
             fs::create_dir_all(&path).map_err(|source| PrepareError::Output { path, source })?;
-            let (work, config_dir) = (plan.work_dir(node), &plan.layout.config_dir);
+            let (work, layout) = (plan.work_dir(node), &plan.layout);
             if let JobData::Listed(listed) = &plan.layout.data {
-                workdir::prepare_listed(&work, config_dir, &listed.base)?;
+                workdir::prepare_listed(&work, &layout.config_dir, &listed.base)?;
                 listed.write(&work, node, nodes)?;
             } else if let Some(shard) = plan.shards.get(node as usize) {
-                workdir::prepare(&work, config_dir, shard)?;
+                workdir::prepare(&work, &layout.job, &layout.config_dir, shard)?;
             }
         }
         for node in plan.options.nodes..plan.options.servers {

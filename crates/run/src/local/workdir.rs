@@ -2,8 +2,9 @@
 //!
 //! v1's configurations open `data/train.list` relative to the working directory, and that list
 //! names `data/train.txt` of this node's shard. So `output/node_<id>/work` holds a link to every
-//! entry of the configuration folder, and a real folder `data` with a link to every entry of the
-//! shard (and of the configuration folder's own `data`, where the shard has none of that name).
+//! entry of the configuration folder, one to every other entry of the job folder, from which `canoe train` reads, and a
+//! real folder `data` with a link to every entry of the shard (and of the configuration folder's own `data`, where the
+//! shard has none of that name).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,14 +26,21 @@ pub struct WorkdirError {
 }
 
 /// Creates `work`, in place of an existing one. Only links and folders are ever removed from it with their content.
-pub fn prepare(work: &Path, config_dir: &Path, shard: &Path) -> Result<(), WorkdirError> {
+pub fn prepare(
+    work: &Path,
+    job: &Path,
+    config_dir: &Path,
+    shard: &Path,
+) -> Result<(), WorkdirError> {
     clear(work).map_err(|source| at(work, source))?;
     let data = work.join("data");
     fs::create_dir_all(&data).map_err(|source| at(&data, source))?;
     let mut links = BTreeMap::new();
-    for (name, path) in entries(config_dir)? {
-        if !is_job_part(&name) && !is_private(&name) {
-            links.insert(work.join(name), path);
+    for folder in [job, config_dir] {
+        for (name, path) in entries(folder)? {
+            if !is_job_part(&name) && !is_private(&name) {
+                links.insert(work.join(name), path);
+            }
         }
     }
     let own_data = config_dir.join("data");
@@ -56,11 +64,7 @@ pub fn prepare(work: &Path, config_dir: &Path, shard: &Path) -> Result<(), Workd
 
 /// Creates `work` for data that a list names: links to the entries of the configuration folder, and of the folder to which
 /// the list is relative.
-pub(crate) fn prepare_listed(
-    work: &Path,
-    config_dir: &Path,
-    base: &Path,
-) -> Result<(), WorkdirError> {
+pub fn prepare_listed(work: &Path, config_dir: &Path, base: &Path) -> Result<(), WorkdirError> {
     clear(work).map_err(|source| at(work, source))?;
     let mut links = BTreeMap::new();
     for folder in [base, config_dir] {
@@ -130,6 +134,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         write(root, "q/trainer_config.py", "config");
+        write(root, "dict.txt", "beside the folder of the configuration");
+        write(root, "trainer_config.py", "another one");
         write(root, "q/__pycache__/x", "");
         write(root, "q/data/train.txt", "all");
         write(root, "q/data/meta.bin", "meta");
@@ -137,9 +143,11 @@ mod tests {
         write(root, "data/1/lists/train.list", "data/train.txt");
         let work = root.join("output/node_1/work");
         for _ in 0..2 {
-            prepare(&work, &root.join("q"), &root.join("data/1")).unwrap();
+            prepare(&work, root, &root.join("q"), &root.join("data/1")).unwrap();
             let read = |file: &str| fs::read_to_string(work.join(file)).unwrap();
             assert_eq!(read("trainer_config.py"), "config");
+            assert_eq!(read("q/trainer_config.py"), "config");
+            assert_eq!(read("dict.txt"), "beside the folder of the configuration");
             assert_eq!(
                 (read("data/train.txt"), read("data/meta.bin")),
                 ("one".into(), "meta".into())
@@ -168,7 +176,7 @@ mod tests {
             write(root, file, file);
         }
         let work = root.join("output/node_0/work");
-        prepare(&work, root, &root.join("data/0")).unwrap();
+        prepare(&work, root, root, &root.join("data/0")).unwrap();
         assert_eq!(
             fs::read_to_string(work.join("data/train.txt")).unwrap(),
             "data/0/train.txt"
@@ -182,6 +190,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let error = prepare(
             &root.path().join("work"),
+            root.path(),
             root.path(),
             &root.path().join("nowhere"),
         )

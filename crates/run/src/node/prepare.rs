@@ -296,7 +296,7 @@ impl PreparedNode<'_> {
         stage::copy_folder(shard, &data, &mut tell)?;
         stage::copy_folder(&self.environment.config_dir, &config, &mut tell)?;
         let directory = local.join("node");
-        workdir::prepare(&directory, &config, &data)?;
+        workdir::prepare(&directory, &self.environment.job_dir(), &config, &data)?;
         Ok(directory)
     }
 

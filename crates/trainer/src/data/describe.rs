@@ -53,7 +53,7 @@ pub fn describe(
 ) -> Result<Description, DataError> {
     let description = match config.r#type.as_str() {
         "py2" => {
-            let list = FileList::read(&options.directory, config.files());
+            let list = FileList::of(&options.directory, config);
             let list = list.unwrap_or_else(|_| FileList {
                 path: options.directory.join(config.files()),
                 files: Vec::new(),

@@ -75,8 +75,15 @@ pub enum DataError {
         /// What the line should have had there.
         reason: String,
     },
-    /// An id is too large for its slot.
-    #[error("{file}, {place}: slot {slot} has the value {value}, it must be below {limit}")]
+    /// An id is too small or too large for its slot.
+    #[error(
+        "{file}, {place}: slot {slot} has the value {value}, it must be {}",
+        match .first {
+            0 if *.value < 0 => format!("0 or more and below {limit}"),
+            0 => format!("below {limit}"),
+            first => format!("{first} to {}", first + *.limit as i64 - 1),
+        }
+    )]
     OutOfRange {
         /// As the list names it.
         file: String,
@@ -86,7 +93,9 @@ pub enum DataError {
         slot: String,
         /// The id that was read.
         value: i64,
-        /// The dimension of the slot; ids are below it.
+        /// The lowest value.
+        first: i64,
+        /// The dimension of the slot: how many values there are.
         limit: u64,
     },
     /// A provider yielded something that does not fit its input types.

@@ -2,20 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
+use config::DataConfig;
+
 use super::error::DataError;
 
 /// The files of a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileList {
-    /// Path of the list itself.
+    /// Path of the list itself; what it is called, if the configuration has the list.
     pub path: PathBuf,
     /// Its lines: names of data files, unchanged.
     pub files: Vec<String>,
 }
 
 impl FileList {
+    /// The files of a data source: those that the configuration names, or those of its list, which is relative to
+    /// `directory`.
+    pub(super) fn of(directory: &Path, config: &DataConfig) -> Result<Self, DataError> {
+        let Some(files) = config.own_files() else {
+            return Self::read(directory, config.files());
+        };
+        let path = PathBuf::from("in the configuration");
+        if files.is_empty() {
+            return Err(DataError::EmptyList { path });
+        }
+        Ok(Self { path, files })
+    }
+
     /// Reads the list `name`, which is relative to `directory`.
-    pub(super) fn read(directory: &Path, name: &str) -> Result<Self, DataError> {
+    fn read(directory: &Path, name: &str) -> Result<Self, DataError> {
         if name.is_empty() {
             return Err(DataError::NoList);
         }

@@ -87,7 +87,7 @@ pub fn open(
     inputs: &[DataInput],
     options: &DataOptions,
 ) -> Result<DataSource, DataError> {
-    let list = FileList::read(&options.directory, config.files())?;
+    let list = FileList::of(&options.directory, config)?;
     open_list(config, list, inputs, options)
 }
 

@@ -292,6 +292,7 @@ impl Provider {
                 place: FilePosition::Sample(block.first + sample as u64 + 1),
                 slot: self.slots[slot].name.clone(),
                 value: i64::from(value),
+                first: 0,
                 limit: self.slots[slot].dim as u64,
             },
         }
@@ -362,6 +363,7 @@ fn type_error(refusal: Refusal) -> DataError {
             place: FilePosition::Sample(refusal.sample),
             slot: slot.clone(),
             value,
+            first: 0,
             limit: refusal.limit,
         },
         (slot, _) => DataError::Type {

@@ -35,6 +35,8 @@ struct Pass {
 struct Command {
     pass: u64,
     skip: u64,
+    /// Whether the samples keep the order of the files.
+    in_order: bool,
     messages: SyncSender<Message>,
     stop: Stop,
 }
@@ -76,13 +78,24 @@ impl DataSource {
     /// The batches do not depend on what was read before: a process that starts here and one that read earlier passes
     /// see the same ones.
     pub fn start_pass(&mut self, pass: u64, skip_batches: u64) {
+        self.start(pass, skip_batches, false);
+    }
+
+    /// Begins the first pass in the order of the files, of which the first batches need only the beginning: whoever wants no
+    /// more of a source than to look at it.
+    pub fn start_in_order(&mut self) {
+        self.start(0, 0, true);
+    }
+
+    fn start(&mut self, pass: u64, skip: u64, in_order: bool) {
         self.abandon();
         self.ended = false;
         let (sender, messages) = sync_channel(PREFETCH);
         let stop = Stop::default();
         let command = Command {
             pass,
-            skip: skip_batches,
+            skip,
+            in_order,
             messages: sender,
             stop: stop.clone(),
         };
@@ -192,7 +205,8 @@ impl Reader {
     }
 
     fn batches(&mut self, command: &Command) -> Result<Next, DataError> {
-        let plan = *self.origin.plan();
+        let mut plan = *self.origin.plan();
+        plan.shuffle &= !command.in_order;
         let mut random = DataRandom::new(self.seed.job, command.pass, self.seed.trainer);
         let groups = order::files(&plan, &mut random, self.origin.files());
         let mut pool = Pool::new();

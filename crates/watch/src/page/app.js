@@ -70,6 +70,7 @@ function take(job, news) {
     showLegend();
   }
   job.began = news.began;
+  job.paused = news.paused;
   job.head = news.head;
   job.nodes = news.nodes;
   for (const { key, whole, points } of news.series) {

@@ -34,7 +34,7 @@ function showHeads(jobs) {
     else if (head.left !== null) items.push(fact(span(head.left), 'left, until ' + timeOfDay(Date.now() / 1000 + head.left), head.patience ? 'at most' : ''));
     if (head.samples) items.push(fact(short(head.samples), 'samples'));
     const end = head.ended !== null ? head.ended : Date.now() / 1000;
-    if (job.began) items.push(fact(span(end - job.began), head.ended !== null ? 'in total' : 'so far'));
+    if (job.began) items.push(fact(span(end - job.began - job.paused), head.ended !== null ? 'in total' : 'so far'));
     items.push(fact(count(head.nodes), head.nodes === 1 ? 'node' : 'nodes'));
     if (head.parameters) items.push(fact(short(head.parameters), 'parameters'));
     if (head.config) items.push(make('span', { class: 'fact quiet' }, head.config));
@@ -78,7 +78,7 @@ function showComparison(jobs) {
   const rows = jobs.map(job => {
     const head = job.head, best = head.best;
     const end = head.ended !== null ? head.ended : Date.now() / 1000;
-    const time = job.began ? end - job.began : null;
+    const time = job.began ? end - job.began - job.paused : null;
     const swatch = make('span', { class: 'swatch' });
     swatch.style.background = job.colour;
     const name = make('td', {}, swatch, ' ' + job.name);

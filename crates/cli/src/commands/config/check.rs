@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::python::SourceLines;
-use config::{Evaluated, TrainerConfig, command};
+use config::{ConfigError, DataConfig, Evaluated, TrainerConfig, command};
 use trainer::check::{Findings, JobProblem};
 
 use super::{File, options};
-use crate::commands::train;
+use crate::commands::{doctor, train};
 use crate::exit::Exit;
 use crate::form::Form;
 use crate::wherever::{self, DoneThere, WhereverError};
@@ -22,22 +22,22 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     } = match wherever::evaluate(&options(file)) {
         Ok(evaluated) => evaluated,
         Err(WhereverError::Configuration(error)) => {
-            tell(
-                form,
-                file,
-                None,
-                &[(None, words::causes::chain(&error))],
-                &[],
-            )?;
+            let problem = (script_place(&error), words::causes::chain(&error));
+            tell(form, file, None, &[problem], &[])?;
             return Ok(Exit::Configuration);
         }
         Err(error) => return Err(error.into()),
     };
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = doctor::meminfo(&text, "MemTotal");
     let findings = if fast {
-        built(&evaluated.config)
+        trainer::check::check_described(&evaluated.config, memory)
     } else {
-        tried(file, path, &folder, &evaluated)?
+        tried(file, path, &folder, &evaluated, memory)?
     };
+    for note in &evaluated.notes {
+        eprintln!("{note}");
+    }
     let place = |problem: &JobProblem| place(problem, &evaluated.places);
     let problems: Vec<(Option<String>, String)> = findings
         .problems
@@ -53,33 +53,21 @@ pub(super) fn run(file: &File, fast: bool, form: Form) -> anyhow::Result<Exit> {
     })
 }
 
-/// `--fast`: only whether the network can be built.
-fn built(config: &TrainerConfig) -> Findings {
-    let network = nn::Network::new(&config.model_config.clone().unwrap_or_default());
-    let problems = network.err().map(|error| JobProblem {
-        subject: None,
-        text: words::causes::chain(&error),
-    });
-    Findings {
-        problems: problems.into_iter().collect(),
-        tried: Vec::new(),
-    }
-}
-
 /// Reads and computes the first samples, in the folder in which a job would run.
 fn tried(
     file: &File,
     path: PathBuf,
     evaluated_in: &Path,
     evaluated: &Evaluated,
+    memory: Option<u64>,
 ) -> anyhow::Result<Findings> {
-    let list = evaluated.config.data_config.as_ref();
-    let list = list.map(|data| data.files().to_owned()).unwrap_or_default();
+    let data = evaluated.config.data_config.as_ref();
+    let list = data.map(first_file).unwrap_or_default();
     let work = tempfile::tempdir().context("create a working directory")?;
     let folder = folder(&path, &list, evaluated_in, work.path())?;
     let python = evaluated.python.clone();
     let settings = train::settings_for_check(path, python, folder.clone(), &file.config_args)?;
-    let mut findings = trainer::check::check(&evaluated.config, &settings);
+    let mut findings = trainer::check::check(&evaluated.config, &settings, memory);
     if std::env::current_dir().ok().as_deref() != Some(&folder) && folder != work.path() {
         let text = format!("file names are relative to {}", folder.display());
         findings.tried.insert(0, text);
@@ -87,7 +75,15 @@ fn tried(
     Ok(findings)
 }
 
-/// The folder that has the list of training files. A job folder with shards gets the working directory of its first node.
+/// The list file of a data source, or the first of the files that the configuration names itself.
+fn first_file(data: &DataConfig) -> String {
+    let own = data.own_files();
+    let first = own.map(|files| files.into_iter().next());
+    first.map_or_else(|| data.files().to_owned(), Option::unwrap_or_default)
+}
+
+/// The folder that has the list of training files, or the first of them. A job folder with shards gets the working
+/// directory of its first node.
 fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::Result<PathBuf> {
     let choices = wherever::choices(path)?;
     let has_list = |folder: &&PathBuf| !list.is_empty() && folder.join(list).is_file();
@@ -96,11 +92,11 @@ fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::
     }
     let shard = choices
         .iter()
-        .flat_map(|folder| [folder.join("data/0"), folder.join("0/data")])
-        .find(|shard| shard.is_dir() && !was_split(shard));
-    if let Some(shard) = shard {
+        .flat_map(|job| [(job, job.join("data/0")), (job, job.join("0/data"))])
+        .find(|(_, shard)| shard.is_dir() && !was_split(shard));
+    if let Some((job, shard)) = shard {
         let beside = path.parent().unwrap_or(Path::new("/"));
-        run::local::workdir::prepare(work, beside, &shard)?;
+        run::local::workdir::prepare(work, job, beside, &shard)?;
         return Ok(work.to_owned());
     }
     Ok(evaluated_in.to_owned())
@@ -119,6 +115,15 @@ fn was_split(shard: &Path) -> bool {
 fn place(problem: &JobProblem, places: &SourceLines) -> Option<String> {
     let (file, line) = places.get(problem.subject.as_ref()?)?;
     Some(format!("{}:{line}", file.display()))
+}
+
+/// `FILE:LINE` of what stopped the evaluation.
+fn script_place(error: &ConfigError) -> Option<String> {
+    let ConfigError::Script(failure) = error else {
+        return None;
+    };
+    let last = failure.frames.last()?;
+    Some(format!("{}:{}", last.file, last.line))
 }
 
 /// Prints the result: a summary, then every problem on a line of its own.

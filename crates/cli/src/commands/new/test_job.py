@@ -20,4 +20,5 @@ class TheJob(unittest.TestCase):
         subprocess.run([CANOE, 'config', 'check', 'model/trainer_config.py'], cwd=HERE, check=True)
 
 
-unittest.main()
+if __name__ == '__main__':
+    unittest.main()

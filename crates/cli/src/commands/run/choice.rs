@@ -1,13 +1,15 @@
 //! What `canoe run` runs: the configuration, which is always named, and its data.
 
-use std::io::{BufRead, IsTerminal, Write as _};
+use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::{EvaluateOptions, Prints};
+use dataset::split::sources::Sources;
+use dataset::split::{By, SplitError};
 use run::local::capacity::{self, Machine};
 use run::local::layout::{self, FirstLine, JobData};
-use run::local::listed::Lists;
+use run::local::listed::{DataList, Lists};
 use run::local::{FolderLayout, FolderOptions, LayoutError};
 use trainer::best::Measure;
 use trainer::pass_directory;
@@ -29,7 +31,7 @@ pub(super) fn layout(
     let read = FolderLayout::read(job, nodes, &options);
     let needs_lists = match &read {
         Err(LayoutError::NoData { .. }) => true,
-        Ok(layout) => !has_list(layout),
+        Ok(layout) => !has_list(layout) || names_others(layout),
         Err(_) => false,
     };
     let is_cut = matches!(&read, Ok(layout) if matches!(layout.data, JobData::Flat(_)));
@@ -58,15 +60,43 @@ pub(super) fn layout(
         // Files that cannot be read are reported by the trainers.
         listed.lists.header = header.unwrap_or(false);
         if listed.lists.header && nodes > 1 {
-            let _ = writeln!(
-                std::io::stderr(),
+            eprintln!(
                 "the first line of the data names the columns, so every node gets it; with --no-header it is a sample like the others"
             );
         }
     }
+    split_as_before(&mut layout);
     refresh(&layout, nodes)?;
     name(job, &layout, options.config.is_some())?;
     Ok(layout)
+}
+
+/// Divides flat data as they were divided for another number of nodes.
+fn split_as_before(layout: &mut FolderLayout) {
+    let JobData::Flat(flat) = &layout.data else {
+        return;
+    };
+    let Some(before) = dataset::split::earlier(flat) else {
+        return;
+    };
+    let mut flags = Vec::new();
+    if before.by == By::Bytes {
+        flags.push("--by=bytes".to_owned());
+    }
+    if let Some(seed) = before.shuffle {
+        flags.extend(["--shuffle".to_owned(), format!("--seed={seed}")]);
+    }
+    if !flags.is_empty() {
+        eprintln!(
+            "the data are split with {}, as they were for {} shards",
+            flags.join(" "),
+            before.shards
+        );
+    }
+    if layout.header == FirstLine::Unknown && before.header {
+        layout.header = FirstLine::Header;
+    }
+    layout.split_flags = flags;
 }
 
 /// Splits the data again if they are not what the shards were made from.
@@ -76,12 +106,10 @@ fn refresh(layout: &FolderLayout, nodes: u32) -> anyhow::Result<()> {
     }
     let report = dataset::split::refresh(&layout.job, nodes).context("split the data again")?;
     if let Some(report) = report {
-        let text = format!(
+        eprintln!(
             "the data have changed since they were split: split again into {nodes} shards, {} lines",
             report.manifest.lines()
         );
-        // A closed standard error is no reason not to run the job.
-        let _ = writeln!(std::io::stderr(), "{text}");
     }
     Ok(())
 }
@@ -96,6 +124,20 @@ fn has_list(layout: &FolderLayout) -> bool {
     folder.is_none_or(|folder| folder.join("train.list").is_file())
 }
 
+/// Whether the list of the data folder names files outside of it, which a split of the folder does not reach.
+fn names_others(layout: &FolderLayout) -> bool {
+    let folder = match &layout.data {
+        JobData::Shards(shards) => match shards.as_slice() {
+            [only] => only,
+            _ => return false,
+        },
+        JobData::Flat(flat) => flat,
+        JobData::Listed(_) => return false,
+    };
+    let sources = Sources::job(folder, None);
+    matches!(sources, Err(SplitError::ListedFileOutside { .. }))
+}
+
 /// The lists that the configuration names. A configuration that fails is reported by the trainers, with their log.
 fn lists(job: &Path, options: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     let job = std::fs::canonicalize(job).context("find the job folder")?;
@@ -108,7 +150,10 @@ fn lists(job: &Path, options: &FolderOptions) -> anyhow::Result<Option<Lists>> {
     let Ok(evaluated) = evaluated else {
         return Ok(None);
     };
-    let files = |data: &config::DataConfig| data.files().into();
+    let files = |data: &config::DataConfig| match data.own_files() {
+        Some(files) => DataList::Names(files),
+        None => DataList::File(data.files().into()),
+    };
     Ok(evaluated.data_config.as_ref().map(|data| Lists {
         train: files(data),
         test: evaluated.test_data_config.as_ref().map(files),
@@ -180,8 +225,7 @@ fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
             text += &format!(" (--config chooses another: {})", others.join(", "));
         }
     }
-    // A closed standard error is no reason not to run the job.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    eprintln!("{text}");
     Ok(())
 }
 
@@ -210,6 +254,7 @@ fn ask(found: &[PathBuf], answers: &mut dyn BufRead) -> anyhow::Result<PathBuf> 
         if let Some(path) = by_number.or_else(by_name) {
             return Ok(path.clone());
         }
+        eprintln!("'{typed}' is neither a number of the list nor the name of a file in it");
     }
 }
 

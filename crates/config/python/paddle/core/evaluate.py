@@ -15,6 +15,9 @@ from paddle.core.errors import ConfigError
 from paddle.core.message import quote
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# What the trainer itself says to every configuration, and what the package reads.
+OWN_ARGUMENTS = {'trainer_id', 'local', 'with_cost', 'use_gpu', 'parallel_nn', 'cudnn_version',
+                 'extension_module_name'}
 LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 
 
@@ -46,7 +49,9 @@ def main(arguments):
         prepare(os.path.dirname(os.path.abspath(path)))
         parse_config = load()
         config = parse_config(path, config_arguments).to_json()
-        text = '{"config":%s,"python":%s,"places":%s}' % (config, quote(sys.executable or ''), places())
+        notes = ','.join(quote(note) for note in unread_arguments())
+        text = '{"config":%s,"python":%s,"places":%s,"notes":[%s]}' % (
+            config, quote(sys.executable or ''), places(), notes)
     except BaseException as error:  # whatever a user's file raises, SystemExit and KeyboardInterrupt too
         text = '{"failure":%s}' % failure(error)
     with open(result, 'w') as out:
@@ -58,6 +63,17 @@ def places():
     from paddle.core.job import job
     found = ('%s:[%s,%d]' % (quote(name), quote(place[0]), place[1]) for name, place in job().places.items() if place)
     return '{%s}' % ','.join(found)
+
+
+def unread_arguments():
+    """What is said about arguments of the command line that the configuration does not read."""
+    from paddle.core.job import job
+    here = job()
+    for name in sorted(set(here.arguments) - here.asked - OWN_ARGUMENTS):
+        asked = sorted(here.asked - OWN_ARGUMENTS)
+        meant = nearest(name, asked)
+        hint = 'did you mean %s?' % meant if meant else 'it reads %s' % (', '.join(asked) or 'none')
+        yield 'the configuration does not read %s of --config_args; %s' % (name, hint)
 
 
 def failure(error):

@@ -94,8 +94,13 @@ class BlockExpand(_Shape):
 
 def output_length(image, window, padding, stride, round_down):
     """The number of windows along one axis."""
+    check(window >= 1 and stride >= 1, 'a window of %d pixels that moves by %d covers nothing: both must be at least 1',
+          window, stride)
     steps = (2 * padding + image - window) / float(stride)
-    return 1 + int(floor(steps) if round_down else ceil(steps))
+    count = 1 + int(floor(steps) if round_down else ceil(steps))
+    check(count >= 1, 'a window of %d pixels does not fit into an image of %d pixels with padding %d: make it smaller, or'
+          ' the padding larger', window, image, padding)
+    return count
 
 
 def image_length(output, window, padding, stride, round_down):
@@ -106,7 +111,9 @@ def image_length(output, window, padding, stride, round_down):
 def image_size(layer_name, channels, width=None):
     """Columns and rows of a layer's image: the given width, else the layer's own, else a square."""
     layer = job().layer(layer_name, 'an image layer')
-    pixels = layer.size // whole(channels, 'number of channels')
+    channels = whole(channels, 'number of channels')
+    check(channels >= 1, "the image of layer '%s' has %d channels; it needs at least 1", layer_name, channels)
+    pixels = layer.size // channels
     columns = width or layer.width or int(pixels ** 0.5)
     rows = layer.height if layer.height and not width else (pixels // columns if columns else 0)
     check(columns * rows == pixels,
@@ -127,6 +134,8 @@ def convolution(shape, layer_name, conf, filters, transposed=False):
                  'caffe_mode'):
         setattr(conf, part, getattr(shape, part))
     filters = whole(filters, 'num_filters')
+    check(filters >= 1 and conf.groups >= 1, 'a convolution has %d filters in %d groups; it needs at least 1 of each',
+          filters, conf.groups)
     columns = (conf.filter_size, conf.padding, conf.stride, conf.caffe_mode)
     rows = (conf.filter_size_y, conf.padding_y, conf.stride_y, conf.caffe_mode)
     if transposed:

@@ -9,6 +9,7 @@ from math import sqrt
 
 from paddle.core.errors import ConfigError, check
 from paddle.core.message import Message
+from paddle.core.places import here
 
 _HOOKS = []
 _CURRENT = [None]
@@ -49,6 +50,24 @@ OPTIMIZATION = {
 TRAINER = {'save_dir': './output/model', 'init_model_path': None, 'start_pass': 0}
 
 
+# Files of a pass directory that are no parameters, and how the names of others begin.
+TAKEN = ('done', 'path.txt')
+TAKEN_PREFIXES = ('canoe.', 'pserver.')
+LONGEST_NAME = 255
+
+
+def check_parameter_name(name):
+    """A parameter is saved in a file of its name, beside those that every pass directory has."""
+    refused = "parameter '%s' cannot be saved: the file of a parameter has its name, and "
+    way_out = '; give another name to the parameter, with ParamAttr(name=...), or to its layer'
+    check(name not in ('', '.', '..'), refused + 'no file can have this one' + way_out, name)
+    check('/' not in name and '\0' not in name, refused + "a file name has no '/'" + way_out, name)
+    check(len(name.encode('utf-8')) <= LONGEST_NAME, refused + 'a file name has at most %d bytes' + way_out,
+          name, LONGEST_NAME)
+    check(name not in TAKEN and not name.startswith(TAKEN_PREFIXES),
+          refused + 'a pass directory has another file of this name' + way_out, name)
+
+
 class Defaults(object):
     """Defaults for what a parameter or layer does not set."""
 
@@ -72,6 +91,8 @@ class Job(object):
 
     def __init__(self, arguments):
         self.arguments = arguments
+        # Names that the configuration has asked `get_config_arg` for.
+        self.asked = set()
         self.config = Message('TrainerConfig')
         self.model = self.config.model_config
         self.model.type = 'nn'
@@ -88,7 +109,8 @@ class Job(object):
         # An image that enters a recurrent group becomes a sequence: from then on layers carry no height and width.
         self.pass_image_shape = True
         self.provider_modules = []
-        # File and line of every layer, and of the data sources under the names of their fields.
+        # File and line of every layer, of evaluators with that word before their names, and of settings and data sources
+        # under the names of their fields.
         self.places = {}
 
     def flag(self, name):
@@ -143,6 +165,7 @@ class Job(object):
                   need_compact=None):
         """Adds a parameter. `attributes` is an Input or Bias, or anything with some of its attributes."""
         check(name not in self.parameters, "parameter '%s' is defined twice", name)
+        check_parameter_name(name)
         given = lambda field: getattr(attributes, field, None)
         chosen = lambda field: _first(given(field), getattr(self.defaults, field))
         check(size >= 0 and all(each >= 0 for each in dims or ()),
@@ -186,6 +209,7 @@ class Job(object):
 
     def set(self, values):
         """Stores the arguments of `Settings`."""
+        self.places['opt_config'] = here()
         for name, value in values.items():
             if name == 'usage_ratio':
                 self.defaults.usage_ratio = value

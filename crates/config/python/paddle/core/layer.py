@@ -7,6 +7,7 @@ registered for the type, which adds sizes, parameters and fields.
 from paddle.core.errors import ConfigError, check
 from paddle.core.inputs import Bias, Input, Operator
 from paddle.core.job import job
+from paddle.core.message import whole
 from paddle.core.places import here
 
 KINDS = {}
@@ -39,6 +40,7 @@ class LayerBuilder(object):
         check(name not in self.job.layers, "layer name '%s' is used twice", name)
         config = self.config = self.job.model.add('layers', name=name, type=type, active_type=active_type)
         if size:
+            check(whole(size, 'LayerConfig.size') >= 0, "layer '%s' has size %d: the size of a layer must be positive", name, size)
             config.size = size
         for field, value in (('coeff', coeff), ('drop_rate', drop_rate or None),
                              ('device', self.job.defaults.device if device is None else device),

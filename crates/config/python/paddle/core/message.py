@@ -157,7 +157,7 @@ def _converted(kind, value, where):
             return value
         raise ConfigError('%s must be text, not %r' % (where, value))
     if kind in _INTEGERS:
-        return whole(value, where)
+        return _in_range(kind, whole(value, where), where)
     if kind in ('double', 'float'):
         return _real(value, where)
     if kind == 'bool':
@@ -165,6 +165,16 @@ def _converted(kind, value, where):
     if not isinstance(value, Message):
         raise ConfigError('%s must be a %s, not %r' % (where, kind, value))
     return value
+
+
+def _in_range(kind, value, where):
+    """An int that its field can hold."""
+    signed, bits = kind[0] != 'u', int(kind[-2:])
+    least, most = (-1 << bits - 1, (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if least <= value <= most:
+        return value
+    wanted = '%d or less' % most if value > most else '0 or more' if not signed else '%d or more' % least
+    raise ConfigError('%s is %d; it must be %s' % (where, value, wanted))
 
 
 def whole(value, where):

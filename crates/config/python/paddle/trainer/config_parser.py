@@ -19,6 +19,7 @@ from paddle.core.job import at_begin, begin, job
 from paddle.core.layer import Layer, listed
 from paddle.core.log import logger
 from paddle.core.message import Message
+from paddle.core.places import here as _described_at
 
 
 def config_assert(condition, message=''):
@@ -110,6 +111,7 @@ default_compact_func = _setter('compact_func')
 def get_config_arg(name, type, default=None):
     """The value that the command line gives to `name` (`--config_args=name=value,...`)."""
     arguments = job().arguments
+    job().asked.add(name)
     if type is not bool:
         return type(arguments.get(name, default))
     text = arguments.get(name)
@@ -143,6 +145,7 @@ def Evaluator(name, type, inputs, chunk_scheme=None, num_chunk_types=None, class
               excluded_chunk_types=None):
     """Adds an evaluator."""
     here = job()
+    here.places['evaluator %s' % here.inner_name(name)] = _described_at()
     record = here.model.add('evaluators', name=here.inner_name(name), type=type,
                             input_layers=[here.inner_name(each) for each in listed(inputs)])
     here.current.evaluator_names.append(record.name)

@@ -424,7 +424,9 @@ def load(setup):
         return settings
     except Refused:
         raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, TypeError) and "unexpected keyword argument 'file_list'" in str(error):
+            raise Refused(kind='slots', message='it is a plain function; write @provider(input_types=...) above it')
         raise Refused(kind='init', message=user_traceback())
 
 

@@ -13,18 +13,18 @@ def _pair(value):
     return tuple(value) if isinstance(value, (list, tuple)) and len(value) == 2 else (value, value)
 
 
-def _list_file(files, name):
-    """The name of a list file; a list of files is written to `name` first."""
+def _files(files, name):
+    """The name of a list file; of a list of files their names, each with a line end.
+
+    A node of a job has a list of its own, `name`, in the folder that the variable names: the part of the files that it
+    reads.
+    """
     if not isinstance(files, list):
         return files
-    if os.environ.get('CANOE_DIVIDED_LISTS') and os.path.exists(name):
-        return name  # the part of the files that this node reads
-    draft = '%s.%d' % (name, os.getpid())  # another process may be reading the list
-    with open(draft, 'w') as out:
-        for each in files:
-            out.write(each if each.endswith('\n') else each + '\n')
-    os.replace(draft, name)
-    return name
+    part = os.path.join(os.environ.get('CANOE_DIVIDED_LISTS', ''), name)
+    if 'CANOE_DIVIDED_LISTS' in os.environ and os.path.exists(part):
+        return part
+    return ''.join(each if each.endswith('\n') else each + '\n' for each in files) or '\n'
 
 
 def _pickled(args):
@@ -52,7 +52,7 @@ def define_py_data_sources(train_list, test_list, module, obj, args=None, train_
                  ((TrainData, 'train.list', train_async), (TestData, 'test.list', False)))
     for files, its_module, its_object, its_args, (take, list_name, asynchronous) in halves:
         if files is not None:
-            take(data_cls(files=_list_file(files, list_name), load_data_module=its_module,
+            take(data_cls(files=_files(files, list_name), load_data_module=its_module,
                           load_data_object=its_object, load_data_args=its_args,
                           async_load_data=asynchronous))
 

@@ -3,6 +3,7 @@
 `defaults` is the one mechanism; the `wrap_*` decorators, which users' own layer functions also use, are forms of it.
 """
 
+from paddle.core.errors import check
 from paddle.core.job import at_begin
 
 from .activations import TanhActivation
@@ -35,6 +36,12 @@ def _restart_names():
 
 
 def _is_none(value):
+    return value is None
+
+
+def _no_activation(value):
+    """Whether an activation is not given."""
+    check(not isinstance(value, str), 'an activation is an object such as SoftmaxActivation(), not the text %r', value)
     return value is None
 
 
@@ -93,7 +100,7 @@ def defaults(name=False, act=None, weight=False, bias=None, **acts):
     if name is not False:
         rules.append(('name', _is_none, DefaultName(name)))
     for parameter, default in dict(acts, **({'act': act} if act else {})).items():
-        rules.append((parameter, _is_none, lambda _, default=default: default))
+        rules.append((parameter, _no_activation, lambda _, default=default: default))
     if weight:
         rules.append(('param_attr', _is_none, lambda _: ParamAttr()))
     if bias is not None:
@@ -152,4 +159,4 @@ def wrap_bias_attr_default(param_names=None, default_factory=None, has_bias=True
 def wrap_act_default(param_names=None, act=None):
     """An unset activation is tanh, or `act`."""
     act = TanhActivation() if act is None else act
-    return filled([(name, _is_none, lambda _: act) for name in param_names or ['act']])
+    return filled([(name, _no_activation, lambda _: act) for name in param_names or ['act']])

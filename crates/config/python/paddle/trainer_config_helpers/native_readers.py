@@ -12,8 +12,9 @@ import json
 
 from paddle.core.data import Data, TestData, TrainData
 from paddle.core.errors import check
+from paddle.core.message import whole
 
-from .data_sources import _list_file
+from .data_sources import _files
 
 __all__ = ['define_native_data_sources', 'native_bag', 'native_ids', 'native_label', 'native_dense',
            'native_integer', 'native_features']
@@ -57,13 +58,22 @@ def native_features(dimension, layer=None, first=1, binary=False):
     return {'part': 'features', 'dimension': dimension, 'first': first, 'binary': binary, 'layer': layer}
 
 
+def _column(column):
+    """A name of the header, or a number from 0."""
+    if isinstance(column, str):
+        return column
+    number = whole(column, 'a column that is not a name of the header')
+    check(number >= 0, 'a column is a name of the header or a number from 0, not %d', number)
+    return number
+
+
 def native_dense(columns, layer=None):
     """Format csv: columns as one dense vector.
 
     columns: a list of names of the header, or of numbers from 0.
     layer: the data layer that gets it; by default slots go to the data layers in order.
     """
-    return {'part': 'dense', 'columns': list(columns), 'layer': layer}
+    return {'part': 'dense', 'columns': [_column(each) for each in columns], 'layer': layer}
 
 
 def native_integer(column, limit, layer=None):
@@ -73,7 +83,7 @@ def native_integer(column, limit, layer=None):
     limit: values are 0 to `limit - 1`.
     layer: the data layer that gets it; by default slots go to the data layers in order.
     """
-    return {'part': 'integer', 'column': column, 'limit': limit, 'layer': layer}
+    return {'part': 'integer', 'column': _column(column), 'limit': limit, 'layer': layer}
 
 
 def define_native_data_sources(train_list, test_list, format, slots=None, dictionary=None, unknown=0, classes=2,
@@ -104,7 +114,7 @@ def define_native_data_sources(train_list, test_list, format, slots=None, dictio
                        'header': header, 'shuffle': shuffle, 'cache': cache, 'pool_size': pool_size}, sort_keys=True)
     for files, take, name in ((train_list, TrainData, 'train.list'), (test_list, TestData, 'test.list')):
         if files is not None:
-            data = Data('native', files=_list_file(files, name))
+            data = Data('native', files=_files(files, name))
             data.load_data_module = format
             data.load_data_args = args
             take(data)

@@ -4,6 +4,7 @@ from paddle.core.errors import ConfigError
 from paddle.core.groups import SetMemoryInput
 from paddle.core.inputs import Input
 from paddle.core.layer import Layer
+from paddle.core.message import whole
 
 from .attrs import ExtraLayerAttribute, ParamAttr
 from .default_decorators import supports
@@ -169,6 +170,8 @@ def edge(source, param_attr=None, **shape):
 def channels_of(source, num_channels, function):
     """The number of channels of an image: given, or that of the layer."""
     if num_channels is not None:
+        if whole(num_channels, '%s: num_channels' % function) < 1:
+            raise ConfigError('%s: num_channels is %d; an image has at least 1 channel' % (function, num_channels))
         return num_channels
     if source.num_filters is None:
         raise ConfigError('%s: how many channels has %r? give num_channels=' % (function, source))

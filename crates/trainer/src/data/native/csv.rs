@@ -1,6 +1,6 @@
 //! csv: fields between separators, one sample per line; columns become dense vectors and integers.
 //!
-//! Columns are named by the header, if there is one, or by number. A field may be in double quotes, with `""` for a
+//! All lines of a file have as many fields as its first. Columns are named by the header, if there is one, or by number. A field may be in double quotes, with `""` for a
 //! quote in it; it cannot contain a line end. Blanks around numbers do not matter.
 
 use super::format::{LineError, LineFormat, shown, slot};
@@ -16,6 +16,8 @@ pub(super) struct Csv {
     takes: Vec<Take>,
     separator: u8,
     header: bool,
+    /// Fields of the first line of the file, which every line has.
+    width: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,6 +45,7 @@ impl Csv {
             takes: Vec::new(),
             separator,
             header: declaration.header,
+            width: None,
         };
         for (part, input) in declaration.slots.iter().zip(inputs) {
             let (columns, slot) = match part {
@@ -78,7 +81,7 @@ impl Csv {
                     ColumnName::Name(name) => names
                         .iter()
                         .position(|field| field == name.as_bytes())
-                        .ok_or_else(|| format!("there is no column {name:?} in the header"))?,
+                        .ok_or_else(|| missing_column(name, names))?,
                 };
                 self.takes.push(Take { field, slot, place });
             }
@@ -117,22 +120,34 @@ impl Csv {
     }
 }
 
+/// Says which name of the header was meant, if one is near.
+fn missing_column(name: &str, names: &[Vec<u8>]) -> String {
+    let known: Vec<_> = names
+        .iter()
+        .map(|name| String::from_utf8_lossy(name))
+        .collect();
+    let meant = words::guess::nearest(name, known.iter().map(|name| &**name));
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
+    format!("there is no column {name:?} in the header{meant}")
+}
+
 impl LineFormat for Csv {
     fn slots(&self) -> &[SlotType] {
         &self.slots
     }
 
     fn header(&mut self, line: &[u8]) -> Result<bool, LineError> {
-        if !self.header {
-            return Ok(false);
-        }
         let mut names = Vec::new();
-        let mut rest = Some(line);
+        let mut rest = Some(line).filter(|line| !line.trim_ascii().is_empty());
         let mut unquoted = Vec::new();
         while let Some(text) = rest {
             let field = CsvField::first(text, self.separator, &mut unquoted)?;
             names.push(field.text.trim_ascii().to_vec());
             rest = field.rest;
+        }
+        self.width = Some(names.len()).filter(|width| *width > 0);
+        if !self.header {
+            return Ok(false);
         }
         self.resolve(&names).map_err(LineError::Form)?;
         Ok(true)
@@ -146,7 +161,7 @@ impl LineFormat for Csv {
         }
         let mut takes = self.takes.iter().copied().peekable();
         let (mut rest, mut number, mut unquoted) = (Some(line), 0, Vec::new());
-        while let (Some(text), true) = (rest, takes.peek().is_some()) {
+        while let Some(text) = rest {
             let field = CsvField::first(text, self.separator, &mut unquoted)?;
             while let Some(take) = takes.next_if(|take| take.field == number) {
                 self.take(take, field.text, columns)?;
@@ -154,12 +169,18 @@ impl LineFormat for Csv {
             rest = field.rest;
             number += 1;
         }
-        match takes.next() {
-            None => Ok(()),
-            Some(missing) => Err(LineError::Form(format!(
+        if let Some(missing) = takes.next() {
+            return Err(LineError::Form(format!(
                 "the line has {number} fields, column {} is missing",
                 missing.field
+            )));
+        }
+        match self.width {
+            Some(width) if width != number => Err(LineError::Form(format!(
+                "the line has {number} fields, but the {} has {width}",
+                if self.header { "header" } else { "first line" }
             ))),
+            _ => Ok(()),
         }
     }
 }

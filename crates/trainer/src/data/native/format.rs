@@ -10,6 +10,11 @@ pub(super) trait LineFormat: Send {
     /// Reads the first line of a file if it is a header; returns whether it was.
     fn header(&mut self, line: &[u8]) -> Result<bool, LineError>;
 
+    /// Whether a line has no sample.
+    fn is_blank(&self, line: &[u8]) -> bool {
+        line.trim_ascii().is_empty()
+    }
+
     /// Appends the sample of a line to the columns.
     fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError>;
 }
@@ -19,7 +24,7 @@ pub(super) trait LineFormat: Send {
 pub(super) enum LineError {
     /// The line does not follow the format; says what was expected.
     Form(String),
-    /// A value is too large for its slot.
+    /// A value is too small or too large for its slot.
     OutOfRange { slot: usize, value: i64 },
 }
 

@@ -103,8 +103,12 @@ impl LineFormat for Libsvm {
         Ok(false)
     }
 
+    fn is_blank(&self, line: &[u8]) -> bool {
+        without_comment(line).trim_ascii().is_empty()
+    }
+
     fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
-        let line = &line[..memchr::memchr(b'#', line).unwrap_or(line.len())];
+        let line = without_comment(line);
         let mut fields = line
             .split(|byte| *byte <= b' ')
             .filter(|field| !field.is_empty());
@@ -130,4 +134,8 @@ impl LineFormat for Libsvm {
         }
         Ok(())
     }
+}
+
+fn without_comment(line: &[u8]) -> &[u8] {
+    &line[..memchr::memchr(b'#', line).unwrap_or(line.len())]
 }

@@ -86,6 +86,7 @@ impl Reader {
                     place: FilePosition::Line(line),
                     slot: slot.name.clone(),
                     value,
+                    first: i64::from(slot.first),
                     limit: slot.dim as u64,
                 }
             }
@@ -159,7 +160,7 @@ fn samples(
             _ => line,
         };
         let is_header = *number == 1 && format.header(line)?;
-        if is_header || line.trim_ascii().is_empty() {
+        if is_header || format.is_blank(line) {
             continue;
         }
         format.sample(line, table.columns_mut())?;

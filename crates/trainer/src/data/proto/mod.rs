@@ -303,6 +303,7 @@ impl Proto {
                     place: FilePosition::Sample(open.number),
                     slot: self.slots[at].name.clone(),
                     value: i64::from(*id),
+                    first: 0,
                     limit: u64::from(def.dim),
                 });
             }

@@ -118,7 +118,13 @@ fn a_position_out_of_range_names_file_sample_slot_value_and_limit() {
         ),
     ] {
         let code = yields(&format!("[{types}]"), bad).replace("GOOD", good);
-        let want = format!("0.txt, sample 2: slot word has the value {value}, it must be below 5");
+        let least = if value.starts_with('-') {
+            "0 or more and "
+        } else {
+            ""
+        };
+        let want =
+            format!("0.txt, sample 2: slot word has the value {value}, it must be {least}below 5");
         assert_eq!(message(&code, &[("word", 5)]), want);
     }
 }

@@ -78,7 +78,7 @@ fn bad_lines_of_words_are_named() {
     );
     assert_eq!(
         message("-1\tthe\n"),
-        "data.txt, line 1: slot label has the value -1, it must be below 2"
+        "data.txt, line 1: slot label has the value -1, it must be 0 or more and below 2"
     );
 }
 
@@ -162,11 +162,11 @@ fn libsvm_lines() {
     assert_eq!(message("1 1:x\n"), "data.txt:1: \"1:x\" is not INDEX:VALUE");
     assert_eq!(
         message("1 5:1\n"),
-        "data.txt, line 1: slot x has the value 5, it must be below 4"
+        "data.txt, line 1: slot x has the value 5, it must be 1 to 4"
     );
     assert_eq!(
         message("1 0:1\n"),
-        "data.txt, line 1: slot x has the value 0, it must be below 4"
+        "data.txt, line 1: slot x has the value 0, it must be 1 to 4"
     );
     assert_eq!(
         message("1\n2 1:1\n"),
@@ -176,10 +176,14 @@ fn libsvm_lines() {
         message("a 1:1\n"),
         "data.txt:1: the label \"a\" is not an integer"
     );
-    assert_eq!(
-        message("# only a comment\n"),
-        "data.txt:1: there is no label"
+    let commented = "# only a comment\n  # another\n1 1:1 2:0 3:7 # and a sample\n";
+    let job = native(
+        "libsvm",
+        &LIBSVM.replace("false", "true"),
+        &inputs,
+        commented,
     );
+    assert_eq!(ids(&batches(&mut job.open().unwrap(), 0, 0), 1), [[1]]);
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn csv_columns_by_number_and_by_name() {
     let job = native("csv", args, &inputs, "1.5,2,3\n \"4\" ,0,5\n");
     let failed = job.failure().to_string();
     assert!(failed.contains("is not a number"), "{failed}");
-    let job = native("csv", args, &inputs, "1.5,2,3\n\"4\",0, 5 ,ignored\n");
+    let job = native("csv", args, &inputs, "1.5,2,3,\n\"4\",0, 5 ,ignored\n");
     let got = batches(&mut job.open().unwrap(), 0, 0);
     assert_eq!(got[0].slots[0].data, dense(&[3.0, 1.5, 5.0, 4.0]));
     assert_eq!(ids(&got, 1), [[2, 0]]);
@@ -216,12 +220,25 @@ fn csv_columns_by_number_and_by_name() {
         "data.txt:2: column 0 of slot x: \"x\" is not a number"
     );
     assert_eq!(
+        message(args, "1,0,2\n1,0,2,9\n"),
+        "data.txt:2: the line has 4 fields, but the first line has 3"
+    );
+    assert_eq!(
+        message(named, "b;\"c \"\"x\"\"\";a\n1;2;3\n1;2;3;4\n"),
+        "data.txt:3: the line has 4 fields, but the header has 3"
+    );
+    assert_eq!(
         message(args, "\"1,0,2\n"),
         "data.txt:1: a quote is not closed"
     );
     assert_eq!(
         message(named, "a;b\n"),
         "data.txt:1: there is no column \"c \\\"x\\\"\" in the header"
+    );
+    let cased = message(named, "B;c \"x\";a\n");
+    assert!(
+        cased.ends_with("in the header; did you mean \"B\"?"),
+        "{cased}"
     );
 }
 
