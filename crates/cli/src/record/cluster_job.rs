@@ -105,6 +105,7 @@ mod tests {
             run: name.to_owned(),
             nodes: 3,
             passes: Some(2),
+            first_pass: None,
             config: "trainer_config.py".to_owned(),
             version: String::new(),
         };
