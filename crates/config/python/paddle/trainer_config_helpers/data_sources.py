@@ -4,6 +4,7 @@ import os
 
 from paddle.core.data import PyData, PyData2, TestData, TrainData
 from paddle.core.errors import check
+from paddle.python2.text import outward
 
 __all__ = ['define_py_data_sources2']
 
@@ -20,9 +21,9 @@ def _list_file(files, name):
     if os.environ.get('CANOE_DIVIDED_LISTS') and os.path.exists(name):
         return name  # the part of the files that this node reads
     draft = '%s.%d' % (name, os.getpid())  # another process may be reading the list
-    with open(draft, 'w') as out:
+    with open(draft, 'w', encoding='utf-8') as out:
         for each in files:
-            out.write(each if each.endswith('\n') else each + '\n')
+            out.write(outward(each if each.endswith('\n') else each + '\n'))
     os.replace(draft, name)
     return name
 
