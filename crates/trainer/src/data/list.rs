@@ -7,8 +7,8 @@ use super::error::DataError;
 /// The files of a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileList {
-    /// Path of the list itself.
-    pub path: PathBuf,
+    /// Path of the list itself; absent if the files were named one by one.
+    pub path: Option<PathBuf>,
     /// Its lines: names of data files, unchanged.
     pub files: Vec<String>,
 }
@@ -35,7 +35,10 @@ impl FileList {
         if files.is_empty() {
             return Err(DataError::EmptyList { path });
         }
-        Ok(Self { path, files })
+        Ok(Self {
+            path: Some(path),
+            files,
+        })
     }
 }
 
