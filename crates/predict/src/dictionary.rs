@@ -6,8 +6,6 @@ use std::path::Path;
 use trainer::data::WordList;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-use crate::error::PredictError;
-
 /// What becomes of a word that is not in the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
@@ -46,12 +44,20 @@ impl Dictionary {
     }
 
     /// Reads a file: a word per line, whose number from 0 is its id; or `word<TAB>id` on every line, as v1's label files.
-    pub fn read(path: &Path, unknown: Unknown) -> Result<Self, PredictError> {
-        let bytes = std::fs::read(path).map_err(|source| PredictError::Read {
-            path: path.display().to_string(),
-            source,
-        })?;
-        Ok(Self::new(listed(&String::from_utf8_lossy(&bytes)), unknown))
+    pub fn read(path: &Path, unknown: Unknown) -> Result<Self, String> {
+        Ok(Self::new(listed(&text(path)?).words, unknown))
+    }
+
+    /// As [`read`](Self::read), for the names of classes: a number behind a tab is an id, so these must be the ids.
+    pub fn read_labels(path: &Path) -> Result<Self, String> {
+        let listed = listed(&text(path)?);
+        match listed.no_id {
+            Some(line) => Err(format!(
+                "line {line} has a number behind a tab, but the numbers of the file are not 0 to {}, each once",
+                listed.words.len() - 1
+            )),
+            None => Ok(Self::new(listed.words, Unknown::Refuse)),
+        }
     }
 
     /// The id of a word.
@@ -71,9 +77,22 @@ impl Dictionary {
     }
 }
 
+fn text(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("the file cannot be read: {error}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a file lists.
+struct ListedWords {
+    /// The words by id.
+    words: Vec<String>,
+    /// The first line with a number that is not taken as an id, from 1.
+    no_id: Option<usize>,
+}
+
 /// The words of a file by id. If every line has a number behind a tab and no two lines the same, these are the ids,
 /// else line numbers are (numbers behind a tab are often counts).
-fn listed(text: &str) -> Vec<String> {
+fn listed(text: &str) -> ListedWords {
     let lines: Vec<(&str, Option<usize>)> = text
         .lines()
         .map(|line| match line.split_once('\t') {
@@ -86,12 +105,14 @@ fn listed(text: &str) -> Vec<String> {
         let free = id.and_then(|id| seen.get_mut(id)).filter(|seen| !**seen);
         free.map(|seen| *seen = true).is_some()
     });
+    let numbered = lines.iter().position(|(_, id)| id.is_some());
+    let no_id = numbered.filter(|_| !permutation).map(|line| line + 1);
     let mut words = vec![String::new(); lines.len()];
     for (number, (word, id)) in lines.into_iter().enumerate() {
         let id = id.filter(|_| permutation).unwrap_or(number);
         word.clone_into(&mut words[id]);
     }
-    words
+    ListedWords { words, no_id }
 }
 
 #[cfg(test)]
@@ -100,10 +121,18 @@ mod tests {
 
     #[test]
     fn ids_are_line_numbers_or_those_of_the_file() {
-        assert_eq!(listed("unk\t-1\nthe\t90\nof\t30"), ["unk", "the", "of"]);
-        assert_eq!(listed("pos\t1\nneg\t0\n"), ["neg", "pos"]);
-        assert_eq!(listed("a\t0\nb\t0\n"), ["a", "b"]);
-        assert_eq!(listed("blame\npraise"), ["blame", "praise"]);
+        let of = |text| {
+            let listed = listed(text);
+            (listed.words.join(" "), listed.no_id)
+        };
+        assert_eq!(
+            of("unk\t-1\nthe\t90\nof\t30"),
+            ("unk the of".into(), Some(2))
+        );
+        assert_eq!(of("pos\t1\nneg\t0\n"), ("neg pos".into(), None));
+        assert_eq!(of("a\t0\nb\t0\n"), ("a b".into(), Some(1)));
+        assert_eq!(of("a\t2\nb\t1\n"), ("a b".into(), Some(1)));
+        assert_eq!(of("blame\npraise"), ("blame praise".into(), None));
     }
 
     #[test]

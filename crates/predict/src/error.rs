@@ -23,6 +23,15 @@ pub enum PredictError {
         /// As the user named it.
         path: PathBuf,
     },
+    /// There is nothing at the path.
+    #[error("look for a model in {path}")]
+    NoPath {
+        /// As the user named it.
+        path: PathBuf,
+        /// The error that the operating system returned.
+        #[source]
+        source: io::Error,
+    },
     /// The directory has no file `done`.
     #[error(
         "{path} is not a complete pass directory: it has no file `done`, so it is still being written, or was copied while it was"
@@ -75,13 +84,18 @@ pub enum PredictError {
         /// Names of the data layers.
         layers: String,
     },
+    /// No file was named, and the configuration has none for testing.
+    #[error("the configuration has no test list; name the files to predict")]
+    NoTestList,
     /// The data provider, which says what the inputs take, is not where it was searched.
     #[error(
-        "name the folder that the model was trained in with --job, or say with --type LAYER=TYPE what the inputs take ({layers}; --dictionary and --unknown say more)"
+        "name the folder that the model was trained in with --job, or say with --type LAYER=TYPE what the inputs take ({layers}; --dictionary and --unknown say more){searched}"
     )]
     NoProvider {
         /// Names of the data layers.
         layers: String,
+        /// The folders that were searched for the provider of a merged model, after a semicolon.
+        searched: String,
         /// Where it was searched.
         #[source]
         source: Box<DataError>,

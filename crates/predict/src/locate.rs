@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use trainer::pass_directory::DONE;
 
@@ -29,6 +29,17 @@ pub struct Located {
     pub config: PathBuf,
     /// Where provider modules are searched, besides the job folder.
     pub modules: PathBuf,
+    /// How the data provider of a merged model was looked for.
+    pub provider: Option<ProviderSearch>,
+}
+
+/// How a data provider was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderSearch {
+    /// The folders, in this order.
+    pub searched: Vec<PathBuf>,
+    /// The module that was found, which will be run.
+    pub module: Option<PathBuf>,
 }
 
 /// What the user may say beside the path.
@@ -89,6 +100,7 @@ pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
             job,
             config: config.clone(),
             modules,
+            provider: None,
         });
     }
     let name = fs::read_to_string(directory.join("path.txt")).unwrap_or_default();
@@ -121,70 +133,104 @@ pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
         job,
         config,
         modules,
+        provider: None,
     })
 }
 
-/// A merged model: its configuration is in the file. Its data provider is searched by the name of its module: in the job
-/// folder that was named, else in the folder of the file, in those above it and in the working directory; in each also
-/// where the last run had its configuration, and one level below.
+/// A merged model: its configuration is in the file. Its data provider, which is a program, is looked for by the name of
+/// its module only where the file came from: in the job folder that was named; else in the folder of the file and, if it
+/// is in the output of a job folder, in that one.
 pub fn beside(file: &Path, hints: &Hints, provider: &str) -> Located {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(file);
-    let here = std::env::current_dir().unwrap_or_default();
+    let own = file.parent().map(Path::to_owned).unwrap_or_default();
     let folders = match &hints.job {
         Some(job) => vec![absolute(job)],
-        None => {
-            let above = file.ancestors().skip(1).take(3).map(Path::to_owned);
-            above.chain([here]).collect()
-        }
+        None => [own].into_iter().chain(job_above(&file)).collect(),
     };
-    let named = hints.config.as_deref().map(absolute);
-    let named = named.as_ref().and_then(|config| config.parent());
+    let config = hints.config.as_deref().map(absolute);
+    let named = config.as_ref().and_then(|config| config.parent());
+    let first = folders.first().cloned().unwrap_or_default();
+    let mut searched = Vec::new();
     let (job, modules) = match named {
         Some(modules) => {
             let inside = |folder: &&PathBuf| modules.starts_with(folder);
-            let job = folders.iter().find(inside).or(folders.first());
-            (job.cloned().unwrap_or_default(), modules.to_owned())
+            let job = folders.iter().find(inside).cloned().unwrap_or(first);
+            searched.push(modules.to_owned());
+            (job, modules.to_owned())
         }
         None => {
-            let mut found = folders
-                .iter()
-                .filter_map(|folder| Some((folder.clone(), holder(folder, provider)?)));
-            let first = folders.first().cloned().unwrap_or_default();
-            found.next().unwrap_or((first.clone(), first))
+            let below = hints.job.is_some();
+            let places = folders.iter().flat_map(|job| {
+                let places = code_folders(job, below);
+                places.into_iter().map(|place| (job.clone(), place))
+            });
+            let places: Vec<(PathBuf, PathBuf)> = places.collect();
+            searched.extend(places.iter().map(|(_, place)| place.clone()));
+            let holds = |place: &(PathBuf, PathBuf)| has_module(&place.1, provider);
+            let found = places.into_iter().find(holds);
+            found.unwrap_or((first.clone(), first))
         }
     };
+    let module = has_module(&modules, provider).then(|| modules.join(module_file(provider)));
     Located {
         modules,
         config: file.clone(),
         directory: file,
         job,
+        provider: Some(ProviderSearch { searched, module }),
     }
 }
 
-/// The folder, of a job folder, that has this Python module.
-fn holder(job: &Path, module: &str) -> Option<PathBuf> {
-    if module.is_empty() {
-        return None;
-    }
-    let file = format!("{}.py", module.replace('.', "/"));
+/// The job folder in whose output a file is.
+fn job_above(file: &Path) -> Option<PathBuf> {
+    let mut above = file.ancestors().skip(2).take(2);
+    let inside = |job: &&Path| {
+        file.starts_with(job.join(OUTPUT)) && job.join(OUTPUT).join("run.json").is_file()
+    };
+    above.find(inside).map(Path::to_owned)
+}
+
+/// Where a job folder may have its Python modules: in itself, where its last run had its configuration and, if the user
+/// named the folder, one level below.
+fn code_folders(job: &Path, below: bool) -> Vec<PathBuf> {
     let mut folders = vec![job.to_owned()];
-    let noted = noted_config(job);
+    let noted = noted_config(job).filter(|config| is_inside(config));
     folders.extend(noted.and_then(|config| Some(job.join(config).parent()?.to_owned())));
-    let entries = fs::read_dir(job).into_iter().flatten().flatten();
-    let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    below.sort();
-    folders.extend(below);
+    if below {
+        let entries = fs::read_dir(job).into_iter().flatten().flatten();
+        let mut inner: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        inner.sort();
+        folders.extend(inner);
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    folders.retain(|folder| seen.insert(folder.clone()));
     folders
-        .into_iter()
-        .find(|folder| folder.join(&file).is_file())
+}
+
+/// Whether a relative path stays below where it starts.
+fn is_inside(path: &Path) -> bool {
+    let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    path.components().all(plain)
+}
+
+fn module_file(module: &str) -> String {
+    format!("{}.py", module.replace('.', "/"))
+}
+
+fn has_module(folder: &Path, module: &str) -> bool {
+    !module.is_empty() && folder.join(module_file(module)).is_file()
 }
 
 /// The complete pass directory that a path means: itself, or the best or last of an output folder or job folder.
 pub fn pass_directory(path: &Path) -> Result<PathBuf, PredictError> {
     let real = path.canonicalize();
-    let real = real.map_err(|_| PredictError::NoModel {
+    let real = real.map_err(|source| PredictError::NoPath {
         path: path.to_owned(),
+        source,
     })?;
     if real.join(DONE).is_file() {
         return Ok(real);
@@ -368,7 +414,7 @@ mod tests {
         ));
         assert!(matches!(
             pass_directory(&dir.path().join("nothing")),
-            Err(PredictError::NoModel { .. })
+            Err(PredictError::NoPath { .. })
         ));
     }
 
@@ -425,8 +471,16 @@ mod tests {
             config: None,
         };
         assert_eq!(at(elsewhere.clone(), &named), (job.clone(), code.clone()));
+        // Without a name only a job folder that has been run says where its code is.
         let inside = at(job.join("m.bin"), &Hints::default());
-        assert_eq!(inside, (job.clone(), code.clone()));
+        assert_eq!(inside, (job.clone(), job.clone()));
+        fs::create_dir(job.join(OUTPUT)).unwrap();
+        let noted = r#"{"settings": {"config": "quick_start/trainer_config.py"}}"#;
+        fs::write(job.join("output/run.json"), noted).unwrap();
+        for place in ["m.bin", "output/m.bin", "output/pass-00000/m.bin"] {
+            let inside = at(job.join(place), &Hints::default());
+            assert_eq!(inside, (job.clone(), code.clone()), "{place}");
+        }
         let config = Hints {
             job: Some(job.clone()),
             config: Some(code.join("trainer_config.py")),
@@ -434,5 +488,38 @@ mod tests {
         assert_eq!(at(elsewhere.clone(), &config), (job.clone(), code.clone()));
         let lost = at(elsewhere, &Hints::default());
         assert_eq!(lost, (models.clone(), models));
+    }
+
+    #[test]
+    fn a_merged_model_does_not_run_the_code_of_its_neighbours() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (mine, foreign) = (root.join("a"), root.join("b"));
+        for folder in [&mine, &foreign] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        // Beside the folder of the model, above it, and below that of another model.
+        fs::write(foreign.join("prov.py"), "").unwrap();
+        fs::write(root.join("prov.py"), "").unwrap();
+        let found = beside(&mine.join("m.bin"), &Hints::default(), "prov");
+        assert_eq!((&found.job, &found.modules), (&mine, &mine));
+        let search = found.provider.unwrap();
+        assert_eq!(search.searched, [mine.clone()]);
+        assert_eq!(search.module, None);
+        fs::remove_file(root.join("prov.py")).unwrap();
+        let found = beside(&root.join("m.bin"), &Hints::default(), "prov");
+        assert_eq!(
+            (&found.modules, found.provider.unwrap().module),
+            (&root, None)
+        );
+        // Nor where a note of a run leads out of its folder.
+        fs::create_dir(mine.join(OUTPUT)).unwrap();
+        let noted = r#"{"settings": {"config": "../b/trainer_config.py"}}"#;
+        fs::write(mine.join("output/run.json"), noted).unwrap();
+        let found = beside(&mine.join("m.bin"), &Hints::default(), "prov");
+        assert_eq!(found.provider.unwrap().module, None);
+        fs::write(mine.join("prov.py"), "").unwrap();
+        let found = beside(&mine.join("m.bin"), &Hints::default(), "prov");
+        assert_eq!(found.provider.unwrap().module, Some(mine.join("prov.py")));
     }
 }

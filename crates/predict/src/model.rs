@@ -16,7 +16,7 @@ use crate::dictionary::{Dictionary, Unknown};
 use crate::error::PredictError;
 use crate::locate::{self, Hints, Located, ModelIdentity};
 use crate::sample::InputField;
-use crate::values::ParameterStore;
+use crate::values::{ParameterOrigin, ParameterStore};
 
 /// What the user may say about a model.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +39,9 @@ pub struct OpenOptions {
     pub python: Option<PathBuf>,
     /// The `PYTHONPATH` of configurations and providers.
     pub python_path: Option<OsString>,
+    /// Read all parameters into memory, as far as it allows, even those that would be mapped: nothing that happens to
+    /// their files later matters.
+    pub in_memory: bool,
     /// Keep the whole network, for its parameters; inputs whose types are not known are left out.
     pub whole: bool,
     /// The job's seed, from which rows come that no batch has touched, in tables that servers saved.
@@ -59,6 +62,19 @@ pub struct OutputField {
 }
 
 impl OutputField {
+    /// Whether CSV with this output has a column of this name.
+    pub fn has_column(&self, column: &str) -> bool {
+        let Some(rest) = column.strip_prefix(self.name.as_str()) else {
+            return false;
+        };
+        let is_class = |rest: &str| match (&self.labels, self.classes) {
+            (Some(labels), true) => labels.words().iter().any(|word| word == rest),
+            _ => rest.parse().is_ok_and(|number: usize| number < self.width),
+        };
+        let inner = rest.strip_prefix('.');
+        rest.is_empty() || inner.is_some_and(|rest| rest == "values" || is_class(rest))
+    }
+
     /// The name of a class; its number if it has no name.
     pub fn label(&self, id: u32) -> Label<'_> {
         match self.labels.as_ref().and_then(|labels| labels.word(id)) {
@@ -145,6 +161,7 @@ impl Model {
             (Vec::new(), whole.clone())
         } else {
             let names = cut::outputs(whole, &options.outputs)?;
+            check_once(&options.outputs)?;
             let network = cut::cut(whole, &names);
             (names, network)
         };
@@ -155,13 +172,15 @@ impl Model {
         };
         let store = match merged {
             Some(merged) => ParameterStore::of_merged(merged, &specs)?,
-            None => ParameterStore::load(
-                &located.directory,
-                &cut_config,
-                &specs,
-                options.seed,
-                &located.config,
-            )?,
+            None => {
+                let origin = ParameterOrigin {
+                    directory: &located.directory,
+                    config_file: &located.config,
+                    in_memory: options.in_memory,
+                    seed: options.seed,
+                };
+                ParameterStore::load(&origin, &cut_config, &specs)?
+            }
         };
         let mut model = Self {
             batch_size: usize::try_from(config.opt_config.batch_size)
@@ -255,6 +274,7 @@ impl Model {
             package: config::python::package_dir()?.to_owned(),
             python_path: self.python_path.clone(),
             workers: None,
+            needed: Some(self.network.input_layer_names.clone()),
         })
     }
 
@@ -269,6 +289,18 @@ impl Model {
         described.map(Some).map_err(|error| match error {
             DataError::Module { .. } => PredictError::NoProvider {
                 layers: names.join(", "),
+                searched: self
+                    .located
+                    .provider
+                    .as_ref()
+                    .map_or_else(String::new, |search| {
+                        let folders = search
+                            .searched
+                            .iter()
+                            .map(|folder| folder.display().to_string());
+                        let folders: Vec<String> = folders.collect();
+                        format!("; its module was looked for in {}", folders.join(", "))
+                    }),
                 source: Box::new(error),
             },
             other => other.into(),
@@ -326,10 +358,20 @@ impl Model {
                         });
                     }
                 };
-                Ok(InputField {
-                    dictionary: dictionary(name, description, options)?,
-                    slot,
-                })
+                let dictionary = dictionary(name, description, options)?;
+                let given = options.dictionaries.iter().find(|(layer, _)| layer == name);
+                if let (Some(dictionary), Some((_, file))) = (&dictionary, given) {
+                    check_words(file, dictionary, &slot)?;
+                }
+                if let (Some(Unknown::Id(id)), Some(_)) = (options.unknown, &dictionary)
+                    && id as usize >= slot.dim
+                {
+                    return Err(PredictError::Option {
+                        option: format!("--unknown {id}"),
+                        reason: format!("the ids of data layer '{name}' are below {}", slot.dim),
+                    });
+                }
+                Ok(InputField { slot, dictionary })
             })
             .collect()
     }
@@ -341,6 +383,15 @@ impl Model {
         options: &OpenOptions,
     ) -> Result<Vec<OutputField>, PredictError> {
         let whole = self.config.model_config.as_ref();
+        let stray = |layer: &String| !layer.is_empty() && !names.contains(layer);
+        if let Some((layer, file)) = options.labels.iter().find(|(layer, _)| stray(layer))
+            && !options.whole
+        {
+            return Err(PredictError::Option {
+                option: format!("--labels {layer}={}", file.display()),
+                reason: format!("there is no such output; there are {}", names.join(", ")),
+            });
+        }
         names
             .iter()
             .map(|name| {
@@ -354,7 +405,10 @@ impl Model {
                     layer.is_some_and(|layer| layer.active_type() == "softmax" && layer.size() > 1);
                 let labels = match given {
                     Some((_, file)) => {
-                        let labels = Dictionary::read(file, Unknown::Refuse)?;
+                        let labels = Dictionary::read_labels(file).map_err(|reason| {
+                            let option = format!("--labels {}", file.display());
+                            PredictError::Option { option, reason }
+                        })?;
                         if classes {
                             check_labels(file, &labels, name, width)?;
                         }
@@ -383,7 +437,10 @@ impl Model {
         let inputs = self.whole_inputs();
         let options = self.data_options()?;
         let source = if files.is_empty() {
-            data::open(source, &inputs, &options)?
+            // Predictions of what the model was trained from are no test.
+            let test = self.config.test_data_config.as_ref();
+            let test = test.ok_or(PredictError::NoTestList)?;
+            data::open(test, &inputs, &options)?
         } else {
             data::open_files(source, files, &inputs, &options)?
         };
@@ -466,7 +523,11 @@ fn dictionary(
 ) -> Result<Option<Arc<Dictionary>>, PredictError> {
     if let Some((_, file)) = options.dictionaries.iter().find(|(name, _)| name == layer) {
         let unknown = options.unknown.unwrap_or(Unknown::Refuse);
-        return Ok(Some(Arc::new(Dictionary::read(file, unknown)?)));
+        let read = Dictionary::read(file, unknown).map_err(|reason| PredictError::Option {
+            option: format!("--dictionary {layer}={}", file.display()),
+            reason,
+        })?;
+        return Ok(Some(Arc::new(read)));
     }
     let lists = description.iter().flat_map(|d| &d.dictionaries);
     let list = lists
@@ -542,6 +603,53 @@ impl Runner {
             })
     }
 }
+
+/// A column of results has one name.
+fn check_once(outputs: &[String]) -> Result<(), PredictError> {
+    let mut seen = std::collections::BTreeSet::new();
+    match outputs.iter().find(|output| !seen.insert(output.as_str())) {
+        None => Ok(()),
+        Some(output) => Err(PredictError::Option {
+            option: format!("--output {output}"),
+            reason: "this output is named twice".to_owned(),
+        }),
+    }
+}
+
+/// A dictionary has a word, or an empty line, for each id of its data layer, and no word twice.
+fn check_words(file: &Path, dictionary: &Dictionary, slot: &SlotType) -> Result<(), PredictError> {
+    let refused = |reason: String| PredictError::Option {
+        option: format!("--dictionary {}={}", slot.name, file.display()),
+        reason,
+    };
+    if slot.kind == ElementKind::Dense {
+        return Err(refused(
+            "this data layer takes numbers, not words".to_owned(),
+        ));
+    }
+    let words = dictionary.words();
+    if words.len() != slot.dim {
+        return Err(refused(format!(
+            "the file has {} words, but the data layer has {} ids (a dictionary has no heading; an empty line stands for an id without a word)",
+            words.len(),
+            slot.dim
+        )));
+    }
+    let mut first = std::collections::HashMap::new();
+    for (id, word) in words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| !word.is_empty())
+    {
+        if let Some(before) = first.insert(word, id) {
+            return Err(refused(format!(
+                "the word '{word}' has two ids, {before} and {id}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Names of classes must be as many as there are classes, and tell them apart.
 fn check_labels(
     file: &Path,

@@ -14,7 +14,8 @@ use nn::Batch;
 
 use crate::error::PredictError;
 use crate::model::{Model, Runner};
-use crate::read::{BatchText, Parser, SampleText};
+use crate::read::{self, BatchText, Parser, SampleText};
+use crate::sample::FieldError;
 use crate::write::{OutputFormat, Outputs};
 
 /// Batches that are under way, per thread.
@@ -40,6 +41,8 @@ pub struct PipelinePlan<'a> {
     pub format: OutputFormat,
     /// Write the input's own fields before the outputs; the header of CSV, or nothing.
     pub keep: Option<&'a [String]>,
+    /// The character between the fields of CSV.
+    pub separator: u8,
     /// Number of threads that compute.
     pub threads: usize,
     /// Wait for the result of a batch before the next is read: somebody types.
@@ -187,7 +190,13 @@ fn one(
             runner.run(batch, || place(0))?;
             let outputs = Outputs::of(runner, &plan.model.outputs, place)?;
             let mut text = Texts::new(plan, &outputs);
-            (0..batch.samples).try_for_each(|sample| text.add(sample, None))?;
+            for sample in 0..batch.samples {
+                text.add(sample, None)
+                    .map_err(|source| PredictError::Sample {
+                        place: place(sample),
+                        source,
+                    })?;
+            }
             Ok(text.done(batch.samples))
         }
         PipelineWork::Piece(piece) => {
@@ -209,16 +218,20 @@ fn one(
             })?;
             let mut text = Texts::new(plan, &outputs);
             let mut sample = 0;
-            parser.for_each(piece, &mut |_, own| {
+            let kept = parser.for_each(piece, &mut |line, own| {
                 if sample < batch.samples {
-                    text.add(sample, Some(own))?;
+                    text.add(sample, Some(own))
+                        .map_err(|source| PredictError::Sample {
+                            place: format!("{} line {line}", piece.name),
+                            source,
+                        })?;
+                    sample += 1;
                 }
-                sample += 1;
                 Ok(())
-            })?;
+            });
             Ok(Done {
-                error,
-                ..text.done(batch.samples)
+                error: kept.err().or(error),
+                ..text.done(sample)
             })
         }
     }
@@ -237,17 +250,20 @@ impl<'a> Texts<'a> {
         Self {
             plan,
             outputs,
-            csv: writer(),
+            csv: writer(plan.separator),
             lines: Vec::new(),
         }
     }
 
-    fn add(&mut self, sample: usize, own: Option<SampleText<'_>>) -> Result<(), PredictError> {
+    fn add(&mut self, sample: usize, own: Option<SampleText<'_>>) -> Result<(), FieldError> {
         let kept = self.plan.keep.and(own);
+        let is_json = self.plan.parser.is_some_and(Parser::is_json);
+        let names = self.plan.keep.unwrap_or(&[]);
         match self.plan.format {
             OutputFormat::Csv => {
                 let mut cells: Vec<Vec<u8>> = match kept {
                     Some(SampleText::Record(record)) => record.iter().map(<[u8]>::to_vec).collect(),
+                    Some(SampleText::Line(line)) if is_json => cells(line, names)?,
                     Some(SampleText::Line(line)) => vec![line.to_vec()],
                     None => Vec::new(),
                 };
@@ -261,10 +277,13 @@ impl<'a> Texts<'a> {
                 let _ = self.csv.write_record(cells);
             }
             OutputFormat::JsonLines => {
+                if let (Some(SampleText::Line(line)), true) = (kept, is_json) {
+                    self.check_names(line)?;
+                }
                 self.lines.push(b'{');
                 if let Some(kept) = kept {
                     let before = self.lines.len();
-                    members(kept, self.plan.keep.unwrap_or(&[]), &mut self.lines);
+                    members(kept, is_json, names, &mut self.lines);
                     if self.lines.len() > before {
                         self.lines.push(b',');
                     }
@@ -281,8 +300,23 @@ impl<'a> Texts<'a> {
         Ok(())
     }
 
+    /// A key of a result has one meaning.
+    fn check_names(&self, line: &[u8]) -> Result<(), FieldError> {
+        let members = read::json_members(line).unwrap_or_default();
+        let outputs = &self.plan.model.outputs;
+        let twice = |key: &String| outputs.iter().any(|output| output.name == *key);
+        match members.into_iter().find(|(key, _)| twice(key)) {
+            None => Ok(()),
+            Some((field, _)) => Err(FieldError {
+                field,
+                reason: "an output has this name, too; rename the field, or leave out --keep"
+                    .to_owned(),
+            }),
+        }
+    }
+
     fn done(self, samples: usize) -> Done {
-        let mut header = writer();
+        let mut header = writer(self.plan.separator);
         if self.plan.format == OutputFormat::Csv {
             let kept = self.plan.keep.unwrap_or(&[]).iter().cloned();
             let _ = header.write_record(kept.chain(self.outputs.columns()));
@@ -300,39 +334,46 @@ impl<'a> Texts<'a> {
     }
 }
 
-fn writer() -> csv::Writer<Vec<u8>> {
-    csv::WriterBuilder::new().from_writer(Vec::new())
+fn writer(separator: u8) -> csv::Writer<Vec<u8>> {
+    csv::WriterBuilder::new()
+        .delimiter(separator)
+        .from_writer(Vec::new())
+}
+
+/// The fields of an object as cells of CSV, in the order of these columns: texts without quotes, everything else as it is.
+fn cells(line: &[u8], columns: &[String]) -> Result<Vec<Vec<u8>>, FieldError> {
+    let mut cells = vec![Vec::new(); columns.len()];
+    for (key, value) in read::json_members(line).unwrap_or_default() {
+        let Some(at) = columns.iter().position(|column| *column == key) else {
+            return Err(FieldError {
+                field: key,
+                reason: "the first line has no such field, so --keep has no column for it; --format jsonl needs none"
+                    .to_owned(),
+            });
+        };
+        cells[at] = match serde_json::from_slice::<Option<String>>(value) {
+            Ok(text) => text.unwrap_or_default().into_bytes(),
+            Err(_) => value.to_vec(),
+        };
+    }
+    Ok(cells)
 }
 
 /// The input's own fields as members of an object.
-fn members(own: SampleText<'_>, header: &[String], out: &mut Vec<u8>) {
-    let texts: Vec<(String, String)> = match own {
-        SampleText::Line(line) => match crate::read::json_fields(line) {
-            Ok(object) => {
-                let text = serde_json::to_string(&object).unwrap_or_default();
-                out.extend_from_slice(
-                    text.trim_start_matches('{')
-                        .trim_end_matches('}')
-                        .as_bytes(),
-                );
-                return;
-            }
-            Err(_) => {
-                let name = header.first().map_or("text", String::as_str);
-                vec![(name.to_owned(), String::from_utf8_lossy(line).into_owned())]
-            }
-        },
-        SampleText::Record(record) => header
-            .iter()
-            .zip(record.iter())
-            .map(|(name, cell)| (name.clone(), String::from_utf8_lossy(cell).into_owned()))
-            .collect(),
+fn members(own: SampleText<'_>, is_json: bool, header: &[String], out: &mut Vec<u8>) {
+    let pairs: Vec<(&String, &[u8])> = match own {
+        SampleText::Line(line) if is_json => {
+            return out.extend_from_slice(read::inside_of_object(line));
+        }
+        SampleText::Line(line) => header.iter().zip([line]).collect(),
+        SampleText::Record(record) => header.iter().zip(record.iter()).collect(),
     };
-    for (at, (name, cell)) in texts.iter().enumerate() {
+    for (at, (name, cell)) in pairs.into_iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
-        out.extend_from_slice(format!("{}:{}", quoted(name), quoted(cell)).as_bytes());
+        let cell = String::from_utf8_lossy(cell);
+        out.extend_from_slice(format!("{}:{}", quoted(name), quoted(&cell)).as_bytes());
     }
 }

@@ -23,6 +23,16 @@ const MAPPED: u64 = 16 << 20;
 /// Values per part, when all of a parameter are visited.
 const CHUNK: usize = 1 << 18;
 
+/// A pass directory whose parameters are read.
+pub(crate) struct ParameterOrigin<'a> {
+    pub directory: &'a Path,
+    pub config_file: &'a Path,
+    /// Read what would be mapped, if memory allows it.
+    pub in_memory: bool,
+    /// From which rows come that were never saved.
+    pub seed: u64,
+}
+
 /// All parameters of a model, shared by its runners.
 #[derive(Debug)]
 pub(crate) struct ParameterStore {
@@ -52,12 +62,11 @@ impl Rows {
 impl ParameterStore {
     /// Reads the parameters of a network from a pass directory.
     pub(crate) fn load(
-        directory: &Path,
+        origin: &ParameterOrigin<'_>,
         config: &TrainerConfig,
         specs: &[ParameterSpec],
-        seed: u64,
-        config_file: &Path,
     ) -> Result<Self, PredictError> {
+        let (directory, seed) = (origin.directory, origin.seed);
         let configs = config.model_config.as_ref();
         let configs = configs.map_or(&[][..], |model| &model.parameters);
         let saved = SavedRows::open(directory)?;
@@ -81,7 +90,9 @@ impl ParameterStore {
                 .as_ref()
                 .filter(|rows| rows.saved.has(&spec.name));
             let values = match by_servers {
-                _ if file.exists() => ParameterValues::Shared(shared(&file, spec, &sums)?),
+                _ if file.exists() => {
+                    ParameterValues::Shared(shared(&file, spec, &sums, origin.in_memory)?)
+                }
                 Some(rows) if spec.by_row => {
                     // Fails if the table has another shape.
                     rows.saved.read(&rows.reading(at), 0..0, &mut Vec::new())?;
@@ -100,7 +111,7 @@ impl ParameterStore {
                     return Err(PredictError::MissingParameter {
                         directory: directory.to_owned(),
                         parameter: spec.name.clone(),
-                        config: config_file.to_owned(),
+                        config: origin.config_file.to_owned(),
                     });
                 }
             };
@@ -196,6 +207,7 @@ fn shared(
     file: &Path,
     spec: &ParameterSpec,
     sums: &DirectorySums,
+    in_memory: bool,
 ) -> Result<SharedValues, ParameterFileError> {
     let got = parameter_file::length(file)?;
     let want = spec.size() as u64;
@@ -206,7 +218,8 @@ fn shared(
             want,
         });
     }
-    if want >= MAPPED && cfg!(target_endian = "little") {
+    let mapped = want >= MAPPED && !(in_memory && fits_memory(4 * want));
+    if mapped && cfg!(target_endian = "little") {
         let mapped = Mapped::open(file, spec.size());
         return mapped
             .map(SharedValues::new)
@@ -221,8 +234,33 @@ fn shared(
     Ok(SharedValues::new(values))
 }
 
+/// Whether a copy takes at most half of the memory that is free. Where the system does not say how much that is, none does.
+fn fits_memory(bytes: u64) -> bool {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let free = available(&read("/proc/meminfo"));
+    let group = |name: &str| read(&format!("/sys/fs/cgroup/memory.{name}"));
+    let left = limited(&group("max"), &group("current"));
+    free.is_some_and(|free| bytes <= free.min(left.unwrap_or(u64::MAX)) / 2)
+}
+
+/// Free memory, from the system's own list.
+fn available(list: &str) -> Option<u64> {
+    let line = list
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// What a container may still take; `None` if it has no limit.
+fn limited(most: &str, taken: &str) -> Option<u64> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    Some(number(most)?.saturating_sub(number(taken)?))
+}
+
 /// A parameter file in the address space. Pass directories are never written to once they are visible, only replaced
-/// as a whole by a rename, which leaves a mapping of the old file as it is.
+/// as a whole by a rename, which leaves a mapping of the old file as it is. A person may do otherwise: who cuts the file
+/// off ends the process. So a server, which lives long, maps only what it cannot keep in memory.
 struct Mapped {
     start: std::ptr::NonNull<u8>,
     length: usize,
@@ -275,6 +313,18 @@ impl Drop for Mapped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_takes_at_most_half_of_the_free_memory() {
+        let list = "MemTotal:  8000000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n";
+        assert_eq!(available(list), Some(4000 * 1024));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert_eq!(limited("max\n", "500\n"), None);
+        assert_eq!(limited("2000\n", "500\n"), Some(1500));
+        assert_eq!(limited("100\n", "500\n"), Some(0));
+        assert!(fits_memory(1) || !Path::new("/proc/meminfo").exists());
+        assert!(!fits_memory(1 << 60));
+    }
 
     #[test]
     fn a_mapped_file_has_the_values_of_one_that_is_read() {

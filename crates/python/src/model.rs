@@ -121,6 +121,7 @@ impl PythonModel {
             labels,
             python: Some(python),
             python_path: std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()),
+            in_memory: false,
             whole: false,
             seed,
         };

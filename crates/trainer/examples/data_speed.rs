@@ -109,6 +109,7 @@ fn measure(
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/python"),
         python_path: None,
         workers: Some(workers),
+        needed: None,
     };
     let inputs = [("word", WORDS as usize), ("label", 2)].map(|(name, size)| DataInput {
         name: name.to_owned(),

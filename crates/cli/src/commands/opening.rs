@@ -55,6 +55,13 @@ pub(super) struct OpenArgs {
 impl OpenArgs {
     /// The options of the library.
     pub(super) fn options(&self) -> anyhow::Result<OpenOptions> {
+        let args = self.config_args.split(',');
+        if let Some(wrong) = args
+            .filter(|arg| !arg.is_empty())
+            .find(|arg| !arg.contains('='))
+        {
+            anyhow::bail!("--config-args {wrong}: name=value,name=value is expected");
+        }
         Ok(OpenOptions {
             hints: Hints {
                 job: self.job.clone(),
@@ -78,6 +85,7 @@ impl OpenArgs {
                 .collect(),
             python: self.python.clone(),
             python_path: std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()),
+            in_memory: false,
             whole: false,
             seed: self.seed,
         })
@@ -85,9 +93,18 @@ impl OpenArgs {
 
     /// Opens the model.
     pub(super) fn open(&self) -> anyhow::Result<Model> {
-        let options = self.options()?;
-        Model::open(&self.model, &options)
-            .with_context(|| format!("open the model {}", self.model.display()))
+        self.open_with(&self.options()?)
+    }
+
+    /// Opens the model with options that were made from these arguments.
+    pub(super) fn open_with(&self, options: &OpenOptions) -> anyhow::Result<Model> {
+        let model = Model::open(&self.model, options)
+            .with_context(|| format!("open the model {}", self.model.display()))?;
+        let search = model.located.provider.as_ref();
+        if let Some(module) = search.and_then(|search| search.module.as_ref()) {
+            eprintln!("data provider: {}", module.display());
+        }
+        Ok(model)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `canoe predict MODEL [INPUT…]`: samples in, outputs out, in the same order.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,6 +12,7 @@ use predict::read::{self, Cutter, Parser};
 use predict::{Model, PredictError, write};
 
 use super::opening::OpenArgs;
+use crate::command_output::{self, CommandOutput};
 use crate::exit::Exit;
 
 /// Arguments of `canoe predict`.
@@ -19,20 +20,21 @@ use crate::exit::Exit;
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     open: OpenArgs,
-    /// Files with samples; without one, standard input.
+    /// Files with samples; without one, or with -, standard input.
     inputs: Vec<PathBuf>,
-    /// How the samples are written; by default what the file's ending says (.csv, .jsonl), else text.
+    /// How the samples are written; by default what the file's ending says (.csv, .tsv, .jsonl), else text.
     #[arg(long, value_enum)]
     input_format: Option<InputFormat>,
-    /// How outputs are written; by default as the input, and CSV for text.
+    /// How outputs are written; by default what the ending of --to says, else as the input, and CSV for text.
     #[arg(long, value_enum)]
     format: Option<OutputFormat>,
-    /// The file to write; it appears when it is complete. By default standard output.
+    /// The file to write; it appears when it is complete, and is compressed if its name ends with .gz. By default, or
+    /// with -, standard output.
     #[arg(long, short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
-    /// The character between the fields of CSV.
-    #[arg(long, default_value = ",")]
-    separator: String,
+    /// The character between the fields of CSV, read and written; \t is a tab. By default a comma, and a tab for .tsv.
+    #[arg(long, value_name = "CHARACTER", value_parser = separator)]
+    separator: Option<u8>,
     /// Write the fields of the input before the outputs.
     #[arg(long)]
     keep: bool,
@@ -76,14 +78,36 @@ pub(crate) fn run(args: PredictArgs) -> anyhow::Result<Exit> {
         Some(OutputFormat::Csv) => write::OutputFormat::Csv,
         Some(OutputFormat::Jsonl) => write::OutputFormat::JsonLines,
         Some(OutputFormat::V1) => write::OutputFormat::V1,
-        None if given == InputFormat::Jsonl => write::OutputFormat::JsonLines,
-        None => write::OutputFormat::Csv,
+        None => match args.to.as_deref().and_then(by_ending) {
+            Some(InputFormat::Jsonl) => write::OutputFormat::JsonLines,
+            Some(_) => write::OutputFormat::Csv,
+            None if given == InputFormat::Jsonl => write::OutputFormat::JsonLines,
+            None => write::OutputFormat::Csv,
+        },
     };
-    let mut sink = Sink::open(args.to.as_deref(), &args.inputs)?;
+    let to = args
+        .to
+        .as_deref()
+        .filter(|to| !command_output::is_standard(Some(to)));
+    let same = |input: &&PathBuf| to.is_some_and(|to| is_same(to, input));
+    if let Some(input) = args.inputs.iter().find(same) {
+        anyhow::bail!(
+            "--to {} would replace an input; choose another name (--keep writes the fields of the input too)",
+            input.display()
+        );
+    }
+    let tabs = |path: &Path| inner_ending(path).as_deref() == Some("tsv");
+    let names = args.inputs.iter().map(PathBuf::as_path);
+    let tabs = match args.inputs.is_empty() {
+        true => to.is_some_and(tabs),
+        false => names.into_iter().all(tabs),
+    };
+    let mut sink = CommandOutput::open(to)?;
     let job = Job {
         args: &args,
         model: &model,
         format,
+        separator: args.separator.unwrap_or(if tabs { b'\t' } else { b',' }),
         threads,
         batch: args.batch_size.unwrap_or(model.batch_size.max(32)).max(1),
     };
@@ -93,9 +117,11 @@ pub(crate) fn run(args: PredictArgs) -> anyhow::Result<Exit> {
         InputFormat::Jsonl => job.lines(read::InputFormat::JsonLines, &mut sink)?,
         InputFormat::Csv => job.csv(&mut sink)?,
     };
-    sink.close()?;
-    if let Some(file) = &args.to {
-        eprintln!("{}: {samples} samples", file.display());
+    let failed = format!("write {}", sink.name());
+    sink.close().context(failed)?;
+    if let Some(file) = to {
+        let plural = if samples == 1 { "" } else { "s" };
+        eprintln!("{}: {samples} sample{plural}", file.display());
     }
     Ok(Exit::Success)
 }
@@ -105,17 +131,7 @@ fn input_format(args: &PredictArgs) -> anyhow::Result<InputFormat> {
     if let Some(format) = args.input_format {
         return Ok(format);
     }
-    let of = |path: &PathBuf| {
-        let plain = match path.extension().is_some_and(|ending| ending == "gz") {
-            true => path.with_extension(""),
-            false => path.clone(),
-        };
-        match plain.extension().and_then(|ending| ending.to_str()) {
-            Some("csv") => InputFormat::Csv,
-            Some("jsonl" | "ndjson") => InputFormat::Jsonl,
-            _ => InputFormat::Text,
-        }
-    };
+    let of = |path: &PathBuf| by_ending(path).unwrap_or(InputFormat::Text);
     let mut formats: Vec<InputFormat> = args.inputs.iter().map(of).collect();
     formats.dedup();
     match formats[..] {
@@ -127,11 +143,38 @@ fn input_format(args: &PredictArgs) -> anyhow::Result<InputFormat> {
     }
 }
 
+/// The ending of a file, in small letters; of a compressed one, that before `.gz`.
+fn inner_ending(path: &Path) -> Option<String> {
+    let ending = |path: &Path| Some(path.extension()?.to_string_lossy().to_lowercase());
+    match ending(path)?.as_str() {
+        "gz" => ending(&path.with_extension("")),
+        plain => Some(plain.to_owned()),
+    }
+}
+
+/// The format that the ending of a file says.
+fn by_ending(path: &Path) -> Option<InputFormat> {
+    match inner_ending(path)?.as_str() {
+        "csv" | "tsv" => Some(InputFormat::Csv),
+        "jsonl" | "ndjson" => Some(InputFormat::Jsonl),
+        _ => None,
+    }
+}
+
+fn separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [one] if !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),
+        _ => Err("one ASCII character, or \\t, is expected".to_owned()),
+    }
+}
+
 /// What all kinds of input need.
 struct Job<'a> {
     args: &'a PredictArgs,
     model: &'a Model,
     format: write::OutputFormat,
+    separator: u8,
     threads: usize,
     batch: usize,
 }
@@ -147,6 +190,7 @@ impl Job<'_> {
             parser,
             format: self.format,
             keep,
+            separator: self.separator,
             threads: self.threads,
             one_by_one: self.typed(),
         }
@@ -154,7 +198,7 @@ impl Job<'_> {
 
     /// Whether somebody types the samples.
     fn typed(&self) -> bool {
-        self.args.inputs.is_empty()
+        self.sources() == [None]
             && self.args.input_format != Some(InputFormat::Provider)
             && io::stdin().is_terminal()
     }
@@ -162,45 +206,56 @@ impl Job<'_> {
     fn sources(&self) -> Vec<Option<&Path>> {
         match &self.args.inputs[..] {
             [] => vec![None],
-            files => files.iter().map(|file| Some(file.as_path())).collect(),
+            files => files
+                .iter()
+                .map(|file| Some(file.as_path()).filter(|file| *file != Path::new("-")))
+                .collect(),
         }
     }
 
-    fn lines(&self, format: read::InputFormat, sink: &mut Sink) -> anyhow::Result<u64> {
+    fn lines(&self, format: read::InputFormat, sink: &mut CommandOutput) -> anyhow::Result<u64> {
         let parser = Parser::new(format, &self.model.inputs, None)?;
-        let name = self
-            .model
-            .inputs
-            .first()
-            .map(|input| input.slot.name.clone());
-        let header: Vec<String> = name.into_iter().collect();
-        let keep = self.args.keep.then_some(&header[..]);
+        let first = self.model.inputs.first();
+        let name = first.map(|input| input.slot.name.clone());
+        let mut header: Vec<String> = name.into_iter().collect();
+        let by_keys = format == read::InputFormat::JsonLines;
         let batch = if self.typed() { 1 } else { self.batch };
         let mut samples = 0;
         for (at, path) in self.sources().into_iter().enumerate() {
             let mut cutter = Cutter::lines(&name_of(path), reader(path)?, batch);
-            let mut next = || Ok(cutter.next_piece()?.map(PipelineWork::Piece));
+            let mut begin = match self.args.keep && at == 0 {
+                true => cutter.next_piece()?,
+                false => None,
+            };
+            if by_keys && let Some(piece) = &begin {
+                header = piece.keys();
+            }
+            if at == 0 && !(by_keys && self.format == write::OutputFormat::JsonLines) {
+                self.check_kept(&header)?;
+            }
+            let keep = self.args.keep.then_some(&header[..]);
+            let mut next = || {
+                let piece = match begin.take() {
+                    None => cutter.next_piece()?,
+                    begin => begin,
+                };
+                Ok(piece.map(PipelineWork::Piece))
+            };
             samples += self.stream(&self.plan(Some(&parser), keep), &mut next, sink, at)?;
         }
         Ok(samples)
     }
 
-    fn csv(&self, sink: &mut Sink) -> anyhow::Result<u64> {
-        let separator = match self.args.separator.as_bytes() {
-            b"\\t" => b'\t',
-            [one] => *one,
-            _ => anyhow::bail!(
-                "--separator {}: one character is expected",
-                self.args.separator
-            ),
-        };
+    fn csv(&self, sink: &mut CommandOutput) -> anyhow::Result<u64> {
         let (mut samples, mut first) = (0, Vec::new());
         for (at, path) in self.sources().into_iter().enumerate() {
             let name = name_of(path);
-            let (mut cutter, header) = Cutter::csv(&name, reader(path)?, separator, self.batch)?;
+            let (mut cutter, header) =
+                Cutter::csv(&name, reader(path)?, self.separator, self.batch)?;
             let parser = Parser::new(read::InputFormat::Csv, &self.model.inputs, Some(&header))
                 .with_context(|| name.clone())?;
             if at == 0 {
+                self.check_kept(&header)?;
                 first.clone_from(&header);
             } else if self.args.keep && header != first {
                 anyhow::bail!(
@@ -214,7 +269,26 @@ impl Job<'_> {
         Ok(samples)
     }
 
-    fn provider(&self, sink: &mut Sink) -> anyhow::Result<u64> {
+    /// A column of the result, or a key, has one meaning.
+    fn check_kept(&self, header: &[String]) -> anyhow::Result<()> {
+        let outputs = &self.model.outputs;
+        let twice = |column: &&String| match self.format {
+            write::OutputFormat::Csv => outputs.iter().any(|output| output.has_column(column)),
+            write::OutputFormat::JsonLines => outputs.iter().any(|output| output.name == **column),
+            write::OutputFormat::V1 => false,
+        };
+        match header.iter().find(twice).filter(|_| self.args.keep) {
+            None => Ok(()),
+            Some(column) => anyhow::bail!(
+                "--keep: the input's column '{column}' has the name of one of the result; rename it, or leave out --keep"
+            ),
+        }
+    }
+
+    fn provider(&self, sink: &mut CommandOutput) -> anyhow::Result<u64> {
+        if self.sources().contains(&None) && !self.args.inputs.is_empty() {
+            anyhow::bail!("--input-format provider reads files, not standard input: name a file");
+        }
         let files = self.args.inputs.iter().map(|file| {
             // Providers run in the job folder.
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
@@ -239,7 +313,7 @@ impl Job<'_> {
         &self,
         plan: &PipelinePlan<'_>,
         next: &mut dyn FnMut() -> Result<Option<PipelineWork>, PredictError>,
-        sink: &mut Sink,
+        sink: &mut CommandOutput,
         at: usize,
     ) -> anyhow::Result<u64> {
         // Of several inputs only the first has a header.
@@ -248,7 +322,18 @@ impl Job<'_> {
             if std::mem::take(&mut header) {
                 return Ok(());
             }
-            sink.write(text, plan.one_by_one)
+            let written = sink.write_all(text);
+            let written = written.and_then(|()| {
+                if plan.one_by_one {
+                    sink.flush()
+                } else {
+                    Ok(())
+                }
+            });
+            written.map_err(|source| PredictError::Write {
+                path: sink.name().to_owned(),
+                source,
+            })
         });
         if samples.is_err() {
             sink.flush()?;
@@ -285,80 +370,6 @@ fn reader(path: Option<&Path>) -> anyhow::Result<Box<dyn BufRead>> {
         )),
         false => plain,
     })
-}
-
-/// Where outputs go: standard output, or a file that appears when it is complete.
-struct Sink {
-    out: BufWriter<Box<dyn Write>>,
-    name: String,
-    target: Option<(PathBuf, PathBuf)>,
-}
-
-impl Sink {
-    fn open(to: Option<&Path>, inputs: &[PathBuf]) -> anyhow::Result<Self> {
-        let same = |input: &&PathBuf| to.is_some_and(|to| is_same(to, input));
-        if let Some(input) = inputs.iter().find(same) {
-            anyhow::bail!(
-                "--to {} would replace an input; choose another name (--keep writes the fields of the input too)",
-                input.display()
-            );
-        }
-        let (out, name, target): (Box<dyn Write>, _, _) = match to {
-            None => (Box::new(io::stdout()), "standard output".to_owned(), None),
-            Some(path) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let part = path.with_file_name(format!(".{name}.part"));
-                let file =
-                    File::create(&part).with_context(|| format!("write {}", part.display()))?;
-                let target = Some((part, path.to_owned()));
-                (Box::new(file), path.display().to_string(), target)
-            }
-        };
-        Ok(Self {
-            out: BufWriter::with_capacity(1 << 16, out),
-            name,
-            target,
-        })
-    }
-
-    fn failed(&self, source: io::Error) -> PredictError {
-        if self.target.is_none() && source.kind() == io::ErrorKind::BrokenPipe {
-            crate::pipe::nobody_reads();
-        }
-        PredictError::Write {
-            path: self.name.clone(),
-            source,
-        }
-    }
-
-    fn write(&mut self, text: &[u8], at_once: bool) -> Result<(), PredictError> {
-        let written = self.out.write_all(text);
-        let written = written.and_then(|()| if at_once { self.out.flush() } else { Ok(()) });
-        written.map_err(|error| self.failed(error))
-    }
-
-    fn flush(&mut self) -> Result<(), PredictError> {
-        let flushed = self.out.flush();
-        flushed.map_err(|error| self.failed(error))
-    }
-
-    fn close(mut self) -> anyhow::Result<()> {
-        self.flush()?;
-        if let Some((part, path)) = &self.target {
-            std::fs::rename(part, path).with_context(|| format!("write {}", path.display()))?;
-        }
-        self.target = None;
-        Ok(())
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        if let Some((part, _)) = &self.target {
-            // An incomplete file is of no use, and nobody would find it.
-            let _ = std::fs::remove_file(part);
-        }
-    }
 }
 
 /// Whether two names are of one file, also through links.

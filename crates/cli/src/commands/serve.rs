@@ -1,12 +1,13 @@
 //! `canoe serve MODEL`: a trained model over HTTP.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use predict::OpenOptions;
 use run::local;
 use serve::access::ClientAccess;
 use serve::current::ModelOrigin;
@@ -30,7 +31,7 @@ pub(crate) struct ServeArgs {
     open: OpenArgs,
     /// Address to listen at; by default 127.0.0.1:7273, or a free port if that one is in use. If it is not on loopback,
     /// clients send a token: that of CANOE_SERVE_TOKEN, or a new one that is printed.
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     address: Option<SocketAddr>,
     /// The server's certificate chain (PEM): serve HTTPS. Without it, nothing is encrypted.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -48,12 +49,37 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value_t = 1 << 20)]
     largest_body: usize,
     /// Seconds between two looks for a newer or better pass of the folder.
-    #[arg(long, default_value_t = 2.0)]
-    look_period: f64,
+    #[arg(long, default_value = "2", value_parser = look_period)]
+    look_period: Duration,
+}
+
+/// An address, or the name of one with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = |reason: String| format!("{reason}; such as 127.0.0.1:{PORT} is expected");
+    let found = text
+        .to_socket_addrs()
+        .map_err(|error| expected(error.to_string()))?;
+    let all: Vec<SocketAddr> = found.collect();
+    let fourth = all.iter().find(|address| address.is_ipv4());
+    let chosen = fourth.or(all.first()).copied();
+    chosen.ok_or_else(|| expected("the name has no address".to_owned()))
+}
+
+fn look_period(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.05..=86_400.0).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "seconds from 0.05 to 86400 are expected".to_owned())
 }
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
-    let model = args.open.open()?;
+    let options = OpenOptions {
+        // A server goes on when somebody writes into the pass that it serves.
+        in_memory: true,
+        ..args.open.options()?
+    };
+    let model = args.open.open_with(&options)?;
     let address = args.address.unwrap_or(([127, 0, 0, 1], PORT).into());
     let listener = crate::web::listen(address, args.address.is_none())
         .context("choose another address with --address")?;
@@ -88,12 +114,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         threads: args.threads.unwrap_or(cores),
         queue: args.queue,
         largest_body: args.largest_body,
-        look: Duration::from_secs_f64(args.look_period.clamp(0.05, 86_400.0)),
+        look: args.look_period,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let origin = ModelOrigin {
         path: args.open.model.clone(),
-        options: args.open.options()?,
+        options,
     };
     let server = HttpServer::new(origin, model, settings);
     server.run(listener, ended_by_signal, |text| eprintln!("{text}"))?;

@@ -1,6 +1,6 @@
 //! Records of CSV: a column per data layer, or for dense ones a column per number (`pixels.0`, `pixels.1`, …).
 
-use trainer::data::ElementKind;
+use trainer::data::{ElementKind, SlotType};
 
 use crate::sample::{FieldError, Filling, InputField, expected};
 
@@ -21,17 +21,32 @@ impl CsvColumns {
     /// Finds the inputs in a header.
     pub(super) fn new(fields: &[InputField], header: &[String]) -> Result<Self, FieldError> {
         let find = |name: &str| header.iter().position(|column| column == name);
+        let surplus = |slot: &SlotType| {
+            let number = |column: &&String| -> Option<usize> {
+                let rest = column.strip_prefix(slot.name.as_str())?;
+                rest.strip_prefix('.')?.parse().ok()
+            };
+            let is_field = |column: &&String| fields.iter().any(|f| f.slot.name == **column);
+            let mut columns = header.iter().filter(|column| !is_field(column));
+            columns.find(|column| number(column).is_some_and(|number| number >= slot.dim))
+        };
         let inputs = fields.iter().map(|field| {
             let slot = &field.slot;
+            let is_vector = slot.kind == ElementKind::Dense && slot.level == 0;
+            if let Some(column) = surplus(slot).filter(|_| is_vector) {
+                return Err(FieldError {
+                    field: column.clone(),
+                    reason: format!(
+                        "data layer '{}' has {} numbers, which are counted from 0",
+                        slot.name, slot.dim
+                    ),
+                });
+            }
             if let Some(at) = find(&slot.name) {
                 return Ok(Column::One(at));
             }
             let each = (0..slot.dim).map(|n| find(&format!("{}.{n}", slot.name)));
-            let each: Option<Vec<usize>> = if slot.kind == ElementKind::Dense && slot.level == 0 {
-                each.collect()
-            } else {
-                None
-            };
+            let each: Option<Vec<usize>> = if is_vector { each.collect() } else { None };
             each.map(Column::Each).ok_or_else(|| FieldError {
                 field: slot.name.clone(),
                 reason: format!(

@@ -44,6 +44,17 @@ pub struct BatchText {
 }
 
 impl BatchText {
+    /// The keys of its first object, in their order; none if that is no object.
+    pub fn keys(&self) -> Vec<String> {
+        let Content::Lines(_, bytes) = &self.content else {
+            return Vec::new();
+        };
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let first = lines.find(|line| !line.trim_ascii().is_empty());
+        let members = first.and_then(json::members).unwrap_or_default();
+        members.into_iter().map(|(key, _)| key).collect()
+    }
+
     /// Where it starts, for messages.
     pub fn start(&self) -> String {
         let line = match &self.content {
@@ -68,6 +79,8 @@ pub struct Cutter<R: BufRead> {
     name: String,
     samples: usize,
     source: Source<R>,
+    /// Why the input cannot be read on, after the pieces that it yielded.
+    ended: Option<PredictError>,
 }
 
 enum Source<R: BufRead> {
@@ -82,6 +95,7 @@ impl<R: BufRead> Cutter<R> {
             name: name.to_owned(),
             samples,
             source: Source::Lines { reader, line: 1 },
+            ended: None,
         }
     }
 
@@ -112,23 +126,35 @@ impl<R: BufRead> Cutter<R> {
             name: name.to_owned(),
             samples,
             source: Source::Csv(Box::new(reader)),
+            ended: None,
         };
         Ok((cutter, header))
     }
 
-    /// The next piece; `None` at the end.
+    /// The next piece; `None` at the end. What comes before something that cannot be read is a piece, too: the error is
+    /// that of the next call.
     pub fn next_piece(&mut self) -> Result<Option<BatchText>, PredictError> {
-        let content = match &mut self.source {
+        if let Some(error) = self.ended.take() {
+            return Err(error);
+        }
+        let (content, ended) = match &mut self.source {
             Source::Lines { reader, line } => {
-                next_lines(reader, line, self.samples).map_err(|source| PredictError::Read {
+                let (content, ended) = next_lines(reader, line, self.samples);
+                let read = |source| PredictError::Read {
                     path: self.name.clone(),
                     source,
-                })?
+                };
+                (content, ended.map(read))
             }
             Source::Csv(reader) => {
-                next_records(reader, self.samples).map_err(|error| unreadable(&self.name, error))?
+                let (content, ended) = next_records(reader, self.samples);
+                (content, ended.map(|error| unreadable(&self.name, error)))
             }
         };
+        match (&content, ended) {
+            (None, Some(error)) => return Err(error),
+            (_, ended) => self.ended = ended,
+        }
         Ok(content.map(|content| BatchText {
             name: self.name.clone(),
             content,
@@ -154,60 +180,78 @@ fn unreadable(name: &str, error: ::csv::Error) -> PredictError {
     }
 }
 
+/// Some lines, and why no more can be read.
 fn next_lines(
     reader: &mut impl BufRead,
     line: &mut u64,
     samples: usize,
-) -> std::io::Result<Option<Content>> {
+) -> (Option<Content>, Option<std::io::Error>) {
     let (first, mut bytes) = (*line, Vec::new());
-    if first == 1 && reader.fill_buf()?.starts_with(MARK) {
-        reader.consume(MARK.len());
-    }
+    let mut ended = None;
     for _ in 0..samples {
         let start = bytes.len();
-        let limit = (LONGEST_LINE + 1) as u64;
-        let got = std::io::Read::take(&mut *reader, limit).read_until(b'\n', &mut bytes)?;
-        if got == 0 {
-            break;
+        match next_line(reader, *line, &mut bytes) {
+            Ok(true) => *line += 1,
+            Ok(false) => break,
+            Err(error) => {
+                bytes.truncate(start);
+                ended = Some(error);
+                break;
+            }
         }
-        if bytes.len() - start > LONGEST_LINE {
-            let text = format!("line {line} is longer than {LONGEST_LINE} bytes");
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
-        }
-        *line += 1;
     }
-    Ok((*line > first).then_some(Content::Lines(first, bytes)))
+    (
+        (*line > first).then_some(Content::Lines(first, bytes)),
+        ended,
+    )
 }
 
-/// The records up to the first one that cannot be read; that one is an error of the next call.
+/// Appends a line; returns false at the end.
+fn next_line(reader: &mut impl BufRead, line: u64, bytes: &mut Vec<u8>) -> std::io::Result<bool> {
+    if line == 1 && reader.fill_buf()?.starts_with(MARK) {
+        reader.consume(MARK.len());
+    }
+    let start = bytes.len();
+    let limit = (LONGEST_LINE + 1) as u64;
+    let got = std::io::Read::take(&mut *reader, limit).read_until(b'\n', bytes)?;
+    if bytes.len() - start > LONGEST_LINE {
+        let text = format!("line {line} is longer than {LONGEST_LINE} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+    }
+    Ok(got > 0)
+}
+
+/// The records up to the first one that cannot be read, and why that one cannot.
 fn next_records(
     reader: &mut ::csv::Reader<Quotes<impl BufRead>>,
     samples: usize,
-) -> Result<Option<Content>, ::csv::Error> {
+) -> (Option<Content>, Option<::csv::Error>) {
     let mut records = Vec::new();
     let mut record = ::csv::ByteRecord::new();
+    let mut ended = None;
     while records.len() < samples {
+        let read = reader.read_byte_record(&mut record);
+        // What an open quote has swallowed is one strange record, whatever its fields are.
         if let Some(line) = reader.get_ref().unclosed(reader.position().byte()) {
-            if !records.is_empty() {
-                break;
-            }
             let text = format!("line {line}: the file ends inside the quotes that open here");
-            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text).into());
-        }
-        if !reader.read_byte_record(&mut record)? {
+            let cut = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text);
+            ended = Some(cut.into());
             break;
         }
-        if reader
-            .get_ref()
-            .unclosed(reader.position().byte())
-            .is_some()
-        {
-            continue;
+        match read {
+            Ok(true) => {
+                let line = record.position().map_or(0, ::csv::Position::line);
+                records.push((line, std::mem::take(&mut record)));
+            }
+            Ok(false) => break,
+            Err(error) => {
+                ended = Some(error);
+                break;
+            }
         }
-        let line = record.position().map_or(0, ::csv::Position::line);
-        records.push((line, std::mem::take(&mut record)));
     }
-    Ok((!records.is_empty()).then_some(Content::Records(records)))
+    let content = (!records.is_empty()).then_some(Content::Records(records));
+    (content, ended)
 }
 
 /// Parses pieces into batches of a model's inputs.
@@ -251,6 +295,11 @@ impl Parser {
             fields: fields.to_vec(),
             form,
         })
+    }
+
+    /// Whether lines are objects of JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.form, Form::JsonLines)
     }
 
     /// The batch of a piece.
@@ -345,8 +394,8 @@ pub enum SampleText<'a> {
 }
 
 pub use direct::fill_body;
-pub(crate) use json::fields_of as json_fields;
 pub use json::fill_value;
+pub(crate) use json::{inner as inside_of_object, members as json_members};
 
 #[cfg(test)]
 mod tests {
@@ -408,6 +457,35 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_before_a_record_that_cannot_be_read_is_a_piece() {
+        let unequal = "line 4: 1 fields, but the header has 2 columns";
+        let open = "line 4: the file ends inside the quotes that open here";
+        for (last, said) in [
+            ("5\n6,7\n", unequal),
+            ("\"5,6\n7,8\n", open),
+            ("5,\"6\n7,8\n", open),
+        ] {
+            let text = format!("a,b\n1,2\n3,4\n{last}");
+            for samples in [1, 2, 10] {
+                let (mut cutter, _) =
+                    Cutter::csv("in.csv", text.as_bytes(), b',', samples).unwrap();
+                let mut before = 0;
+                let error = loop {
+                    match cutter.next_piece() {
+                        Ok(Some(piece)) => match piece.content {
+                            Content::Records(records) => before += records.len(),
+                            Content::Lines(..) => panic!("lines"),
+                        },
+                        Ok(None) => panic!("no error"),
+                        Err(error) => break error,
+                    }
+                };
+                assert_eq!((before, cause(&error)), (2, said.to_owned()), "{last:?}");
+            }
+        }
+    }
+
+    #[test]
     fn columns_of_csv_are_found_by_name() {
         let fields = [
             input("age", ElementKind::Dense, 0, 1),
@@ -425,6 +503,10 @@ mod tests {
             panic!("dense");
         };
         assert_eq!(values, &[10.0, 20.0, 1.0, 0.0]);
+        let more = [&header[..], &["pixels.2".to_owned()]].concat();
+        let surplus = Parser::new(InputFormat::Csv, &fields, Some(&more)).unwrap_err();
+        assert_eq!(surplus.field, "pixels.2");
+        assert!(surplus.reason.contains("2 numbers"), "{}", surplus.reason);
         let missing = Parser::new(InputFormat::Csv, &fields, Some(&header[..2])).unwrap_err();
         assert_eq!(missing.field, "age");
         assert!(missing.reason.contains("--input-format provider"));

@@ -55,7 +55,7 @@ pub fn describe(
         "py2" => {
             let list = FileList::of(&options.directory, config);
             let list = list.unwrap_or_else(|_| FileList {
-                path: options.directory.join(config.files()),
+                path: Some(options.directory.join(config.files())),
                 files: Vec::new(),
             });
             Provider::describe(config, list, inputs, options)?

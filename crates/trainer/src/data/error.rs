@@ -1,7 +1,7 @@
 //! Errors of data sources. Every message names the file, the line or sample, and what to do.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a data source cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -46,12 +46,12 @@ pub enum DataError {
         reason: String,
     },
     /// A data file cannot be read.
-    #[error("read data file {file} (from list {list})")]
+    #[error("read data file {file}{}", of_list(list.as_deref()))]
     File {
         /// As the list names it.
         file: String,
-        /// The list that names the file.
-        list: PathBuf,
+        /// The list that names the file; absent if a user named it.
+        list: Option<PathBuf>,
         /// The error that the operating system returned.
         #[source]
         source: io::Error,
@@ -223,6 +223,12 @@ pub enum DataError {
     /// The reading thread has ended unexpectedly.
     #[error("the thread that reads data has ended unexpectedly")]
     Thread,
+}
+
+fn of_list(list: Option<&Path>) -> String {
+    list.map_or_else(String::new, |list| {
+        format!(" (from list {})", list.display())
+    })
 }
 
 /// A position in a data file.

@@ -9,8 +9,8 @@ use super::error::DataError;
 /// The files of a data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileList {
-    /// Path of the list itself; what it is called, if the configuration has the list.
-    pub path: PathBuf,
+    /// Path of the list itself; absent if the configuration or the user names the files one by one.
+    pub path: Option<PathBuf>,
     /// Its lines: names of data files, unchanged.
     pub files: Vec<String>,
 }
@@ -22,11 +22,11 @@ impl FileList {
         let Some(files) = config.own_files() else {
             return Self::read(directory, config.files());
         };
-        let path = PathBuf::from("in the configuration");
         if files.is_empty() {
+            let path = PathBuf::from("in the configuration");
             return Err(DataError::EmptyList { path });
         }
-        Ok(Self { path, files })
+        Ok(Self { path: None, files })
     }
 
     /// Reads the list `name`, which is relative to `directory`.
@@ -50,7 +50,10 @@ impl FileList {
         if files.is_empty() {
             return Err(DataError::EmptyList { path });
         }
-        Ok(Self { path, files })
+        Ok(Self {
+            path: Some(path),
+            files,
+        })
     }
 }
 

@@ -75,6 +75,9 @@ pub struct DataOptions {
     pub package: PathBuf,
     /// The `PYTHONPATH` of providers; by default that of this process.
     pub python_path: Option<OsString>,
+    /// The data layers whose samples somebody uses, if these are not all: a native reader of CSV does without the columns
+    /// of the others, such as the label, and yields zeros for them.
+    pub needed: Option<Vec<String>>,
     /// Number of provider processes; by default one per processor, and never more than files.
     pub workers: Option<usize>,
 }
@@ -98,11 +101,10 @@ pub fn open_files(
     inputs: &[DataInput],
     options: &DataOptions,
 ) -> Result<DataSource, DataError> {
-    let path = PathBuf::from("the files that were named");
     if files.is_empty() {
-        return Err(DataError::EmptyList { path });
+        return Err(DataError::NoList);
     }
-    open_list(config, FileList { path, files }, inputs, options)
+    open_list(config, FileList { path: None, files }, inputs, options)
 }
 
 fn open_list(

@@ -43,6 +43,7 @@ impl Job {
             package,
             python_path: None,
             workers: None,
+            needed: None,
         };
         Self {
             directory,

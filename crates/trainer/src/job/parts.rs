@@ -113,6 +113,7 @@ fn open(
         package: files.package.clone(),
         python_path: files.python_path.clone(),
         workers: files.workers,
+        needed: None,
     };
     Ok(data::open(data, &inputs, &options)?)
 }

@@ -43,16 +43,21 @@ pub(super) fn open_whole(open: &OpenArgs) -> anyhow::Result<Model> {
         whole: true,
         ..open.options()?
     };
-    Model::open(&open.model, &options)
-        .with_context(|| format!("open the model {}", open.model.display()))
+    open.open_with(&options)
+}
+
+/// The ending of a file, in small letters.
+fn ending(file: &Path) -> Option<String> {
+    Some(file.extension()?.to_string_lossy().to_lowercase())
 }
 
 /// Runs `canoe model export`.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
-    if args.file.extension().is_some_and(|ending| ending == "onnx") {
+    if ending(&args.file).as_deref() == Some("onnx") {
         return export_onnx(args);
     }
-    let write = match args.file.extension().and_then(|ending| ending.to_str()) {
+    let ending = ending(&args.file);
+    let write = match ending.as_deref() {
         Some("safetensors") => export::safetensors::write,
         Some("npz") => export::npz::write,
         _ => anyhow::bail!(

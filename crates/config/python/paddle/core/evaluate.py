@@ -13,6 +13,7 @@ from paddle import python2
 from paddle.core import third_party
 from paddle.core.errors import ConfigError
 from paddle.core.message import quote
+from paddle.python2.text import outward
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # What the trainer itself says to every configuration, and what the package reads.
@@ -61,7 +62,8 @@ def main(arguments):
 def places():
     """Where layers and data sources are described, as JSON."""
     from paddle.core.job import job
-    found = ('%s:[%s,%d]' % (quote(name), quote(place[0]), place[1]) for name, place in job().places.items() if place)
+    found = ('%s:[%s,%d]' % (quote(outward(name)), quote(place[0]), place[1])
+             for name, place in job().places.items() if place)
     return '{%s}' % ','.join(found)
 
 
@@ -84,7 +86,7 @@ def failure(error):
     parts = ['{"file":%s,"line":%d,"function":%s,"text":%s}' % (quote(file), line, quote(function), quote(text))
              for file, line, function, text in frames]
     return '{"kind":%s,"exception":%s,"message":%s,"hint":%s,"frames":[%s]}' % (
-        quote(kind_of(error)), quote(type(error).__name__), quote(message_of(error)), quote(hint_for(error)),
+        quote(kind_of(error)), quote(type(error).__name__), quote(outward(message_of(error))), quote(hint_for(error)),
         ','.join(parts))
 
 

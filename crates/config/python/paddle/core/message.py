@@ -8,6 +8,7 @@ from _json import encode_basestring_ascii as quote
 
 from paddle._schema import SCHEMA
 from paddle.core.errors import ConfigError
+from paddle.python2.text import outward
 
 _INTEGERS = ('int32', 'int64', 'uint32', 'uint64')
 _SCALARS = _INTEGERS + ('double', 'float', 'bool', 'string')
@@ -92,10 +93,10 @@ class Message(object):
             where = '%s.%s' % (self._kind, field)
             if label == 'repeated':
                 if value:
-                    texts = [_json(kind, _converted(kind, each, where)) for each in value]
+                    texts = [_json(kind, _converted(kind, each, where), field) for each in value]
                     parts.append('"%s":[%s]' % (field, ','.join(texts)))
             elif self.HasField(field):
-                parts.append('"%s":%s' % (field, _json(kind, value)))
+                parts.append('"%s":%s' % (field, _json(kind, value, field)))
         return '{%s}' % ','.join(parts)
 
 
@@ -119,15 +120,16 @@ def _lines(message, indent):
                     yield line
                 yield '%s}\n' % indent
             else:
-                yield '%s%s: %s\n' % (indent, field, _text(kind, each))
+                yield '%s%s: %s\n' % (indent, field, _text(kind, each, field))
 
 
 _ESCAPES = {10: '\\n', 13: '\\r', 9: '\\t', 34: '\\"', 39: "\\'", 92: '\\\\'}
 
 
-def _text(kind, value):
+def _text(kind, value, field):
     """A value in the text form; floats have Python 2's twelve digits."""
     if kind == 'string':
+        value = value if field in _BINARY else outward(value)
         return '"%s"' % ''.join(
             _ESCAPES.get(each) or (chr(each) if 32 <= each < 127 else '\\%03o' % each) for each in value.encode('utf-8'))
     if kind == 'bool':
@@ -138,11 +140,15 @@ def _text(kind, value):
     return str(value)
 
 
-def _json(kind, value):
+# Fields that are bytes whatever they look like.
+_BINARY = ('load_data_args',)
+
+
+def _json(kind, value, field):
     if isinstance(value, Message):
         return value.to_json()
     if kind == 'string':
-        return quote(value)
+        return quote(value if field in _BINARY else outward(value))
     if kind == 'bool':
         return 'true' if value else 'false'
     return repr(value)

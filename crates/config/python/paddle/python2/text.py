@@ -41,6 +41,11 @@ def is_bytes(text):
     return True
 
 
+def outward(text):
+    """Text as other programs read it: bytes of UTF-8 are the characters that they stand for."""
+    return text.encode('latin-1').decode('utf-8') if is_bytes(text) else text
+
+
 def characters(text):
     """What Python 2 made of text where it needed characters: bytes are read in the default encoding."""
     return codecs.decode(text.encode('latin-1'), default['encoding']) if is_bytes(text) else text

@@ -5,6 +5,8 @@ A dictionary from text to ids belongs to a slot if its ids are exactly those of 
 the one whose name has the slot's name in it, or the other way around, is taken, and none if that does not decide.
 """
 
+from paddle.python2.text import outward
+
 DENSE = 0
 UNKNOWN_CONSTANTS = ('UNK_IDX', 'UNK_ID', 'UNKNOWN', 'UNK')
 UNKNOWN_WORDS = ('<unk>', '<UNK>', 'unk', 'UNK', '[UNK]', '__unk__')
@@ -65,10 +67,7 @@ def text(word):
     """A word of a Python 2 file has one character per byte."""
     if all(ord(each) < 128 for each in word):
         return word
-    try:
-        return word.encode('latin-1').decode('utf-8')
-    except UnicodeError:
-        return word.encode('utf-8', 'replace').decode('utf-8')
+    return outward(word).encode('utf-8', 'replace').decode('utf-8')
 
 
 def unknown(dictionary, module):

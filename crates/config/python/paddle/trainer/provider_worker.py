@@ -272,10 +272,10 @@ class Samples(object):
             if not settings.by_name:
                 raise self.refusal(self.pulled, expected='a tuple or list, because input_types is a list', got=shown(sample))
             try:
-                return [sample[name] for name in settings.input_order]
+                return [sample[name] for name in settings.own_names]
             except KeyError:
                 absent = Absent(sample)
-                return [sample.get(name, absent) for name in settings.input_order]
+                return [sample.get(name, absent) for name in settings.own_names]
         if len(settings.slots) == 1:
             return [sample]
         return sample
@@ -443,11 +443,15 @@ def arrange(settings):
     """Sorts the slots by data layer."""
     settings.by_name = isinstance(settings.slots, dict)
     if settings.by_name:
-        missing = [name for name in settings.input_order if name not in settings.slots]
+        from paddle.python2.text import outward
+        # In a Python 2 file a name has one character per byte.
+        own = {outward(name): name for name in settings.slots}
+        missing = [name for name in settings.input_order if name not in own]
         if missing:
             raise Refused(kind='slots', message='input_types has no %s; it has %s' % (
-                ', '.join(map(repr, missing)), ', '.join(map(repr, sorted(settings.slots)))))
-        settings.slots = [settings.slots[name] for name in settings.input_order]
+                ', '.join(map(repr, missing)), ', '.join(map(repr, sorted(own)))))
+        settings.own_names = [own[name] for name in settings.input_order]
+        settings.slots = [settings.slots[name] for name in settings.own_names]
         settings.slot_names = list(settings.input_order)
     else:
         settings.slots = list(settings.slots)

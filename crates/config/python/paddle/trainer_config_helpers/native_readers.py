@@ -13,6 +13,7 @@ import json
 from paddle.core.data import Data, TestData, TrainData
 from paddle.core.errors import check
 from paddle.core.message import whole
+from paddle.python2.text import outward
 
 from .data_sources import _files
 
@@ -110,8 +111,9 @@ def define_native_data_sources(train_list, test_list, format, slots=None, dictio
         check(dictionary is not None, 'format bow needs dictionary=')
         slots = slots or [native_bag(), native_label(classes)]
     check(slots, 'format %s needs slots=[...]', format)
-    args = json.dumps({'slots': slots, 'dictionary': dictionary, 'unknown': unknown, 'separator': separator,
-                       'header': header, 'shuffle': shuffle, 'cache': cache, 'pool_size': pool_size}, sort_keys=True)
+    args = outward(json.dumps(
+        {'slots': slots, 'dictionary': dictionary, 'unknown': unknown, 'separator': separator, 'header': header,
+         'shuffle': shuffle, 'cache': cache, 'pool_size': pool_size}, sort_keys=True, ensure_ascii=False))
     for files, take, name in ((train_list, TrainData, 'train.list'), (test_list, TestData, 'test.list')):
         if files is not None:
             data = Data('native', files=_files(files, name))

@@ -12,6 +12,8 @@ use crate::data::table::{Column, ElementKind, SlotType};
 pub(super) struct Csv {
     slots: Vec<SlotType>,
     wanted: Vec<Vec<ColumnName>>,
+    /// Of each slot, whether anybody uses it; the others are zeros, and their columns may be missing.
+    needed: Vec<bool>,
     /// For each field that a slot uses, in order of fields: its index, its slot and its index in the slot.
     takes: Vec<Take>,
     separator: u8,
@@ -28,10 +30,11 @@ struct Take {
 }
 
 impl Csv {
-    /// A reader for the declared columns.
+    /// A reader for the declared columns; `needed` names the data layers that are used, if these are not all.
     pub(super) fn open(
         declaration: &Declaration,
         inputs: &[DataInput],
+        needed: Option<&[String]>,
     ) -> Result<Box<dyn LineFormat>, String> {
         let &[separator] = declaration.separator.as_bytes() else {
             return Err(format!(
@@ -42,6 +45,7 @@ impl Csv {
         let mut csv = Self {
             slots: Vec::new(),
             wanted: Vec::new(),
+            needed: Vec::new(),
             takes: Vec::new(),
             separator,
             header: declaration.header,
@@ -63,6 +67,8 @@ impl Csv {
                 _ => return Err("its slots are native_dense and native_integer".to_owned()),
             };
             csv.wanted.push(columns);
+            csv.needed
+                .push(needed.is_none_or(|needed| needed.contains(&input.name)));
             csv.slots.push(slot);
         }
         if !declaration.header {
@@ -74,7 +80,8 @@ impl Csv {
     /// Finds the indices of the declared columns by their names.
     fn resolve(&mut self, names: &[Vec<u8>]) -> Result<(), String> {
         self.takes.clear();
-        for (slot, columns) in self.wanted.iter().enumerate() {
+        let needed = |slot: &(usize, &Vec<ColumnName>)| self.needed[slot.0];
+        for (slot, columns) in self.wanted.iter().enumerate().filter(needed) {
             for (place, column) in columns.iter().enumerate() {
                 let field = match column {
                     ColumnName::Number(number) => *number,
@@ -154,9 +161,12 @@ impl LineFormat for Csv {
     }
 
     fn sample(&self, line: &[u8], columns: &mut [Column]) -> Result<(), LineError> {
-        for (slot, column) in self.slots.iter().zip(columns.iter_mut()) {
+        let slots = self.slots.iter().zip(&self.needed);
+        for ((slot, needed), column) in slots.zip(columns.iter_mut()) {
             if slot.kind == ElementKind::Dense {
                 column.values.resize(column.values.len() + slot.dim, 0.0);
+            } else if !needed {
+                column.ids.push(0);
             }
         }
         let mut takes = self.takes.iter().copied().peekable();

@@ -192,7 +192,7 @@ fn format(
     let made = match name {
         "bow" => return bow::Bow::open(declaration, inputs, &options.directory),
         "libsvm" => libsvm::Libsvm::open(&declaration.slots, inputs),
-        "csv" => csv::Csv::open(declaration, inputs),
+        "csv" => csv::Csv::open(declaration, inputs, options.needed.as_deref()),
         _ => Err("it is unknown; use bow, libsvm or csv".to_owned()),
     };
     made.map_err(|reason| DataError::Native {

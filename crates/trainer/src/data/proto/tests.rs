@@ -100,6 +100,7 @@ impl Job {
             package: Path::new(".").to_owned(),
             python_path: None,
             workers: None,
+            needed: None,
         };
         open_source(&self.config, &self.inputs, &options)
     }
