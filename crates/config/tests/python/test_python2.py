@@ -187,6 +187,82 @@ class ChecksumTest(Folder):
                          (-1499324775, -5, 7798889))
 
 
+class SilentTest(Folder):
+    """What Python 3 continues with another value; the expected ones were printed by Python 2.7.18."""
+
+    def test_compiled_text_is_python_2(self):
+        self.assertEqual(self.value("eval(compile('7/2', 'x', 'eval'))"), 3)
+        with self.assertRaises(UndecidedDivision):
+            self.run_text("eval(compile('7/2', 'x', 'eval'))\n")
+
+    def test_ends_of_lines_and_blanks_are_those_of_bytes(self):
+        self.assertEqual(self.value(r"'a\x0bb\x0cc\x1cd\x1de\x1ef\ng\rh\r\ni'.splitlines()"),
+                         ['a\x0bb\x0cc\x1cd\x1de\x1ef', 'g', 'h', 'i'])
+        self.assertEqual(self.value(r"('a\x1cb\x1fc d'.split(), '\x1c a\x1f'.strip(), '\x1c'.isspace(), ' \x0b'.isspace())"),
+                         (['a\x1cb\x1fc', 'd'], '\x1c a\x1f', False, True))
+
+    def test_empty_matches(self):
+        before = 'import re\nx = re.compile("x*")\n'
+        self.assertEqual(self.value(r"(re.split('x*', 'axbc'), x.split('axbc'), re.split('\s*', 'ab  c d', 1))", before),
+                         (['a', 'bc'], ['a', 'bc'], ['ab', 'c d']))
+        self.assertEqual(self.value(r"(re.sub('x*', '-', 'axbxxc'), x.sub('-', 'axbxxc'), re.compile(r'\b').sub('|', 'ab cd'))", before),
+                         ('-a-b-c-', '-a-b-c-', '|ab| |cd|'))
+        self.assertEqual(self.value(r"(re.subn('(x)*', '<.>', 'yx'), re.sub('x*', lambda m: '[%s]' % m.group(), 'xay', 2))", before),
+                         (('<.>y<.>', 2), '[x]a[]y'))
+
+    def test_a_plain_literal_has_no_characters_by_number(self):
+        self.assertEqual(self.value(r"(len('\u4e2d'), len('\N{DASH}'), len('\U0001F600'), '\\u', u'\u4e2d', '\x41')"),
+                         (6, 8, 10, '\\u', '\u4e2d', 'A'))
+        self.assertEqual(self.value(r"""json.loads('{"a": "\u00e9"}')""", 'import json'), {'a': 'é'})
+
+    def test_round_looks_at_all_digits(self):
+        self.assertEqual(self.value('(round(2.675, 2), round(0.285, 2), round(0.5), round(-2.5), round(1234.5, -2), round(1e22, 2), round(1e308, 400))'),
+                         (2.67, 0.28, 1.0, -3.0, 1200.0, 1e22, 1e308))
+
+    def test_objects_say_what_their_characters_are(self):
+        before = 'class A(object):\n    def __unicode__(self): return u"uni"\n    def __str__(self): return "str"\n'
+        self.assertEqual(self.value('unicode(A())', before), 'uni')
+
+    def test_slices(self):
+        before = ('class A(list):\n    def __getslice__(self, i, j): return (i, j)\n    def __setslice__(self, i, j, v): told.append((i, j, v))\n'
+                  'told = []\na = A([1, 2, 3])\na[1:] = "x"\n')
+        self.assertEqual(self.value('(a[1:2], a[:-1], a[:][0], a[0], a[::2], told)', before),
+                         ((1, 2), (0, 2), 0, 1, [1, 3], [(1, sys.maxsize, 'x')]))
+
+
+class NamesOfBeforeTest(Folder):
+    """Legal Python 2 that ended in an error."""
+
+    def test_a_list_comprehension_in_a_class_sees_the_class(self):
+        before = 'class A(object):\n    y = [1, 2]\n    x = [j for j in (1, 3) if j in y]\n    z = [i for y in y for i in (y, 7)]\n'
+        self.assertEqual(self.value('(A.x, A.z)', before), ([1], [1, 7, 2, 7]))
+
+    def test_a_caught_exception_has_positions(self):
+        before = 'try: raise ValueError("a", 3)\nexcept ValueError, e: x = e[0], e[1]\n'
+        self.assertEqual(self.value('x', before), ('a', 3))
+
+    def test_what_is_being_handled(self):
+        before = 'import sys\ntry: raise KeyError("x")\nexcept KeyError: x = sys.exc_type, sys.exc_value.args\n'
+        self.assertEqual(self.value('x', before), (KeyError, ('x',)))
+
+    def test_bytes_that_can_be_changed_and_parts_of_them(self):
+        self.assertEqual(self.value("(bytearray('ab')[0], str(bytearray('ab')), isinstance(bytearray(2), bytearray), str(buffer('abc', 1)))"),
+                         (97, 'ab', True, 'bc'))
+
+    def test_temporary_files(self):
+        before = 'import tempfile\nf = tempfile.NamedTemporaryFile()\nf.write("ab\\xff\\nc")\nprint >>f, 1\nf.flush()\nf.seek(0)\n'
+        self.assertEqual(self.value('[line for line in f] + [f.close()]', before), ['ab\xff\n', 'c1\n', None])
+
+    def test_flags_of_patterns(self):
+        self.assertEqual(self.value(r"(re.findall('(?u)\w', 'ab'), re.findall('\w', 'ab', re.L), re.compile('b', re.L | re.I).findall('aB'))", 'import re'),
+                         (['a', 'b'], ['a', 'b'], ['B']))
+
+    def test_a_method_of_a_class_and_shifted_letters(self):
+        before = 'class A(object):\n    def f(self): return 3\n'
+        self.assertEqual(self.value("(A.f.im_func(1), A.f.im_self, 'x'.encode('rot13'), 'k'.decode('rot13'))", before),
+                         (3, None, 'k', 'x'))
+
+
 class DivisionTest(Folder):
     def test_integers_are_rounded_down(self):
         self.assertEqual(self.value('(7 / 2, -7 / 2, True / 2, 7 / 2.0, 7.0 / 2)'), (3, -4, 0, 3.5, 3.5))

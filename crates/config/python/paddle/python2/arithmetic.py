@@ -1,6 +1,9 @@
 """Python 2's division: integers divided by integers yield integers, rounded down."""
 
 import operator
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+_EXACT = Context(prec=1200, rounding=ROUND_HALF_UP)  # all digits of any float
 
 
 class UndecidedDivision(ArithmeticError):
@@ -84,9 +87,6 @@ def divisor(rule):
 def rounded(number, digits=0):
     """Python 2's `round`: halves are rounded away from zero, and the result is a float."""
     number = float(number)
-    scale = 10.0 ** digits
-    moved = abs(number) * scale
-    whole = float(int(moved)) if moved < 2.0 ** 52 else moved
-    if moved - whole >= 0.5:
-        whole += 1
-    return (whole if number >= 0 else -whole) / scale
+    if number - number != 0 or digits > 330:  # infinite, no number, or a place behind the last digit of every float
+        return number
+    return float(Decimal(number).quantize(Decimal(1).scaleb(-max(digits, -330)), context=_EXACT))

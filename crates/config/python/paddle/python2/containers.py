@@ -1,6 +1,7 @@
 """Python 2's lists where Python 3 returns views and iterators, and sorting by comparison."""
 
 import builtins
+import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 from functools import cmp_to_key
 from itertools import zip_longest
@@ -71,6 +72,28 @@ def compared(kind):
     if vars(kind).get('__hash__') is None:
         kind.__hash__ = object.__hash__
     return kind
+
+
+def sliced(kind):
+    """Lets slices of a class with `__getslice__` and the like reach them; other subscripts go where they went."""
+    for name, old in (('__getitem__', '__getslice__'), ('__setitem__', '__setslice__'), ('__delitem__', '__delslice__')):
+        if old in vars(kind):
+            setattr(kind, name, _slicing(old, getattr(kind, name, None), name))
+    return kind
+
+
+def _slicing(old, item, name):
+    def end(thing, position, default):
+        position = default if position is None else position
+        return position if position >= 0 else position + len(thing)
+
+    def call(self, key, *value):
+        if isinstance(key, slice) and key.step is None:
+            return getattr(self, old)(end(self, key.start, 0), end(self, key.stop, sys.maxsize), *value)
+        if item is None:
+            raise TypeError('%s has no %s' % (type(self).__name__, name))
+        return item(self, key, *value)
+    return call
 
 
 def until_stopped(generator):

@@ -10,7 +10,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from paddle.python2 import processes, text
+from paddle.python2 import patterns, processes, text
 
 RENAMED = {
     'Queue': 'queue', 'thread': '_thread', 'urllib2': 'urllib.request', 'urlparse': 'urllib.parse',
@@ -231,32 +231,25 @@ def _itertools():
 
 
 def _re():
-    """Classes such as `\\w` are ASCII unless `re.UNICODE` is asked for."""
     import re
-
-    def flags_of(pattern, flags):
-        return flags | re.ASCII if isinstance(pattern, str) and not flags & re.UNICODE else flags
-
-    def compile(pattern, flags=0):
-        return re.compile(pattern, flags_of(pattern, flags))
 
     def plain(name):
         function = getattr(re, name)
 
         def call(pattern, string, flags=0):
-            return function(pattern, string, flags_of(pattern, flags))
+            return function(pattern, string, patterns.flags_of(pattern, flags))
         return call
 
     def sub(pattern, repl, string, count=0, flags=0):
-        return re.sub(pattern, repl, string, count=count, flags=flags_of(pattern, flags))
+        return patterns.sub(patterns.compiled(pattern, flags), repl, string, count)
 
     def subn(pattern, repl, string, count=0, flags=0):
-        return re.subn(pattern, repl, string, count=count, flags=flags_of(pattern, flags))
+        return patterns.subn(patterns.compiled(pattern, flags), repl, string, count)
 
     def split(pattern, string, maxsplit=0, flags=0):
-        return re.split(pattern, string, maxsplit=maxsplit, flags=flags_of(pattern, flags))
+        return patterns.split(patterns.compiled(pattern, flags), string, maxsplit)
 
-    return _like(re, compile=compile, sub=sub, subn=subn, split=split,
+    return _like(re, compile=patterns.compiled, sub=sub, subn=subn, split=split,
                  **{name: plain(name) for name in ('match', 'search', 'findall', 'finditer')})
 
 

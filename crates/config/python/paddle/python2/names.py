@@ -9,6 +9,7 @@ import builtins
 import importlib
 import sys
 from functools import reduce
+from types import FunctionType
 
 from paddle.python2 import arithmetic, containers, hashes, modules, processes, text
 from paddle.python2.judge import TWO
@@ -25,7 +26,29 @@ class unicode(str, metaclass=_Text):
     def __new__(cls, value='', encoding=None, errors='strict'):
         if encoding is not None or isinstance(value, bytes):
             return text.decode(value, encoding or 'ascii', errors)
-        return text.characters(str(value))
+        own = getattr(type(value), '__unicode__', None)
+        return text.characters(str(value) if own is None else own(value))
+
+
+class _Bytes(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, builtins.bytearray)
+
+
+class bytearray(builtins.bytearray, metaclass=_Bytes):
+    """Bytes that can be changed, made of text."""
+
+    def __init__(self, source=b'', *codec):
+        super().__init__(text.raw(source) if isinstance(source, str) and not codec else source, *codec)
+
+    def __str__(self):
+        return text.plain(self)
+
+
+def buffer(thing, offset=0, size=None):
+    """Python 2's `buffer`, as text: a part of something's bytes."""
+    data = text.raw(thing) if isinstance(thing, str) else memoryview(thing).cast('B')
+    return text.plain(bytes(data[offset:None if size is None else offset + size]))
 
 
 def exception(kind, value=None, trace=None):
@@ -48,8 +71,15 @@ def message(thing):
     return thing.message
 
 
+def arguments(caught):
+    """What a subscript of a caught exception looks into."""
+    return caught if hasattr(type(caught), '__getitem__') else caught.args
+
+
 def attribute(thing, old, new):
     """An attribute under the name that it had in Python 2."""
+    if isinstance(thing, FunctionType) and old in ('im_func', 'im_self'):  # of a class: Python 2's unbound method
+        return thing if old == 'im_func' else None
     return getattr(thing, old if hasattr(thing, old) else new)
 
 
@@ -130,7 +160,7 @@ def builtins_for(path, language):
         xrange=range, unicode=unicode, basestring=str, long=int, unichr=chr, bytes=str, repr=ascii,
         cmp=containers.compare, sorted=containers.sort_copy, raw_input=raw_input, open=text.open_file,
         file=text.file, round=arithmetic.rounded, intern=sys.intern, reload=reload, oct=octal,
-        hash=hashes.hash,
+        hash=hashes.hash, buffer=buffer, bytearray=bytearray,
         apply=lambda function, arguments=(), options={}: function(*arguments, **options),
         coerce=lambda left, right: (left + type(right)(0), right + type(left)(0)),
         reduce=lambda function, values, *first: reduce(function, readers['lines'](values), *first))
@@ -139,7 +169,7 @@ def builtins_for(path, language):
     helpers.update(readers)
     helpers.update(
         divide=divide, divide_whole=divide if marked else arithmetic.divide_whole, divisor=arithmetic.divisor(divide),
-        exception=exception, message=message, compared=containers.compared, print=text.print_statement,
+        exception=exception, message=message, arguments=arguments, sliced=containers.sliced, compared=containers.compared, print=text.print_statement,
         print_to=text.print_to, fromstring=fromstring, tostring=tostring, frombuffer=frombuffer,
         stopped=StopIteration, until_stopped=containers.until_stopped,
         load=load, attribute=attribute, version=version(language), popen=processes.popen,
@@ -179,4 +209,9 @@ def _evaluators(names, language):
         frame = sys._getframe(1)
         return eval(compiled(raw_input(prompt), '<input>', 'eval', language), frame.f_globals, frame.f_locals)
 
-    return {'eval': evaluate, 'exec': execute, 'execfile': execute_file, 'input': ask}
+    def compile_text(source, name, mode, *flags, **options):
+        if isinstance(source, str) and not any(flags) and not options:
+            return compiled(source.strip(' \t') if mode == 'eval' else source, name, mode, language)
+        return builtins.compile(source, name, mode, *flags, **options)
+
+    return {'eval': evaluate, 'exec': execute, 'execfile': execute_file, 'input': ask, 'compile': compile_text}

@@ -4,6 +4,8 @@
 `_p2_`, which `paddle.python2.names` supplies.
 """
 
+import re
+
 from paddle.python2.tokens import CLOSING, OPENING, joined, split_at, statements, tokens
 from paddle.python2.tree import CAUGHT, TUPLE
 
@@ -11,7 +13,7 @@ from paddle.python2.tree import CAUGHT, TUPLE
 def with_literals(source, coding):
     """A file that Python 3 can parse, with Python 2's literals; its characters are bytes in `coding`."""
     parts = tokens(source)
-    _literals(parts, coding, 'unicode_literals' in _future(parts))
+    _literals(parts, coding, 'unicode_literals' in _future(parts), marked=False)
     return joined(parts)
 
 
@@ -29,7 +31,7 @@ def translated(source, coding='utf-8'):
     """
     parts = tokens(source)
     future = _future(parts)
-    _literals(parts, coding, 'unicode_literals' in future)
+    _literals(parts, coding, 'unicode_literals' in future, marked=True)
     _indentation(parts)
     patterns = _tuple_parameters(parts)
     _caught(parts, patterns)
@@ -42,14 +44,14 @@ def translated(source, coding='utf-8'):
     return joined(parts), patterns
 
 
-def _literals(parts, coding, characters):
+def _literals(parts, coding, characters, marked):
     opened = False
     for token in parts:
         kind, text = token
         if kind == 'number':
             token[1] = _number(text)
         elif kind == 'string':
-            token[1] = _string(text, coding, characters)
+            token[1] = _string(text, coding, characters, marked)
         elif text == '<>':
             token[1] = '!='
         elif text == '`':
@@ -65,14 +67,23 @@ def _number(text):
     return text
 
 
-def _string(text, coding, characters):
-    """A literal without `b`; one of characters (`u''`, or all without `b`) with these instead of their bytes."""
+# A backslash with what it escapes; those before a group name characters only in `u''` literals.
+_ESCAPE = re.compile(r'\\(?:([uUN])|.)', re.DOTALL)
+
+
+def _string(text, coding, characters, marked):
+    """A literal without `b`; one of characters (`u''`, or all without `b`) with these instead of their bytes.
+
+    In a file in Python 2, `\\u4e2d` in a literal of bytes is six of them.
+    """
     prefix = text[:len(text) - len(text.lstrip('uUbBrR'))]
     body = text[len(prefix):]
     lower = prefix.lower()
     if 'u' in lower or (characters and 'b' not in lower):
         body = body.encode('latin-1').decode(coding)
         return ('r' if 'r' in lower else 'u') + body
+    if marked and 'r' not in lower:
+        body = _ESCAPE.sub(lambda found: '\\' * bool(found.group(1)) + found.group(0), body)
     return lower.replace('b', '') + body
 
 

@@ -9,12 +9,16 @@ file* reads, bytes become text. `lower`, `split` and the like change ASCII only,
 import codecs
 import io
 import os
+import re
 import sys
+
+from paddle.python2 import patterns
 
 BINARY = (io.BufferedIOBase, io.RawIOBase)
 _unfinished = set()  # files whose last print ended with a comma
 default = {'encoding': 'ascii'}  # what `sys.setdefaultencoding` sets, for the whole process
 _BYTE_CODECS = frozenset('hex hex_codec base64 base64_codec zlib zlib_codec bz2 bz2_codec'.split())
+_LETTER_CODECS = frozenset(['rot13', 'rot_13', 'rot-13'])
 
 
 def plain(data):
@@ -126,7 +130,7 @@ def write(file, *arguments, **options):
     data = arguments[0] if len(arguments) == 1 and not options else None
     if not isinstance(data, str):
         return file.write(*arguments, **options)
-    if isinstance(file, BINARY):
+    if isinstance(file, BINARY) or isinstance(getattr(file, 'file', None), BINARY):  # those of `tempfile` wrap one
         file.write(raw(data))
     elif (file is sys.stdout or file is sys.stderr) and hasattr(file, 'buffer') and not data.isascii():
         file.flush()
@@ -186,6 +190,8 @@ def decode(text, *arguments, **options):
     if not isinstance(text, (str, bytes)):
         return text.decode(*arguments, **options)
     encoding, errors = _codec(arguments, options)
+    if encoding in _LETTER_CODECS:
+        return codecs.decode(text if isinstance(text, str) else plain(text), 'rot13', errors)
     try:
         data = text.encode('latin-1') if isinstance(text, str) else text
     except UnicodeEncodeError:
@@ -203,6 +209,8 @@ def encode(text, *arguments, **options):
     encoding, errors = _codec(arguments, options)
     if encoding == 'string_escape':
         return plain(codecs.escape_encode(raw(text))[0])
+    if encoding in _LETTER_CODECS:
+        return codecs.encode(text, 'rot13', errors)
     if encoding in _BYTE_CODECS:
         return plain(codecs.encode(raw(text), encoding, errors))
     return plain(characters(text).encode(encoding, errors))
@@ -223,16 +231,25 @@ def maketrans(old, new):
     return ''.join(map(chr, range(256))).translate(str.maketrans(old, new))
 
 
+# What `str` takes for ends of lines, and for blanks, and bytes do not.
+_UNLIKE = {'splitlines': '\x0b\x0c\x1c\x1d\x1e'}
+_UNLIKE.update(dict.fromkeys('split rsplit strip lstrip rstrip isspace'.split(), '\x1c\x1d\x1e\x1f'))
+
+
 def _bytewise(name):
-    """The method of `str`, on text beyond ASCII with the rules of `bytes`."""
+    """The method of `str`, on text where the two differ with the rules of `bytes`."""
+    unlike = _UNLIKE.get(name, '')
     method, of_bytes = getattr(str, name), getattr(bytes, name)
 
     def call(text, *arguments, **options):
         if type(text) is bytes:
             text = plain(text)
+        if name == 'split' and isinstance(text, re.Pattern):
+            return patterns.split(text, *arguments, **options)
         if not isinstance(text, str):
             return getattr(text, name)(*arguments, **options)
-        if text.isascii() or (arguments and arguments[0] is not None and name != 'splitlines'):
+        alike = text.isascii() and not any(each in text for each in unlike)
+        if alike or (arguments and arguments[0] is not None and name != 'splitlines'):
             return method(text, *arguments, **options)
         try:
             data = text.encode('latin-1')
@@ -251,6 +268,7 @@ def methods():
     names = '''split rsplit strip lstrip rstrip splitlines lower upper title capitalize swapcase isalpha isalnum isdigit
         isspace islower isupper istitle'''.split()
     found = {name: _bytewise(name) for name in names}
+    found.update(sub=patterns.method('sub', patterns.sub), subn=patterns.method('subn', patterns.subn))
     found.update(decode=decode, encode=encode, translate=translate, write=write, writelines=writelines)
     return found
 
@@ -277,7 +295,7 @@ def readers(text_of):
         return convert(process.communicate(*arguments, **options))
 
     def lines(source):
-        if isinstance(source, BINARY):
+        if isinstance(source, BINARY) or isinstance(getattr(source, 'file', None), BINARY):
             return map(text_of, source)
         if isinstance(source, bytes):
             return text_of(source)

@@ -12,7 +12,7 @@ CAUGHT = '_p2_caught_'  # prefix of the names that replace what an `except` assi
 
 # Methods that are replaced by calls of _p2_NAME(object, ...).
 METHODS = frozenset('''split rsplit strip lstrip rstrip splitlines lower upper title capitalize swapcase isalpha isalnum
-    isdigit isspace islower isupper istitle decode encode read readline readlines xreadlines write writelines getvalue
+    isdigit isspace islower isupper istitle sub subn decode encode read readline readlines xreadlines write writelines getvalue
     communicate next keys values items iterkeys itervalues iteritems viewkeys viewvalues viewitems has_key sort
     fromstring tostring frombuffer load translate popen'''.split())
 # Attributes that have another name now; objects of users may have the old one.
@@ -25,6 +25,7 @@ _WALKERS = frozenset('list tuple set frozenset enumerate sorted iter sum dict'.s
 _NO_FILES = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.GeneratorExp, ast.Constant, ast.BinOp)
 # Expressions and definitions whose `yield` is their own.
 _OWN_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
+_CAUGHT_NOW = ('exc_type', 'exc_value', 'exc_traceback')  # attributes of `sys`
 _SPECIAL = (('next', '__next__'), ('__nonzero__', '__bool__'), ('__div__', '__truediv__'),
             ('__rdiv__', '__rtruediv__'), ('__idiv__', '__itruediv__'))
 
@@ -91,6 +92,9 @@ class _Rewriter(ast.NodeTransformer):
         if node.attr in ATTRIBUTES and isinstance(node.ctx, ast.Load) and _is_object(node.value):
             names = [ast.Constant(value=node.attr), ast.Constant(value=ATTRIBUTES[node.attr])]
             return _call('_p2_attribute', [node.value] + names, node)
+        if node.attr in _CAUGHT_NOW and getattr(node.value, 'id', '') == 'sys':
+            shown = ast.parse('sys.exc_info()[%d]' % _CAUGHT_NOW.index(node.attr), mode='eval').body
+            return _at(shown, node)
         if node.attr in ('version_info', 'version', 'hexversion') and getattr(node.value, 'id', '') == 'sys':
             return _call('_p2_version', [node.value, ast.Constant(value=node.attr)], node)
         return node
@@ -124,6 +128,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_ExceptHandler(self, node):
         self.generic_visit(node)
+        for each in ast.walk(node) if node.name else ():
+            if isinstance(each, ast.Subscript) and getattr(each.value, 'id', '') == node.name:
+                each.value = _call('_p2_arguments', [each.value], each.value)
         if (node.name or '').startswith(CAUGHT):
             target = self.pattern(node.name, ast.Store())
             taken = '%s.args' if isinstance(target, (ast.Tuple, ast.List)) else '%s'
@@ -179,6 +186,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_ClassDef(self, node):
         self.generic_visit(node)
+        node.body = [_ClassLists(node).visit(each) for each in node.body]
         for each in list(node.body):
             if isinstance(each, ast.Assign) and [getattr(to, 'id', '') for to in each.targets] == ['__metaclass__']:
                 node.body.remove(each)
@@ -189,11 +197,39 @@ class _Rewriter(ast.NodeTransformer):
                 node.body.append(_assignment(new, old, node))
         if '__eq__' in defined and '__hash__' not in defined:
             node.body.append(_assignment('__hash__', 'object.__hash__', node))
-        if '__cmp__' in defined:
-            node.decorator_list.append(ast.copy_location(ast.Name(id='_p2_compared', ctx=ast.Load()), node))
+        for wanted, decorator in ((('__cmp__',), '_p2_compared'),
+                                  (('__getslice__', '__setslice__', '__delslice__'), '_p2_sliced')):
+            if defined.intersection(wanted):
+                node.decorator_list.append(ast.copy_location(ast.Name(id=decorator, ctx=ast.Load()), node))
         if not node.body:
             node.body.append(ast.copy_location(ast.Pass(), node))
         return node
+
+
+class _ClassLists(ast.NodeTransformer):
+    """List comprehensions in a class, which see the names of its body: in Python 3 they get them as arguments."""
+
+    def __init__(self, node):
+        self.bound = {each.id for part in node.body for each in ast.walk(part)
+                      if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        self.bound.update(each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.ClassDef)))
+
+    def visit_ListComp(self, node):
+        names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        read = {each.id for each in names if isinstance(each.ctx, ast.Load)}
+        read -= {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        needed = sorted(read & self.bound)
+        first = node.generators[0].iter
+        node.generators[0].iter = ast.copy_location(ast.Name(id='_p2_first', ctx=ast.Load()), first)
+        made = ast.parse('(lambda %s: 0)(%s)' % (', '.join(['_p2_first'] + needed), ', '.join(['0'] + needed)), mode='eval').body
+        made = _at(made, node)
+        made.func.body, made.args[0] = node, first
+        return made
+
+    def visit_FunctionDef(self, node):
+        return node
+
+    visit_Lambda = visit_GeneratorExp = visit_ClassDef = visit_SetComp = visit_DictComp = visit_FunctionDef
 
 
 def _assignment(name, value, node):
