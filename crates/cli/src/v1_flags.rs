@@ -185,7 +185,7 @@ pub(crate) const TRAIN: FlagTable = &[
         "saving_period",
         Int,
         "1",
-        "number of passes between two saves",
+        "number of passes between two saves; the last pass is saved in any case",
     ),
     flag(
         "saving_period_by_batches",

@@ -376,7 +376,7 @@ fn damaged_snapshots_are_told_on_the_terminal() {
     let resumed = canoe_run(&folder, &JOB);
     succeeded(&resumed);
     let text = said(&resumed);
-    assert!(text.contains("is damaged or of another job"), "{text}");
+    assert!(text.contains("is damaged or of another model"), "{text}");
     assert!(text.contains("restored the state of step"), "{text}");
     assert!(passes(&folder.path("job/output")) == expected, "{text}");
 }

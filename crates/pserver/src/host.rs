@@ -378,12 +378,12 @@ impl Host {
             Ok(listing) => {
                 disk.confirmed = listing.confirmed;
                 disk.unreadable = listing.damage().map(|error| chain(error));
-                for (step, error) in &listing.unusable {
-                    let text = format!(
-                        "snapshot of step {step} is damaged or of another job or model; it is not used: {}",
-                        chain(error)
-                    );
-                    self.say(Level::Error, &text);
+                for unused in listing.unused() {
+                    let level = match unused.is_fault {
+                        true => Level::Error,
+                        false => Level::Info,
+                    };
+                    self.say(level, &unused.text);
                 }
             }
             Err(error) => {

@@ -62,6 +62,8 @@ pub struct ServerMetrics {
     pub epoch: Counter,
     /// 1 if that generation began with a restored snapshot.
     pub restored: Counter,
+    /// Steps that were applied when that generation began.
+    pub begun: Counter,
     /// Generations that ended with a loss.
     pub losses: Counter,
     /// The largest number of batches that the fastest trainer was ahead when a push was applied.
@@ -113,6 +115,8 @@ pub struct ServerCounts {
     pub epoch: u64,
     /// Whether that generation began with a restored snapshot.
     pub restored: bool,
+    /// Steps that were applied when that generation began.
+    pub begun: u64,
     /// Step of the newest snapshot, if any was written.
     pub snapshot_step: Option<u64>,
     /// One entry per table of the job.
@@ -295,6 +299,7 @@ impl ServerMetrics {
             step: self.step.get(),
             epoch: self.epoch.get(),
             restored: self.restored.get() > 0,
+            begun: self.begun.get(),
             snapshot_step: (self.snapshots.get() > 0).then(|| self.snapshot_step.get()),
             tables,
         }

@@ -48,6 +48,7 @@ impl Host {
             snapshots.attend(&run);
         }
         self.metrics.step.set(run.begun.0);
+        self.metrics.begun.set(run.begun.0);
         self.metrics.confirmed_at.set(self.now());
         self.metrics.overdue.set(0);
         *self.run.lock() = Some(run);

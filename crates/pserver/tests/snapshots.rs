@@ -102,7 +102,7 @@ fn a_snapshot_of_another_model_is_not_used() {
     let mut other = job();
     other.tables[0] = support::table("w", 71, 50, false, support::adam());
     let (model, lines) = train_on(&other, root.path());
-    assert!(said(&lines, "another job or model"), "{lines:?}");
+    assert!(said(&lines, "another model"), "{lines:?}");
     assert!(said(&lines, "from the start"), "{lines:?}");
     same(&model, &other.local());
 }

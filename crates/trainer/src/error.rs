@@ -79,6 +79,16 @@ pub enum TrainError {
         /// Name of the parameter.
         parameter: String,
     },
+    /// The servers' state in a pass directory is not the one that was saved with its model.
+    #[error(
+        "{path} cannot be continued exactly: {reason}; bring the file back, or start from its values with --init_model_path={path}"
+    )]
+    WrongState {
+        /// The pass directory.
+        path: PathBuf,
+        /// Which file is wrong.
+        reason: String,
+    },
     /// The configuration lacks something that the job needs.
     #[error("the configuration {0}")]
     Configuration(&'static str),

@@ -15,14 +15,14 @@ use wire::spec::Origin;
 use crate::best::{Measure, PATIENCE};
 use crate::check;
 use crate::checkgrad;
-use crate::checksums::DirectorySums;
+use crate::checksums::{self, DirectorySums};
 use crate::error::TrainError;
 use crate::loading;
 use crate::log::{Level, Topic};
 use crate::pass_directory::{self, Extras, SERVERS, STATE};
 use crate::report::Reporter;
 use crate::rules;
-use crate::saved_note;
+use crate::saved_note::SavedNote;
 use crate::saving::Saver;
 use crate::scores_file;
 use crate::settings::{Patience, RemoteSettings, TrainerSettings};
@@ -143,6 +143,9 @@ fn train(
         mut parameters,
         from,
     } = starting_values(config, &network, settings, report)?;
+    if let (0, Some(remote)) = (settings.trainer, &settings.remote) {
+        tell_damage(config, settings, remote, report)?;
+    }
     let started = match &settings.remote {
         None => local(config, settings, &network, &mut parameters, from, report),
         Some(remote) => {
@@ -163,15 +166,20 @@ fn train(
     let saver = (settings.trainer == 0)
         .then(|| saver(config, settings, measure))
         .transpose()?;
-    if let Some(saver) = &saver
-        && (settings.passes.saving_period <= settings.passes.count
-            || settings.passes.saving_period_by_batches > 0)
-    {
+    if let Some(saver) = &saver {
         // Better now than after a pass of an hour.
         pass_directory::check_writable(&saver.save_dir)?;
     }
-    if let (Some(saver), Some(remote)) = (&saver, &settings.remote) {
-        tell_lost_scores(saver, &remote.job, report);
+    if let Some(saver) = &saver {
+        tell_lost_scores(saver, report);
+        if scores_file::is_taken(&saver.save_dir) {
+            let best = saver.save_dir.join(scores_file::BEST);
+            let text = format!(
+                "{} is no link, so it stays as it is and does not name the best model; move it away to have the link",
+                best.display()
+            );
+            report.warn(Topic::Saving, text);
+        }
     }
     let mut trainer = Trainer {
         sources: data.train,
@@ -271,13 +279,11 @@ fn connect(
         .iter()
         .map(|p| rules::initial(p, settings.seed))
         .collect();
-    let origin = saved.and_then(|(directory, _)| origin(directory, settings, remote, network));
+    let origin = match saved {
+        Some((directory, _)) => origin(directory, settings, remote, network)?,
+        None => None,
+    };
     let exact = matches!(origin, Some(Origin::State(_)));
-    if saved.is_some() && !exact {
-        let text =
-            "the servers start from the saved values; optimizer state and schedules start afresh";
-        report.warn(Topic::Resume, text.to_owned());
-    }
     let mut rules = rules::rules(&config.opt_config, configs)?;
     let averaged = rules.iter().any(|r| r.average.is_some());
     let terms = terms(&config.opt_config, network, remote.session.trainers)?;
@@ -303,20 +309,46 @@ fn connect(
     let watch = session.watch.clone();
     report.waits_for(Box::new(move || watch.waits_for()));
     let specs = network.parameters();
-    if settings.trainer == 0 && terms.is_none() {
+    let saves = (settings.trainer == 0 && terms.is_none()).then(|| {
         let (folder, run) = (save_dir(config, settings), remote.job.clone());
-        session.saves = Some(Saves::new(move |usable| {
-            saved_note::find(&folder, &run, usable)
-        }));
-    }
+        Saves::new(move |usable| SavedNote::open(&folder, &run).find(usable))
+    });
+    session.saves.clone_from(&saves);
+    let tell = |start: Position, report: &mut dyn Reporter| {
+        if let Some(saves) = &saves {
+            tell_continued(saves, report);
+        }
+        let is_new = (start.pass, start.batch) == (settings.passes.start, 0);
+        if saved.is_some() && !exact && is_new {
+            let text = "the servers start from the saved values; optimizer state and schedules start afresh";
+            report.warn(Topic::Resume, text.to_owned());
+        }
+    };
     if let Some(terms) = terms {
         let local = local_updater(config, network, settings)?;
         let (updater, start) = CenterUpdater::connect(session, spec, specs, local, terms)?;
+        tell(start, report);
         return Ok((Box::new(updater), start));
     }
     let (updater, start) =
         RemoteUpdater::connect(session, spec, specs, averaged, remote.rows_stay)?;
+    tell(start, report);
     Ok((Box::new(updater), start))
+}
+
+/// Says which saved states could not be restored, and that the job continues from one because there is no snapshot.
+fn tell_continued(saves: &Saves, report: &mut dyn Reporter) {
+    for reason in saves.refusals() {
+        let text = format!("a saved state cannot be restored, so an older one is used: {reason}");
+        report.warn(Topic::Resume, text);
+    }
+    if let Some(saved) = saves.continued() {
+        let text = format!(
+            "the job continues from {} (step {}): no newer snapshot is on all servers",
+            saved.directory, saved.step
+        );
+        report.warn(Topic::Resume, text);
+    }
 }
 
 /// The model that the servers load themselves. A pass directory of this run continues it exactly; a model from
@@ -326,14 +358,22 @@ fn origin(
     settings: &TrainerSettings,
     remote: &RemoteSettings,
     network: &Network,
-) -> Option<Origin> {
+) -> Result<Option<Origin>, TrainError> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let state = directory.join(SERVERS);
     if settings.passes.init_model_path.is_none() && state.is_dir() {
-        return Some(Origin::State(text(&state)));
+        let wrong =
+            checksums::wrong_state(directory).unwrap_or_else(|error| Some(error.to_string()));
+        return match wrong {
+            None => Ok(Some(Origin::State(text(&state)))),
+            Some(reason) => Err(TrainError::WrongState {
+                path: directory.to_owned(),
+                reason,
+            }),
+        };
     }
     let by_row = network.parameters().iter().any(|p| p.by_row);
-    (remote.rows_stay && by_row).then(|| Origin::Rows(text(directory)))
+    Ok((remote.rows_stay && by_row).then(|| Origin::Rows(text(directory))))
 }
 
 /// When and how trainers that update locally synchronize; `None` if the servers update.
@@ -437,10 +477,10 @@ fn patience(settings: &TrainerSettings, measured: bool) -> Result<Option<u32>, T
 }
 
 /// Says which test results of this run are missing: without them another pass may be the best.
-fn tell_lost_scores(saver: &Saver, run: &str, report: &mut dyn Reporter) {
+fn tell_lost_scores(saver: &Saver, report: &mut dyn Reporter) {
     let known = |pass: &u32| saver.scores.passes.contains_key(pass);
-    let passes = saved_note::tested_passes(&saver.save_dir, run);
-    let Some(first) = passes.clone().find(|pass| !known(pass)) else {
+    let mut tested = saver.note.iter().flat_map(SavedNote::tested_passes);
+    let Some(first) = tested.find(|pass| !known(pass)) else {
         return;
     };
     let text = format!(
@@ -448,6 +488,22 @@ fn tell_lost_scores(saver: &Saver, run: &str, report: &mut dyn Reporter) {
         saver.save_dir.join(scores_file::SCORES).display()
     );
     report.warn(Topic::Resume, text);
+}
+
+/// Says what is wrong with the directories that this run has saved before.
+fn tell_damage(
+    config: &TrainerConfig,
+    settings: &TrainerSettings,
+    remote: &RemoteSettings,
+    report: &mut dyn Reporter,
+) -> Result<(), TrainError> {
+    let save_dir = save_dir(config, settings);
+    let scores = scores_file::read(&save_dir)?;
+    let kept = |pass| scores.passes.get(&pass).is_none_or(|score| score.kept);
+    for text in SavedNote::open(&save_dir, &remote.job).problems(kept) {
+        report.warn(Topic::Resume, text);
+    }
+    Ok(())
 }
 
 fn saver(
@@ -459,7 +515,9 @@ fn saver(
     let save_dir = save_dir(config, settings);
     let mut scores = scores_file::read(&save_dir)?;
     scores.measured_by(measure);
+    let remote = settings.remote.as_ref();
     let mut saver = Saver {
+        note: remote.map(|remote| SavedNote::open(&save_dir, &remote.job)),
         save_dir,
         extras: Extras {
             version: settings.version.clone(),

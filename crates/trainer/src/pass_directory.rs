@@ -139,7 +139,8 @@ pub fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
     [path, old].into_iter().find(whole)
 }
 
-/// Removes a pass that is no longer needed, with the models saved inside it, so that no reader sees a part of one.
+/// Removes a pass that is no longer needed, with the models saved inside it, so that no reader sees a part of one. One
+/// with files that no save has written is put aside.
 pub fn remove(save_dir: &Path, pass: u32) {
     let whole = name(pass, None);
     let inside = format!("{whole}-");
@@ -149,9 +150,40 @@ pub fn remove(save_dir: &Path, pass: u32) {
         if *found == *whole || found.starts_with(&inside) {
             let path = save_dir.join(&*found);
             // What cannot be removed only costs disk space.
-            let _ = replacing::retire(&path, &path);
+            let _ = match has_added(&path) {
+                true => put_aside(&path).map(drop),
+                false => replacing::retire(&path, &path),
+            };
         }
     }
+}
+
+/// Whether a directory has something that was not saved with it.
+pub(crate) fn has_added(directory: &Path) -> bool {
+    let Ok(Some(sums)) = checksums::read(directory) else {
+        return false;
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.any(|name| {
+        // Of NFS: what another process has open.
+        let own = [SUMS, DONE, SERVERS].contains(&name.as_str()) || name.starts_with(".nfs");
+        !own && !name.starts_with("pserver.") && !sums.iter().any(|file| file.name == name)
+    })
+}
+
+/// Gives a directory another name, under which no pass is looked for: `aside-pass-00003`, `aside-pass-00003-2`, …
+pub(crate) fn put_aside(directory: &Path) -> io::Result<PathBuf> {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let path = |number| match number {
+        1 => format!("aside-{name}"),
+        _ => format!("aside-{name}-{number}"),
+    };
+    let mut paths = (1..).map(|number: u64| directory.with_file_name(path(number)));
+    let free = paths.find(|path| fs::symlink_metadata(path).is_err());
+    let free = free.unwrap_or_else(|| directory.to_owned());
+    fs::rename(directory, &free)?;
+    Ok(free)
 }
 
 /// The newest complete pass of `save_dir`.
@@ -222,7 +254,13 @@ impl Writer {
     }
 
     /// Adds configuration, `path.txt` and `done`, and makes the directory visible.
-    pub fn commit(mut self, extras: &Extras) -> Result<PathBuf, PassDirectoryError> {
+    pub fn commit(self, extras: &Extras) -> Result<PathBuf, PassDirectoryError> {
+        self.complete(extras)?;
+        self.publish()
+    }
+
+    /// Adds configuration, `path.txt`, `done` and checksums.
+    pub(crate) fn complete(&self, extras: &Extras) -> Result<(), PassDirectoryError> {
         for file in extras.config.iter().chain(&extras.config_files) {
             self.copy(file)?;
         }
@@ -233,11 +271,15 @@ impl Writer {
         if !extras.config_args.is_empty() {
             self.write(CONFIG_ARGS, extras.config_args.as_bytes())?;
         }
+        self.write(DONE, extras.version.as_bytes())?;
         let sums = checksums::of_directory(&self.hidden);
         let sums = sums.map_err(io_error("make checksums of", &self.hidden))?;
         self.write(SUMS, sums.as_bytes())?;
-        self.write(DONE, extras.version.as_bytes())?;
-        sync_tree(&self.hidden)?;
+        sync_tree(&self.hidden)
+    }
+
+    /// Makes a complete directory visible, in place of an older one.
+    pub(crate) fn publish(mut self) -> Result<PathBuf, PassDirectoryError> {
         replacing::publish(&self.hidden, &self.target).map_err(io_error("create", &self.target))?;
         self.committed = true;
         sync(self.target.parent().unwrap_or(Path::new(".")))?;
@@ -326,6 +368,25 @@ mod tests {
             b"trainer_config.lr.py"
         );
         assert_eq!(complete(dir.path(), 3).unwrap(), path);
+    }
+
+    #[test]
+    fn a_pass_with_files_of_the_user_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write_pass(dir.path(), 1.0);
+        assert!(!has_added(&path));
+        fs::write(path.join("notes.txt"), "mine").unwrap();
+        assert!(has_added(&path));
+        remove(dir.path(), 3);
+        write_pass(dir.path(), 2.0);
+        remove(dir.path(), 3);
+        assert!(!path.exists());
+        let kept = dir.path().join("aside-pass-00003");
+        assert!(kept.join("notes.txt").exists() && kept.join("_w").exists());
+        assert_eq!(
+            put_aside(&kept).unwrap(),
+            dir.path().join("aside-aside-pass-00003")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Saves pass directories with parameters, optimizer state and configuration.
 
+use std::fs;
 use std::path::PathBuf;
 
 use nn::{ParameterSpec, ParameterValues, Parameters};
@@ -8,6 +9,7 @@ use words::result::Best;
 use crate::best::{Keep, Scores};
 use crate::error::TrainError;
 use crate::pass_directory::{self, Extras, STATE, Writer};
+use crate::saved_note::{self, SavedNote};
 use crate::scores_file;
 use crate::settings::Passes;
 use crate::state_file::{self, SavedState};
@@ -25,6 +27,17 @@ pub struct Saver {
     pub needed: Option<u32>,
     /// Test results of finished passes.
     pub scores: Scores,
+    /// Which passes this run has saved; `None` for a job without servers, which writes over what is there, as v1 does.
+    pub(crate) note: Option<SavedNote>,
+}
+
+/// A directory that was saved.
+#[derive(Debug)]
+pub struct SavedDirectory {
+    /// Its path.
+    pub path: PathBuf,
+    /// What somebody should read who does not read logs.
+    pub warnings: Vec<String>,
 }
 
 impl Saver {
@@ -33,17 +46,19 @@ impl Saver {
         self.save_dir.join(pass_directory::name(pass, part))
     }
 
-    /// Writes a pass directory atomically; `beside` adds what others write into it.
+    /// Writes a pass directory atomically; `beside` adds what others write into it. What this run has not written is put
+    /// aside.
     pub fn save(
-        &self,
+        &mut self,
         pass: u32,
         part: Option<u64>,
         specs: &[ParameterSpec],
         parameters: &Parameters,
         state: Option<&SavedState<'_>>,
         beside: impl FnOnce(&Writer) -> Result<(), TrainError>,
-    ) -> Result<PathBuf, TrainError> {
-        let writer = Writer::create(&self.save_dir, &pass_directory::name(pass, part))?;
+    ) -> Result<SavedDirectory, TrainError> {
+        let name = pass_directory::name(pass, part);
+        let writer = Writer::create(&self.save_dir, &name)?;
         for (spec, values) in specs.iter().zip(&parameters.0) {
             if let ParameterValues::Full(values) = values {
                 writer.parameter(&spec.name, values)?;
@@ -53,7 +68,31 @@ impl Saver {
             state_file::write(&writer.path(STATE), state)?;
         }
         beside(&writer)?;
-        Ok(writer.commit(&self.extras)?)
+        writer.complete(&self.extras)?;
+        let mut warnings = Vec::new();
+        let target = self.save_dir.join(&name);
+        if let Some(note) = &mut self.note {
+            let is_own = note.wrote(&name);
+            if let Err(error) = note.begin(&name, &writer.path("")) {
+                // Without the note, a loss of snapshots costs more work; the model is there.
+                let path = self.save_dir.join(saved_note::NOTE);
+                warnings.push(format!("write {}: {error}", path.display()));
+            }
+            if !is_own && fs::symlink_metadata(&target).is_ok() {
+                let kept =
+                    pass_directory::put_aside(&target).map_err(|source| TrainError::Write {
+                        path: target.clone(),
+                        source,
+                    })?;
+                warnings.push(format!(
+                    "{} has something that this run did not save there: it is now in {}",
+                    target.display(),
+                    kept.display()
+                ));
+            }
+        }
+        let path = writer.publish()?;
+        Ok(SavedDirectory { path, warnings })
     }
 
     /// A pass was tested and is about to be saved: makes its test result durable, because a model without one, which a
@@ -94,6 +133,18 @@ impl Saver {
         self.scores.check_kept(exists);
     }
 
+    /// Whether training ends after a pass, whose test result is known now.
+    pub(crate) fn is_last(
+        &mut self,
+        pass: u32,
+        value: Option<f64>,
+        passes: &Passes,
+        patience: Option<u32>,
+    ) -> bool {
+        self.scores.add(pass, value, false);
+        self.scores.end(passes.start, passes.count, patience) == pass + 1
+    }
+
     /// Checks that the last model of these passes exists: without it, a job that was to save models has failed.
     pub(crate) fn check_last(
         &self,
@@ -101,11 +152,10 @@ impl Saver {
         patience: Option<u32>,
     ) -> Result<(), TrainError> {
         let end = self.scores.end(passes.start, passes.count, patience);
-        let count = u64::from(end.saturating_sub(passes.start));
-        let Some(pass) = passes.periods().last(u64::from(passes.start), count) else {
+        let Some(pass) = end.checked_sub(1).filter(|pass| *pass >= passes.start) else {
             return Ok(());
         };
-        pass_directory::saved(&self.save_dir, pass as u32)?;
+        pass_directory::saved(&self.save_dir, pass)?;
         Ok(())
     }
 }
@@ -125,24 +175,62 @@ mod tests {
     #[test]
     fn a_job_that_was_asked_for_models_does_not_end_without_the_last_one() {
         let dir = tempfile::tempdir().unwrap();
-        let saver = Saver {
+        let mut saver = Saver {
             save_dir: dir.path().to_owned(),
             extras: Extras::default(),
             keep: Keep::ALL,
             needed: None,
             scores: Scores::default(),
+            note: None,
         };
-        let check = |passes: Passes| saver.check_last(&passes, None).map_err(|e| e.to_string());
-        let missing = check(passes(0, 3, 2)).unwrap_err();
+        let check = |saver: &Saver, passes: Passes| {
+            saver.check_last(&passes, None).map_err(|e| e.to_string())
+        };
+        let missing = check(&saver, passes(0, 3, 2)).unwrap_err();
         assert!(missing.contains("pass-00002"), "{missing}");
         let nothing = Parameters(Vec::new());
         saver
             .save(2, None, &[], &nothing, None, |_| Ok(()))
             .unwrap();
-        assert_eq!(check(passes(0, 3, 2)), Ok(()));
-        assert!(check(passes(0, 4, 1)).is_err(), "another pass is the last");
-        assert_eq!(check(passes(3, 1, 2)), Ok(()), "it was not asked for any");
+        assert_eq!(check(&saver, passes(0, 3, 2)), Ok(()));
+        for period in [1, 2, 9] {
+            let other = check(&saver, passes(0, 4, period));
+            assert!(other.is_err(), "another pass is the last");
+        }
+        assert_eq!(check(&saver, passes(3, 0, 2)), Ok(()), "there is none");
     }
+
+    #[test]
+    fn what_another_run_or_the_user_has_put_in_the_place_of_a_pass_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut saver = Saver {
+            save_dir: dir.path().to_owned(),
+            extras: Extras::default(),
+            keep: Keep::ALL,
+            needed: None,
+            scores: Scores::default(),
+            note: Some(SavedNote::open(dir.path(), "r1")),
+        };
+        let nothing = Parameters(Vec::new());
+        let mut save = |pass| {
+            let saved = saver.save(pass, None, &[], &nothing, None, |_| Ok(()));
+            saved.unwrap().warnings.join("; ")
+        };
+        assert_eq!(save(2), "");
+        assert_eq!(save(2), "", "its own is replaced");
+        fs::write(dir.path().join("pass-00002/notes.txt"), "mine").unwrap();
+        let told = save(2);
+        assert!(
+            told.contains("is now in") && told.contains("aside-pass-00002"),
+            "{told}"
+        );
+        let kept = dir.path().join("aside-pass-00002");
+        assert!(kept.join("notes.txt").exists());
+        fs::create_dir(dir.path().join("pass-00003")).unwrap();
+        assert!(save(3).contains("aside-pass-00003"));
+        assert!(dir.path().join("pass-00003/done").exists());
+    }
+
     #[test]
     fn the_best_and_the_last_three_stay_and_the_link_names_the_best() {
         let dir = tempfile::tempdir().unwrap();
@@ -152,6 +240,7 @@ mod tests {
             keep: "best,last:3".parse().unwrap(),
             needed: None,
             scores: Scores::default(),
+            note: None,
         };
         saver.scores.measured_by(Some(crate::best::Measure {
             name: "cost".to_owned(),
@@ -168,7 +257,7 @@ mod tests {
             end(&mut saver, pass, value);
         }
         let names = || {
-            let entries = std::fs::read_dir(dir.path()).unwrap();
+            let entries = fs::read_dir(dir.path()).unwrap();
             let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
             let mut names: Vec<_> = names.filter(|name| name.starts_with("pass-")).collect();
             names.sort();
@@ -176,7 +265,7 @@ mod tests {
         };
         let kept = ["pass-00001", "pass-00003", "pass-00004", "pass-00005"];
         assert_eq!(names(), kept);
-        let best = std::fs::read_link(dir.path().join("best")).unwrap();
+        let best = fs::read_link(dir.path().join("best")).unwrap();
         assert_eq!(best, std::path::Path::new("pass-00001"));
         // A process that was killed before it wrote the results repeats the end of the pass.
         saver.scores = scores_file::read(dir.path()).unwrap();
@@ -195,7 +284,7 @@ mod tests {
         assert_eq!((best.pass, best.value), (6, 0.1));
         end(&mut saver, 7, 0.2);
         assert!(names().contains(&"pass-00006".to_owned()), "{:?}", names());
-        let best = std::fs::read_link(dir.path().join("best")).unwrap();
+        let best = fs::read_link(dir.path().join("best")).unwrap();
         assert_eq!(best, std::path::Path::new("pass-00006"));
     }
 }

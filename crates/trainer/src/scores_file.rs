@@ -82,6 +82,11 @@ pub fn write(save_dir: &Path, scores: &Scores) -> Result<(), ScoresFileError> {
         .map_err(failed)
 }
 
+/// Whether a user has put something else in the place of the link.
+pub(crate) fn is_taken(save_dir: &Path) -> bool {
+    fs::symlink_metadata(save_dir.join(BEST)).is_ok_and(|found| !found.is_symlink())
+}
+
 /// Lets `best` point to a directory of the save directory, or removes it if there is none. What a user has put there
 /// under that name stays.
 pub fn link(save_dir: &Path, directory: Option<&str>) -> Result<(), ScoresFileError> {
@@ -92,10 +97,9 @@ pub fn link(save_dir: &Path, directory: Option<&str>) -> Result<(), ScoresFileEr
         source,
     };
     let directory = directory.filter(|directory| save_dir.join(directory).is_dir());
-    match fs::symlink_metadata(&path) {
-        Ok(found) if !found.is_symlink() => return Ok(()),
-        Ok(_) if fs::read_link(&path).ok().as_deref() == directory.map(Path::new) => return Ok(()),
-        _ => {}
+    let is_right = || fs::read_link(&path).is_ok_and(|to| Some(&*to) == directory.map(Path::new));
+    if is_taken(save_dir) || is_right() {
+        return Ok(());
     }
     let Some(directory) = directory else {
         return match fs::remove_file(&path) {

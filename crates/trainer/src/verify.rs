@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checksums::{self, SUMS};
 use crate::parameter_file::{self, ParameterFileError};
-use crate::pass_directory::{CONFIG_ARGS, DONE, STATE};
+use crate::pass_directory::{CONFIG_ARGS, DONE, SERVERS, STATE};
 use crate::saved_rows::SavedRows;
 use crate::state_file;
 use words::causes::chain;
@@ -33,6 +33,7 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
         findings.problem(directory.join(DONE), text);
     }
     let mut lengths = Vec::new();
+    let has_sums = matches!(checksums::read(directory), Ok(Some(_)));
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -45,6 +46,8 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
             // The copy of a configuration is no parameter, and neither is what a user put there.
             Err(ParameterFileError::Foreign { .. }) => {}
             Err(ParameterFileError::Truncated { .. }) if name.ends_with(".py") => {}
+            // Checksums tell better what was damaged and what was put there.
+            Err(_) if has_sums => {}
             Err(error) => findings.problem(path, chain(&error)),
         }
     }
@@ -114,6 +117,12 @@ fn check_sums(directory: &Path, parameters: &[(String, u64)], findings: &mut Pas
             Err(error) => findings.problem(path, chain(&error)),
         }
     }
+    match checksums::added_manifests(directory, &sums) {
+        Ok(added) => added.into_iter().for_each(|name| {
+            findings.problem(directory.join(name), "it was not saved with the directory");
+        }),
+        Err(error) => findings.problem(directory.join(SERVERS), chain(&error)),
+    }
     for (name, _) in parameters {
         let listed = sums.iter().any(|file| file.name == *name);
         if !listed && checksums::is_summed(name) {
@@ -156,7 +165,16 @@ mod tests {
         let sums = checksums::of_directory(root.path()).unwrap();
         fs::write(root.path().join(SUMS), sums).unwrap();
         assert_eq!(wrong(root.path()), Vec::<String>::new());
-        assert_eq!(verify(root.path()).unwrap().sums, Some(2));
+        assert_eq!(verify(root.path()).unwrap().sums, Some(3));
+        fs::write(root.path().join("notes.txt"), "a text of a user").unwrap();
+        assert_eq!(wrong(root.path()), Vec::<String>::new());
+        fs::write(root.path().join(DONE), "other").unwrap();
+        assert!(wrong(root.path())[0].contains("/done: its checksum"));
+        fs::write(root.path().join(DONE), "canoe").unwrap();
+        let whole = fs::read(root.path().join(SUMS)).unwrap();
+        fs::write(root.path().join(SUMS), &whole[..whole.len() - 2]).unwrap();
+        assert!(wrong(root.path())[0].contains("canoe.sums: it is damaged"));
+        fs::write(root.path().join(SUMS), whole).unwrap();
         let mut bytes = fs::read(root.path().join("w")).unwrap();
         let last = bytes.len() - 1;
         bytes[last] ^= 1;

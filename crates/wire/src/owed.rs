@@ -9,7 +9,7 @@ use crate::spec::Mode;
 /// How often the job tests and saves; 0 for never, but a saving period of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Periods {
-    /// Passes between saves: a pass is saved if its number is a multiple.
+    /// Passes between saves: a pass is saved if its number is a multiple, or if it is the last.
     pub saving: u64,
     /// Batches between saves inside a pass.
     pub saving_by_batches: u64,
@@ -48,23 +48,14 @@ impl Periods {
         }
     }
 
-    /// What is due at the end of a pass, when no trainer has more data.
-    pub fn at_end(&self, pass: u64) -> Owed {
+    /// What is due at the end of a pass, when no trainer has more data. The last pass of a job is saved in any case: a job
+    /// whose last passes are lost could not be continued.
+    pub fn at_end(&self, pass: u64, is_last: bool) -> Owed {
+        let saves = is_last || pass.is_multiple_of(self.saving.max(1));
         Owed {
             test: self.test == 0,
-            save: self.saves(pass).then_some(Save::Pass),
+            save: saves.then_some(Save::Pass),
         }
-    }
-
-    /// The newest of `count` passes from `start` whose directory must exist when the job has ended.
-    pub fn last(&self, start: u64, count: u64) -> Option<u64> {
-        let newest = start.saturating_add(count).checked_sub(1)?;
-        let newest = newest - newest % self.saving.max(1);
-        (count > 0 && newest >= start).then_some(newest)
-    }
-
-    fn saves(&self, pass: u64) -> bool {
-        pass.is_multiple_of(self.saving.max(1))
     }
 }
 
@@ -90,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_pass_is_tested_and_saved() {
-        let owed = |periods: Periods, pass| periods.at_end(pass);
+        let owed = |periods: Periods, pass| periods.at_end(pass, false);
         let both = Owed {
             test: true,
             save: Some(Save::Pass),
@@ -99,6 +90,7 @@ mod tests {
         let seldom = Periods { saving: 2, ..PLAIN };
         assert_eq!(owed(seldom, 4), both);
         assert_eq!(owed(seldom, 3).save, None);
+        assert_eq!(seldom.at_end(3, true), both, "the last one");
         let inside = Periods { test: 5, ..PLAIN };
         assert!(!owed(inside, 3).test, "it is tested inside instead");
         assert_eq!(owed(Periods { saving: 0, ..PLAIN }, 3), both);
@@ -132,17 +124,5 @@ mod tests {
         assert!(!passed(Mode::Sync, &[4, 2], 0));
         assert!(passed(Mode::Sync, &[4, 5], 0));
         assert!(!passed(Mode::Async { staleness: 3 }, &[4, 5], 0));
-    }
-
-    #[test]
-    fn the_last_directory_is_that_of_the_newest_pass_that_is_saved() {
-        let every = |saving| Periods { saving, ..PLAIN };
-        assert_eq!(every(1).last(0, 6), Some(5));
-        assert_eq!(every(4).last(0, 6), Some(4));
-        assert_eq!(every(9).last(0, 6), Some(0));
-        assert_eq!(every(4).last(5, 2), None);
-        assert_eq!(every(4).last(5, 4), Some(8));
-        assert_eq!(every(1).last(3, 0), None);
-        assert_eq!(every(1).last(0, 0), None);
     }
 }

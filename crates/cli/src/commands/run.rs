@@ -8,6 +8,7 @@ macro_rules! eprintln {
     }};
 }
 
+mod beginning;
 mod choice;
 mod refusal;
 
@@ -20,15 +21,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use run::display::summary;
-use run::local::archive::archive;
-use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
-use run::local::layout::{FirstLine, JobData};
-use run::local::lease::Owner;
+use run::event::JobEvent;
+use run::local::claim::{self, StartOptions};
+use run::local::layout::FirstLine;
 use run::local::plan::RUN_VARIABLE;
 use run::local::watchdog::StallLimits;
 use run::local::{
-    self, FolderLayout, FolderOptions, RestartPolicy, RunEnd, RunLimits, RunOptions, RunPlan,
-    Shutdown, SupervisorOptions,
+    self, FolderOptions, RestartPolicy, RunEnd, RunLimits, RunOptions, RunPlan, Shutdown,
+    SupervisorOptions,
 };
 
 use super::dashboard::Invitation;
@@ -38,7 +38,7 @@ use crate::exit::Exit;
 use crate::flags::Flags;
 use crate::form::Form;
 use crate::gflags::GFLAGS;
-use crate::record::{self, runner::RunnerRecord};
+use crate::record::runner::RunnerRecord;
 use crate::security;
 use crate::v1_flags::{COMMON, TRAIN};
 use crate::web::{self, Audience, PageAccess, Site};
@@ -171,12 +171,13 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         config: layout.config.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let wanted = StartOptions {
-        fresh: args.fresh,
-        in_place: args.start_pass.is_some() || starts_from(&args, &output),
-    };
-    let (best_by, start_pass) = (args.best_by.clone(), args.start_pass);
+    let (best_by, fresh) = (args.best_by.clone(), args.fresh);
     let mut options = run_options(args)?;
+    let start_pass = claim::start_pass(&options.trainer_flags);
+    let wanted = StartOptions {
+        fresh,
+        in_place: start_pass > 0,
+    };
     let passes = options.num_passes;
     let program = std::env::current_exe().context("find this program")?;
     let token = local::token::generate().context("create a job token")?;
@@ -195,13 +196,20 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if let Some(best_by) = &best_by {
         choice::check_measure(&layout, &options.trainer_flags, best_by)?;
     }
-    choice::check_start(&output, start_pass.unwrap_or(0), &options.trainer_flags)?;
+    choice::check_start(&output, start_pass, wanted.fresh, &options.trainer_flags)?;
     let listener = page.map(|page| {
         web::listen(page.address, page.or_free)
             .context("--watch: the page needs another port; 0 stands for a free one")
     });
     let listener = listener.transpose()?;
-    let (_owner, mut file) = begin(&output, settings(&layout, &options)?, wanted, &shutdown)?;
+    let settings = beginning::settings(&layout, &options)?;
+    let inside = beginning::inside(&options.trainer_flags, &output);
+    let (_owner, mut file) = beginning::begin(&output, settings, wanted, &inside, &shutdown)?;
+    if let Some(moved) = &file.moved_to {
+        for flag in &inside {
+            flag.follow(moved, &mut options.trainer_flags);
+        }
+    }
     if file.start_pass > 0 {
         let done = file.start_pass;
         record.first_pass = Some(done);
@@ -212,6 +220,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let name = (RUN_VARIABLE.to_owned(), file.run.clone());
     options.environment.extend([name]);
     let plan = RunPlan::new(program, layout, options, token.clone())?;
+    let shards = plan.shards.clone();
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
     recorder.begin(record);
     let site = listener.map(|listener| serve_page(listener, &output, &job, &token));
@@ -227,12 +236,16 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let mut display = Display::new(passes);
     let outcome = local::run(plan, &supervision, &shutdown, &mut |event| {
+        if let JobEvent::Started { .. } = event {
+            beginning::note_data(&output, &mut file, &shards);
+        }
         recorder.take(&event);
         display.take(&event);
     })?;
     recorder.end(&outcome.end);
     if outcome.end == RunEnd::Succeeded {
         file.finished = true;
+        file.done = beginning::done(&output, &file, outcome.tally.stopped);
         claim::write(&output, &file)?;
     }
     display.end();
@@ -250,12 +263,6 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
             );
         }
     }
-    if outcome.end == RunEnd::Interrupted && !form.json() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "the same command resumes the job; with --fresh it starts again"
-        );
-    }
     if stay && watched && outcome.end != RunEnd::Interrupted {
         let _ = writeln!(std::io::stderr(), "the page stays; Ctrl-C ends it");
         while shutdown.requests() == 0 {
@@ -265,6 +272,14 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if let RunEnd::Failed(cause) = &outcome.end {
         let text = summary::failure(cause);
         let _ = writeln!(std::io::stderr(), "canoe run: {text}");
+    }
+    let resumes = match &outcome.end {
+        RunEnd::Succeeded => None,
+        RunEnd::Interrupted => Some("the same command resumes the job"),
+        RunEnd::Failed(_) => Some("once the cause is mended, the same command resumes the job"),
+    };
+    if let Some(text) = resumes.filter(|_| !form.json()) {
+        let _ = writeln!(std::io::stderr(), "{text}; with --fresh it starts again");
     }
     if let Some(site) = &site {
         say_goodbye(site, &shutdown);
@@ -287,158 +302,6 @@ fn outcome_name(end: &RunEnd) -> &'static str {
         RunEnd::Interrupted => "interrupted",
         RunEnd::Failed(_) => "failed",
     }
-}
-
-/// Whether the job reads a model that an earlier run left in its own output folder.
-fn starts_from(args: &RunArgs, output: &Path) -> bool {
-    let inside = |path: &Path| std::path::absolute(path).is_ok_and(|path| path.starts_with(output));
-    let flags = args
-        .trainer_flags
-        .iter()
-        .filter_map(|flag| flag.split_once('='));
-    args.init_model_path.as_deref().is_some_and(inside)
-        || flags.into_iter().any(|(_, value)| inside(Path::new(value)))
-}
-
-/// What decides the results of a run, to tell whether an earlier one can be resumed.
-fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
-    let files = claim::config_files(&layout.config_dir, &layout.job);
-    let configuration = layout.config_dir.join(&layout.config);
-    let configuration = configuration
-        .strip_prefix(&layout.job)
-        .unwrap_or(&configuration);
-    // Flat data are split into their own folder before the run, so that their checksum would change.
-    let data = match &layout.data {
-        JobData::Shards(folders) => Some(claim::data_checksum(folders)),
-        JobData::Listed(listed) => Some(claim::data_checksum(&listed.paths()?)),
-        JobData::Flat(_) => None,
-    };
-    let data = data.transpose().context("read the data")?;
-    Ok(RunSettings {
-        config: configuration.display().to_string(),
-        config_files: Some(files.context("read the configuration folder")?),
-        nodes: options.nodes,
-        trainer_flags: deciding(&options.trainer_flags),
-        data_checksum: data,
-        passes: options.num_passes,
-    })
-}
-
-/// The flags that decide what a pass computes. How many passes there are and which of them stay can change when a run is
-/// resumed.
-fn deciding(flags: &[String]) -> Vec<String> {
-    let length = ["--keep=", "--patience=", "--best_by="];
-    let decides = |flag: &&String| !length.iter().any(|name| flag.starts_with(name));
-    flags.iter().filter(decides).cloned().collect()
-}
-
-/// Claims the output folder and says in one line what becomes of what is there.
-fn begin(
-    output: &Path,
-    settings: RunSettings,
-    wanted: StartOptions,
-    shutdown: &Shutdown,
-) -> anyhow::Result<(Owner, RunFile)> {
-    let create = || {
-        std::fs::create_dir_all(output).with_context(|| {
-            format!(
-                "create the output folder {}; if something else is there under this name, move it away",
-                output.display()
-            )
-        })
-    };
-    let new_name = || -> anyhow::Result<String> {
-        let random = local::token::generate().context("name the run")?;
-        Ok(random[..16].to_owned())
-    };
-    let claim = || {
-        let (stop, folder) = (shutdown.clone(), output.to_owned());
-        Owner::claim(output, &record::host(), move |other| {
-            eprintln!(
-                "canoe run: process {} on {} has taken {} over, because this one was stopped for too long; it ends here",
-                other.pid,
-                other.host,
-                folder.display()
-            );
-            stop.request();
-        })
-    };
-    create()?;
-    let mut owner = claim()?;
-    let found = match claim::read(output) {
-        // Whatever it was, it is moved aside.
-        Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
-        found => found?,
-    };
-    let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
-    let work = claim::find_work(output);
-    let beginning = claim::decide(found.as_ref(), &settings, wanted, work);
-    let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
-    let run = match beginning {
-        Beginning::Resume(run) => {
-            eprintln!(
-                "resuming the run in {} that did not finish (--fresh starts again)",
-                output.display()
-            );
-            run
-        }
-        Beginning::More(passes) => {
-            let done = match passes {
-                1 => "its pass".to_owned(),
-                _ => format!("its {passes} passes"),
-            };
-            eprintln!(
-                "continuing the run in {} after {done} (--fresh starts again)",
-                output.display()
-            );
-            start_pass = passes;
-            new_name()?
-        }
-        Beginning::Differs(differences) => {
-            let folder = output.to_owned();
-            let error = ClaimError::Differs {
-                folder,
-                differences,
-            };
-            return Err(error.into());
-        }
-        Beginning::Nameless(file) => {
-            let folder = output.to_owned();
-            return Err(ClaimError::Nameless { folder, file }.into());
-        }
-        Beginning::New => {
-            start_pass = 0;
-            new_name()?
-        }
-        Beginning::Archive(why) => {
-            start_pass = 0;
-            drop(owner);
-            if let Some(moved) = archive(output)? {
-                let moved = moved.display();
-                match why.as_str() {
-                    "" => eprintln!("the results of an earlier run are now in {moved}"),
-                    why => eprintln!(
-                        "the results of an earlier run are now in {moved}: more passes cannot continue after them, because {why}"
-                    ),
-                }
-            }
-            create()?;
-            owner = claim()?;
-            new_name()?
-        }
-    };
-    let settings = match &found {
-        Some(found) if continues => settings.continuing(&found.settings),
-        _ => settings,
-    };
-    let file = RunFile {
-        run,
-        settings,
-        finished: false,
-        start_pass,
-    };
-    claim::write(output, &file)?;
-    Ok((owner, file))
 }
 
 /// Where the page of a run is served.

@@ -21,7 +21,7 @@ enum SnapshotCommand {
     /// Check every byte of all snapshots in a directory and name what is wrong; ends with 1 if anything is, or if there
     /// is no snapshot that all servers have.
     Verify {
-        /// A directory with snapshots, such as output/snapshots.
+        /// A directory with snapshots, such as output/snapshots; the job folder or output folder above it; or one snapshot.
         directory: PathBuf,
         #[command(flatten)]
         form: Form,
@@ -34,7 +34,10 @@ pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn check(directory: &Path, form: Form) -> anyhow::Result<Exit> {
+fn check(given: &Path, form: Form) -> anyhow::Result<Exit> {
+    let places = ["output/snapshots", "snapshots"].map(|below| given.join(below));
+    let found = places.iter().find(|place| place.is_dir());
+    let directory = found.map_or(given, |place| place.as_path());
     let findings = verify(directory)?;
     let usable = findings.snapshots.iter().any(|found| found.complete());
     let exit = if usable && findings.problems.is_empty() {

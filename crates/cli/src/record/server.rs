@@ -153,7 +153,8 @@ impl Recorded {
             if self.epoch > 0 || counts.epoch > 1 || counts.restored {
                 news.push(Event::Recovery {
                     epoch: counts.epoch,
-                    step: counts.step,
+                    // The server has made steps since.
+                    step: counts.begun,
                     restored: counts.restored,
                 });
             }
@@ -268,6 +269,22 @@ mod tests {
         let kinds: Vec<_> = news.iter().map(std::mem::discriminant).collect();
         assert_eq!(kinds.len(), 3, "{news:?}");
         assert!(told.news(&counts(2, Some(40), 1031)).is_empty());
+    }
+
+    #[test]
+    fn a_recovery_names_the_step_that_was_restored_and_not_a_later_one() {
+        let restored = ServerCounts {
+            step: 395,
+            begun: 316,
+            restored: true,
+            tables: Vec::new(),
+            ..counts(1, None, 0)
+        };
+        let news = Recorded::default().news(&restored);
+        assert!(
+            matches!(&news[..], [Event::Recovery { step: 316, .. }]),
+            "{news:?}"
+        );
     }
 
     #[test]

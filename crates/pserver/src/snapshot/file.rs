@@ -31,8 +31,16 @@ pub enum StoreError {
     /// A file is not the one that belongs there: of another step, server or run, or written at another time.
     #[error("snapshot file {path} is not the one that belongs there: {reason}")]
     Unfit { path: PathBuf, reason: String },
-    /// The snapshot is of another run or model.
-    #[error("the snapshot of {path} is of another job or model: {reason}")]
+    /// The snapshot is of another run: of an earlier one in the same folder, as a rule.
+    #[error("the snapshot of {path} is of another run: run '{run}' wrote it")]
+    OtherRun {
+        /// The manifest.
+        path: PathBuf,
+        /// The name of that run.
+        run: String,
+    },
+    /// The snapshot is of another model.
+    #[error("the snapshot of {path} is of another model: {reason}")]
     Foreign {
         /// The manifest.
         path: PathBuf,
@@ -51,6 +59,7 @@ impl StoreError {
             Self::Disk { path, .. }
             | Self::Format { path, .. }
             | Self::Unfit { path, .. }
+            | Self::OtherRun { path, .. }
             | Self::Foreign { path, .. }
             | Self::Absent { path, .. } => path,
         }

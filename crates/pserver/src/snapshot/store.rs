@@ -13,12 +13,14 @@
 use super::file::{Flush, StoreError, Take, disk, open_file, replace, write_file};
 use super::format::{PartWriter, SnapshotHeader};
 use super::manifest::{self, PartFile, SnapshotManifest, base_name, manifest_name, part_name};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wire::recovery::Boundary;
 use wire::{Step, Topology};
+use words::causes::chain;
 
 /// The snapshots of a directory, as one server sees them.
 #[derive(Debug, Clone)]
@@ -74,13 +76,49 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The newest snapshot that is not of another job or model and still cannot be used.
+    /// The newest snapshot that is not of another run or model and still cannot be used.
     pub fn damage(&self) -> Option<&StoreError> {
         let errors = self.unusable.iter().rev().map(|(_, error)| error);
-        errors
-            .into_iter()
-            .find(|error| !matches!(error, StoreError::Foreign { .. }))
+        errors.into_iter().find(|error| {
+            !matches!(
+                error,
+                StoreError::Foreign { .. } | StoreError::OtherRun { .. }
+            )
+        })
     }
+
+    /// What is there and is not used, in sentences: each snapshot that is damaged or of another model, and how many there
+    /// are of each other run.
+    pub fn unused(&self) -> Vec<UnusedSnapshots> {
+        let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut unused = Vec::new();
+        for (step, error) in &self.unusable {
+            match error {
+                StoreError::OtherRun { run, .. } => *others.entry(run).or_default() += 1,
+                error => unused.push(UnusedSnapshots {
+                    is_fault: true,
+                    text: format!(
+                        "snapshot of step {step} is damaged or of another model; it is not used: {}",
+                        chain(error)
+                    ),
+                }),
+            }
+        }
+        unused.extend(others.into_iter().map(|(run, count)| UnusedSnapshots {
+            is_fault: false,
+            text: format!("{count} snapshots of another run, {run}, are not used"),
+        }));
+        unused
+    }
+}
+
+/// Snapshots that a server finds and does not use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusedSnapshots {
+    /// They are damaged or do not belong there, and not only of an earlier run.
+    pub is_fault: bool,
+    /// Which they are and why.
+    pub text: String,
 }
 
 /// Whose snapshots are looked for.
@@ -349,8 +387,8 @@ impl SnapshotStore {
         };
         let path = directory.join(manifest_name(server));
         if manifest.job != wanted.job {
-            let reason = format!("run '{}' wrote it, this is '{}'", manifest.job, wanted.job);
-            return Err(StoreError::Foreign { path, reason });
+            let run = manifest.job;
+            return Err(StoreError::OtherRun { path, run });
         }
         if manifest.shapes != wanted.shapes {
             let reason = "its tables have other names or shapes".to_owned();

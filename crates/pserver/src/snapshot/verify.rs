@@ -34,13 +34,19 @@ pub struct SnapshotFindings {
     pub problems: Vec<(PathBuf, String)>,
 }
 
-/// Checks the snapshots in a directory. Servers may have private directories, so that not all of them are in this one
+/// Checks the snapshots in a directory, or one of them. Servers may have private directories, so that not all of them are in this one
 /// is reported, and is no fault.
 pub fn verify(directory: &Path) -> Result<SnapshotFindings, StoreError> {
     let mut findings = SnapshotFindings::default();
+    let step_of = |name: &str| name.strip_prefix("step-")?.parse().ok();
+    let own = directory.file_name().unwrap_or_default();
+    if let Some(step) = step_of(&own.to_string_lossy()) {
+        check_step(directory, step, &mut findings)?;
+        return Ok(findings);
+    }
     for name in names(directory)? {
         let path = directory.join(&name);
-        let step = name.strip_prefix("step-").and_then(|s| s.parse().ok());
+        let step = step_of(&name);
         match step {
             Some(step) if path.is_dir() => check_step(&path, step, &mut findings)?,
             // Processes leave these beside snapshots.

@@ -126,7 +126,7 @@ impl Plan {
                     saved.insert((pass, save), values.clone());
                 }
             }
-            if let Some(save) = self.periods.at_end(pass).save {
+            if let Some(save) = self.periods.at_end(pass, pass + 1 == self.passes).save {
                 saved.insert((pass, save), values.clone());
             }
         }

@@ -394,7 +394,7 @@ impl SimTrainer {
     fn owed(&self) -> Option<Save> {
         let periods = &self.plan.periods;
         let owed = match self.over {
-            true => periods.at_end(self.pass),
+            true => periods.at_end(self.pass, self.pass + 1 == self.plan.passes),
             false => periods.inside(self.batch),
         };
         owed.save.filter(|_| self.index == 0 && !self.settled)

@@ -1,7 +1,7 @@
 //! The note that a run leaves for later ones in the same folder: `run.json` says which run the snapshots and pass directories belong to,
 //! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -51,6 +51,37 @@ pub struct RunFile {
     /// Passes that an earlier run in this folder had done, and that this one continues after.
     #[serde(default)]
     pub start_pass: u64,
+    /// When it has finished: the passes that are done, which are fewer than were asked for if it ended by itself. `None`
+    /// in files of older versions.
+    #[serde(default)]
+    pub done: Option<u64>,
+    /// Where the results that were in the folder were moved to: the run starts from a model among them.
+    #[serde(default)]
+    pub moved_to: Option<PathBuf>,
+}
+
+impl RunFile {
+    /// The first pass that this run itself trains.
+    fn first_pass(&self) -> u64 {
+        self.start_pass
+            .max(start_pass(&self.settings.trainer_flags))
+    }
+}
+
+/// What trainers' flags say about the first pass.
+pub fn start_pass(flags: &[String]) -> u64 {
+    let mut words = flags.iter();
+    let mut found = 0;
+    while let Some(word) = words.next() {
+        let word = word.trim_start_matches('-');
+        let value = match word.split_once('=') {
+            Some(("start_pass", value)) => Some(value),
+            None if word == "start_pass" => words.next().map(String::as_str),
+            _ => None,
+        };
+        found = value.and_then(|value| value.parse().ok()).unwrap_or(found);
+    }
+    found
 }
 
 /// What to do with a folder.
@@ -67,8 +98,64 @@ pub enum Beginning {
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
-    /// There are snapshots or models, and this file, which says which run they belong to, is missing.
-    Nameless(&'static str),
+    /// There are snapshots or models, and it is not known which run they belong to.
+    Nameless(NameFault),
+}
+
+/// Why it is not known which run the results in a folder belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameFault {
+    /// The file that says it.
+    pub file: &'static str,
+    /// What is wrong with it.
+    pub fault: &'static str,
+}
+
+impl std::fmt::Display for NameFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { file, fault } = self;
+        write!(f, "{file}, which says which run they belong to, {fault}")
+    }
+}
+
+/// What [`SAVED_NOTE`] says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Noted {
+    /// There is no such file.
+    #[default]
+    Nothing,
+    /// It does not make sense.
+    Damaged,
+    /// Passes of this run were saved.
+    Run(String),
+}
+
+impl Noted {
+    fn read(output: &Path) -> Self {
+        #[derive(Deserialize)]
+        struct Note {
+            run: String,
+            #[serde(rename = "passes")]
+            _passes: BTreeMap<String, String>,
+        }
+        match fs::read(output.join(SAVED_NOTE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Nothing,
+            text => match serde_json::from_slice(&text.unwrap_or_default()) {
+                Ok(Note { run, .. }) => Self::Run(run),
+                Err(_) => Self::Damaged,
+            },
+        }
+    }
+
+    /// Why trainer 0 could not tell the models of a run from those of another.
+    fn fault(&self, run: &str) -> Option<&'static str> {
+        match self {
+            Self::Nothing => Some("is missing"),
+            Self::Damaged => Some("is damaged"),
+            Self::Run(noted) if noted != run => Some("is of another run"),
+            Self::Run(_) => None,
+        }
+    }
 }
 
 /// What the user says about the beginning of a run.
@@ -76,25 +163,27 @@ pub enum Beginning {
 pub struct StartOptions {
     /// A new run, whatever is there.
     pub fresh: bool,
-    /// A new run that starts from results in this folder, which therefore stay where they are.
+    /// A run that continues after results in this folder, which therefore stay where they are.
     pub in_place: bool,
 }
 
 /// What a run could be resumed from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundWork {
-    /// The last pass that has a directory.
+    /// The last pass that has a directory, if only of a part of it.
     pub last_pass: Option<u64>,
+    /// The whole passes that have a directory.
+    pub whole: BTreeSet<u64>,
     /// There are snapshots.
     pub snapshots: bool,
-    /// The note that says which run has saved the passes is there.
-    pub noted: bool,
+    /// Which run has saved the passes.
+    pub noted: Noted,
 }
 
 impl FoundWork {
-    /// Whether there is anything.
-    pub fn any(self) -> bool {
-        self.last_pass.is_some() || self.snapshots
+    /// Whether there is anything, or was and is gone.
+    pub fn any(&self) -> bool {
+        self.last_pass.is_some() || self.snapshots || self.noted != Noted::Nothing
     }
 }
 
@@ -103,42 +192,84 @@ pub fn decide(
     found: Option<&RunFile>,
     settings: &RunSettings,
     wanted: StartOptions,
-    work: FoundWork,
+    work: &FoundWork,
 ) -> Beginning {
     let has_work = work.any();
     let archive = || Beginning::Archive(String::new());
-    match found {
-        _ if wanted.in_place => Beginning::New,
-        None if has_work && wanted.fresh => archive(),
-        None if work.snapshots => Beginning::Nameless(RUN_FILE),
-        // Models that were saved without a runner.
-        None if has_work => archive(),
-        None => Beginning::New,
-        Some(found) if !found.finished && !has_work => Beginning::New,
-        Some(_) if wanted.fresh => archive(),
-        Some(found) if found.finished => match (found.settings.passes, settings.passes) {
-            (Some(done), Some(passes)) if passes > done && has_work => {
-                match differences(&found.settings, settings) {
-                    list if list.is_empty() => Beginning::More(done),
-                    list => Beginning::Archive(list.join(", ")),
-                }
-            }
-            _ => archive(),
-        },
-        Some(found) => match differences(&found.settings, settings) {
-            // Trainer 0 could not tell the models of this run from those of another. If it was interrupted before it noted its
-            // first pass, it trains that pass again.
-            list if list.is_empty()
-                && !work.snapshots
-                && !work.noted
-                && work.last_pass > Some(found.start_pass) =>
-            {
-                Beginning::Nameless(SAVED_NOTE)
-            }
-            list if list.is_empty() => Beginning::Resume(found.run.clone()),
-            list => Beginning::Differs(list.join(", ")),
-        },
+    let Some(found) = found else {
+        return match has_work {
+            true if wanted.fresh => archive(),
+            true if wanted.in_place => Beginning::New,
+            true if work.snapshots => Beginning::Nameless(NameFault {
+                file: RUN_FILE,
+                fault: "is missing",
+            }),
+            // Models that were saved without a runner.
+            true => archive(),
+            false => Beginning::New,
+        };
+    };
+    if !has_work && !found.finished {
+        return Beginning::New;
     }
+    if wanted.fresh {
+        return archive();
+    }
+    if found.finished {
+        return match more(found, settings, work) {
+            _ if wanted.in_place => Beginning::New,
+            Some(Ok(done)) => Beginning::More(done),
+            Some(Err(why)) => Beginning::Archive(why),
+            None => archive(),
+        };
+    }
+    let mut differences = differences(&found.settings, settings);
+    differences.extend(too_few(found, settings, work));
+    // Without snapshots, only the note tells the models of this run from others. If the run was interrupted before it
+    // saved its first pass, there are none.
+    let unknown = match work.last_pass > Some(found.first_pass()) && !work.snapshots {
+        true => work.noted.fault(&found.run),
+        false => None,
+    };
+    match (differences.is_empty(), unknown) {
+        (true, None) => Beginning::Resume(found.run.clone()),
+        // Who names the pass to continue after decides what is done again.
+        _ if wanted.in_place => Beginning::New,
+        (false, _) => Beginning::Differs(differences.join(", ")),
+        (true, Some(fault)) => Beginning::Nameless(NameFault {
+            file: SAVED_NOTE,
+            fault,
+        }),
+    }
+}
+
+/// Whether more passes than a finished run was to have are asked for, which continue after those that it has done, or
+/// why they cannot.
+fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Result<u64, String>> {
+    let asked = found.settings.passes;
+    let done = found.done.or(asked)?;
+    settings
+        .passes
+        .filter(|passes| *passes > asked.unwrap_or(done))?;
+    let mut why = differences(&found.settings, settings);
+    let last = done.checked_sub(1)?;
+    if !work.whole.contains(&last) {
+        why.push(format!("the model of its last pass, {last}, is not there"));
+    }
+    Some(match why.is_empty() {
+        true => Ok(done),
+        false => Err(why.join(", ")),
+    })
+}
+
+/// An unfinished run cannot end after fewer passes than it has done.
+fn too_few(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<String> {
+    let asked = found.settings.passes.unwrap_or(u64::MAX);
+    let passes = settings.passes.filter(|passes| *passes < asked)?;
+    let done = work.whole.last()? + 1;
+    let ends_before = start_pass(&settings.trainer_flags) == 0 && passes < done;
+    ends_before
+        .then(|| format!("--passes {passes} asks for fewer than the {done} that it has done"))
 }
 
 impl RunSettings {
@@ -212,15 +343,15 @@ pub enum ClaimError {
         /// What differs.
         differences: String,
     },
-    /// Snapshots or models are there, but not the file that says which run they belong to.
+    /// Snapshots or models are there, and it is not known which run they belong to.
     #[error(
-        "{folder} holds results of an unfinished run, but the file {file}, which says which run they belong to, is missing; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
+        "{folder} holds results of an unfinished run, but the file {fault}; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
     )]
     Nameless {
         /// The output folder.
         folder: PathBuf,
-        /// What is missing.
-        file: &'static str,
+        /// The file that should say it.
+        fault: NameFault,
     },
     /// `run.json` is there and does not make sense.
     #[error(
@@ -274,9 +405,10 @@ pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
 /// Looks for what a run could be resumed from.
 pub fn find_work(output: &Path) -> FoundWork {
     FoundWork {
-        last_pass: last_pass(output),
+        last_pass: passes(output).map(|found| found.pass).max(),
+        whole: whole_passes(output),
         snapshots: holds(&output.join("snapshots"), "step-"),
-        noted: output.join(SAVED_NOTE).exists(),
+        noted: Noted::read(output),
     }
 }
 
@@ -379,13 +511,33 @@ fn holds(folder: &Path, prefix: &str) -> bool {
     names.any(|name| name.to_string_lossy().starts_with(prefix))
 }
 
-/// The greatest pass of which there is a directory, that of a whole pass (`pass-00003`) or of a part of one
-/// (`pass-00003-002`).
-fn last_pass(output: &Path) -> Option<u64> {
+/// The name of a pass directory.
+struct PassName {
+    pass: u64,
+    /// `pass-00003` and not `pass-00003-002`.
+    whole: bool,
+}
+
+/// The pass directories, whether or not they are complete.
+fn passes(output: &Path) -> impl Iterator<Item = PassName> {
     let entries = fs::read_dir(output).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let pass = |name: String| name.strip_prefix("pass-")?.split('-').next()?.parse().ok();
-    names.filter_map(pass).max()
+    names.filter_map(|name| {
+        let number = name.strip_prefix("pass-")?;
+        let (pass, part) = number
+            .split_once('-')
+            .map_or((number, None), |(pass, part)| (pass, Some(part)));
+        Some(PassName {
+            pass: pass.parse().ok()?,
+            whole: part.is_none(),
+        })
+    })
+}
+
+/// The whole passes of which there is a directory.
+pub fn whole_passes(output: &Path) -> BTreeSet<u64> {
+    let whole = passes(output).filter(|found| found.whole);
+    whole.map(|found| found.pass).collect()
 }
 
 /// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
@@ -479,11 +631,22 @@ mod tests {
         }
     }
 
-    const BOTH: FoundWork = FoundWork {
-        last_pass: Some(2),
-        snapshots: true,
-        noted: true,
-    };
+    fn both() -> FoundWork {
+        FoundWork {
+            last_pass: Some(3),
+            whole: (0..4).collect(),
+            snapshots: true,
+            noted: own(),
+        }
+    }
+
+    fn own() -> Noted {
+        Noted::Run("r1".to_owned())
+    }
+
+    fn nameless(file: &'static str, fault: &'static str) -> Beginning {
+        Beginning::Nameless(NameFault { file, fault })
+    }
 
     #[test]
     fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
@@ -503,17 +666,147 @@ mod tests {
         let beginning = |last_pass, snapshots, noted| {
             let work = FoundWork {
                 last_pass: Some(last_pass),
+                whole: (0..=last_pass).collect(),
                 snapshots,
                 noted,
             };
             let wanted = StartOptions::default();
-            decide(Some(&run(false)), &settings(2), wanted, work)
+            decide(Some(&run(false)), &settings(2), wanted, &work)
         };
-        let nameless = Beginning::Nameless(SAVED_NOTE);
-        assert_eq!(beginning(1, false, false), nameless);
-        for (snapshots, noted) in [(true, false), (false, true), (true, true)] {
+        let other = || Noted::Run("r2".to_owned());
+        for (noted, fault) in [
+            (Noted::Nothing, "is missing"),
+            (Noted::Damaged, "is damaged"),
+            (other(), "is of another run"),
+        ] {
+            assert_eq!(beginning(1, false, noted), nameless(SAVED_NOTE, fault));
+        }
+        for (snapshots, noted) in [(true, Noted::Damaged), (false, own()), (true, other())] {
             let resumed = Beginning::Resume("r1".to_owned());
             assert_eq!(beginning(1, snapshots, noted), resumed);
+        }
+    }
+
+    #[test]
+    fn a_note_is_read_as_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || Noted::read(folder.path());
+        assert_eq!(read(), Noted::Nothing);
+        let path = folder.path().join(SAVED_NOTE);
+        for damaged in ["", "{\"run\":", "{\"run\":\"r1\"}"] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(read(), Noted::Damaged);
+        }
+        fs::write(&path, "{\"run\":\"r1\",\"passes\":{}}").unwrap();
+        assert_eq!(read(), own());
+    }
+
+    #[test]
+    fn a_run_all_of_whose_passes_are_gone_is_not_begun_again_silently() {
+        let gone = FoundWork {
+            noted: own(),
+            ..FoundWork::default()
+        };
+        let beginning = |nodes| {
+            let wanted = StartOptions::default();
+            decide(Some(&run(false)), &settings(nodes), wanted, &gone)
+        };
+        // Trainer 0 refuses it, with what is missing.
+        assert_eq!(beginning(2), Beginning::Resume("r1".to_owned()));
+        assert!(matches!(beginning(3), Beginning::Differs(_)));
+    }
+
+    #[test]
+    fn a_run_that_began_in_place_is_resumed_and_other_flags_begin_again_in_place() {
+        let flags = |start: u64| RunSettings {
+            trainer_flags: vec![format!("--start_pass={start}")],
+            ..settings(2)
+        };
+        let open = RunFile {
+            settings: flags(2),
+            ..run(false)
+        };
+        let wanted = StartOptions {
+            in_place: true,
+            ..StartOptions::default()
+        };
+        let after = |found: &RunFile, start, work: &FoundWork| {
+            decide(Some(found), &flags(start), wanted, work)
+        };
+        assert_eq!(after(&open, 2, &both()), Beginning::Resume("r1".to_owned()));
+        assert_eq!(after(&open, 3, &both()), Beginning::New);
+        assert_eq!(after(&run(false), 2, &both()), Beginning::New);
+        let mut finished = open.clone();
+        finished.finished = true;
+        assert_eq!(after(&finished, 2, &both()), Beginning::New);
+        // It was interrupted before its first save: what is there is of the run before.
+        let earlier = FoundWork {
+            last_pass: Some(2),
+            snapshots: false,
+            noted: Noted::Run("r0".to_owned()),
+            ..both()
+        };
+        assert_eq!(
+            after(&open, 2, &earlier),
+            Beginning::Resume("r1".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_first_pass_is_found_in_every_form_of_the_flag() {
+        let of = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            start_pass(&flags)
+        };
+        assert_eq!(of(&["--log_period=5"]), 0);
+        assert_eq!(of(&["--start_pass=3"]), 3);
+        assert_eq!(of(&["-start_pass", "3", "--log_period=5"]), 3);
+        assert_eq!(of(&["--start_pass=3", "--start_pass=4"]), 4);
+    }
+
+    #[test]
+    fn more_passes_continue_after_those_that_are_done_however_many_were_asked_for() {
+        let after = |asked, done, wanted, whole: u64| {
+            let mut found = run(true);
+            (found.settings.passes, found.done) = (asked, done);
+            let work = FoundWork {
+                whole: (0..whole).collect(),
+                ..both()
+            };
+            let settings = RunSettings {
+                passes: wanted,
+                ..settings(2)
+            };
+            decide(Some(&found), &settings, StartOptions::default(), &work)
+        };
+        // It ended by itself after pass 8.
+        assert_eq!(after(None, Some(9), Some(12), 9), Beginning::More(9));
+        assert_eq!(after(Some(20), Some(9), Some(30), 9), Beginning::More(9));
+        let again = Beginning::Archive(String::new());
+        assert_eq!(after(None, Some(9), None, 9), again);
+        assert_eq!(after(None, Some(9), Some(9), 9), again);
+        assert_eq!(after(Some(20), Some(9), Some(20), 9), again);
+        assert_eq!(after(Some(4), None, Some(8), 4), Beginning::More(4));
+        let lost = after(Some(4), Some(4), Some(8), 3);
+        assert!(
+            matches!(&lost, Beginning::Archive(why) if why.contains("last pass, 3, is not there"))
+        );
+    }
+
+    #[test]
+    fn an_unfinished_run_does_not_end_after_fewer_passes_than_it_has_done() {
+        let with = |passes| {
+            let settings = RunSettings {
+                passes: Some(passes),
+                ..settings(2)
+            };
+            let mut open = run(false);
+            open.settings.passes = Some(6);
+            decide(Some(&open), &settings, StartOptions::default(), &both())
+        };
+        assert!(matches!(with(2), Beginning::Differs(why) if why.contains("fewer than the 4")));
+        for passes in [4, 6, 9] {
+            assert_eq!(with(passes), Beginning::Resume("r1".to_owned()));
         }
     }
 
@@ -525,13 +818,13 @@ mod tests {
         let with = |directory: &str| {
             fs::create_dir(folder.path().join(directory)).unwrap();
             let work = find_work(folder.path());
-            decide(Some(&open), &settings(2), StartOptions::default(), work)
+            decide(Some(&open), &settings(2), StartOptions::default(), &work)
         };
         let resumed = Beginning::Resume("r1".to_owned());
         assert_eq!(with("pass-00002"), resumed);
         assert_eq!(with("pass-00003-001"), resumed);
         assert_eq!(with("pass-00003"), resumed);
-        assert_eq!(with("pass-00004"), Beginning::Nameless(SAVED_NOTE));
+        assert_eq!(with("pass-00004"), nameless(SAVED_NOTE, "is missing"));
     }
 
     #[test]
@@ -544,9 +837,9 @@ mod tests {
             let work = FoundWork {
                 last_pass: passes.then_some(0),
                 snapshots,
-                noted: true,
+                ..FoundWork::default()
             };
-            decide(None, &settings(2), wanted, work)
+            decide(None, &settings(2), wanted, &work)
         };
         assert_eq!(beginning(false, false, false), Beginning::New);
         assert_eq!(beginning(false, false, true), Beginning::New);
@@ -555,8 +848,8 @@ mod tests {
             Beginning::Archive(String::new())
         );
         for passes in [false, true] {
-            let nameless = Beginning::Nameless(RUN_FILE);
-            assert_eq!(beginning(passes, true, false), nameless);
+            let missing = nameless(RUN_FILE, "is missing");
+            assert_eq!(beginning(passes, true, false), missing);
             assert_eq!(
                 beginning(passes, true, true),
                 Beginning::Archive(String::new())
@@ -582,6 +875,8 @@ mod tests {
             settings: settings(2),
             finished,
             start_pass: 0,
+            done: None,
+            moved_to: None,
         }
     }
 
@@ -589,7 +884,7 @@ mod tests {
     fn an_unfinished_run_is_resumed_only_with_its_own_settings() {
         let (open, done) = (run(false), run(true));
         let plain = StartOptions::default();
-        let with_work = |found, nodes, wanted| decide(found, &settings(nodes), wanted, BOTH);
+        let with_work = |found, nodes, wanted| decide(found, &settings(nodes), wanted, &both());
         let resumed = Beginning::Resume("r1".to_owned());
         assert_eq!(with_work(Some(&open), 2, plain), resumed.clone());
         let differs = with_work(Some(&open), 3, plain);
@@ -598,7 +893,7 @@ mod tests {
             data_checksum: Some(4),
             ..settings(2)
         };
-        let differs = decide(Some(&open), &changed, plain, BOTH);
+        let differs = decide(Some(&open), &changed, plain, &both());
         assert_eq!(
             differs,
             Beginning::Differs("the data files have changed".to_owned())
@@ -607,24 +902,24 @@ mod tests {
             data_checksum: None,
             ..settings(2)
         };
-        assert_eq!(decide(Some(&open), &unknown, plain, BOTH), resumed);
+        assert_eq!(decide(Some(&open), &unknown, plain, &both()), resumed);
         let longer = RunSettings {
             passes: Some(6),
             ..settings(2)
         };
         let more = Beginning::More(4);
-        assert_eq!(decide(Some(&done), &longer, plain, BOTH), more);
-        assert_eq!(decide(Some(&open), &longer, plain, BOTH), resumed);
+        assert_eq!(decide(Some(&done), &longer, plain, &both()), more);
+        assert_eq!(decide(Some(&open), &longer, plain, &both()), resumed);
         let other = RunSettings {
             config_files: Some(BTreeMap::from([("a.py".to_owned(), 9)])),
             ..longer
         };
         assert_eq!(
-            decide(Some(&done), &other, plain, BOTH),
+            decide(Some(&done), &other, plain, &both()),
             Beginning::Archive("a.py has changed, b.txt is gone".to_owned())
         );
         assert_eq!(
-            decide(Some(&open), &other, plain, BOTH),
+            decide(Some(&open), &other, plain, &both()),
             Beginning::Differs("a.py has changed, b.txt is gone".to_owned())
         );
         for (found, fresh) in [(&open, true), (&done, false), (&done, true)] {
@@ -639,7 +934,7 @@ mod tests {
             ..plain
         };
         assert_eq!(with_work(Some(&done), 3, in_place), Beginning::New);
-        let idle = decide(Some(&open), &settings(3), plain, FoundWork::default());
+        let idle = decide(Some(&open), &settings(3), plain, &FoundWork::default());
         assert_eq!(
             idle,
             Beginning::New,

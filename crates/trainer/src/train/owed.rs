@@ -13,7 +13,6 @@ use crate::log::{Level, Topic};
 use crate::parameter_statistics;
 use crate::pass_directory::{SERVERS, Writer};
 use crate::report::{PassProgress, Reporter, TrainerEvent};
-use crate::saved_note;
 use crate::tester::TEST;
 use crate::updater::{Position, UpdateError, Updater};
 
@@ -45,14 +44,19 @@ impl Trainer<'_> {
         batches: u64,
         report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
-        let owed = self.settings.passes.periods().at_end(u64::from(pass));
-        let tested = if owed.test || self.patience.is_some() {
+        let settings = self.settings;
+        let passes = &settings.passes;
+        let due = |is_last| passes.periods().at_end(u64::from(pass), is_last);
+        let tested = if due(false).test || self.patience.is_some() {
             self.test(pass, batches, report)?
         } else {
             None
         };
         let value = self.measured(tested);
-        if owed.save.is_some() {
+        let (saver, patience) = (self.saver.as_mut(), self.patience);
+        let is_last = saver.is_some_and(|saver| saver.is_last(pass, value, passes, patience));
+        let saves = due(is_last).save.is_some();
+        if saves {
             if let Some(saver) = &mut self.saver {
                 saver.note_test(pass, value)?;
             }
@@ -61,7 +65,7 @@ impl Trainer<'_> {
             let statistics = parameter_statistics::of(self.network.parameters(), &self.parameters);
             report.event(&TrainerEvent::Parameters { pass, statistics });
         }
-        self.score(pass, owed.save.is_some(), value, report)
+        self.score(pass, saves, value, report)
     }
 
     /// The value by which passes are compared; only trainer 0 compares them.
@@ -137,7 +141,7 @@ impl Trainer<'_> {
         part: Option<u64>,
         report: &mut dyn Reporter,
     ) -> Result<(), TrainError> {
-        let Some(saver) = &self.saver else {
+        let Some(saver) = &mut self.saver else {
             return Ok(());
         };
         self.updater.refresh(&mut self.parameters)?;
@@ -146,7 +150,7 @@ impl Trainer<'_> {
         let specs = self.network.parameters();
         let text = format!("Saving parameters to {}", saver.path(pass, part).display());
         report.line(Level::Info, Topic::Saving, &text);
-        let path = match &self.settings.remote {
+        let saved = match &self.settings.remote {
             None => {
                 let state = self.updater.state(&self.parameters);
                 saver.save(pass, part, specs, shown, state.as_ref(), |_| Ok(()))?
@@ -159,16 +163,7 @@ impl Trainer<'_> {
                 })?
             }
         };
-        if let (Some(remote), None) = (&self.settings.remote, part)
-            && path.join(SERVERS).is_dir()
-            && let Err(error) = saved_note::write(&saver.save_dir, &remote.job, pass)
-        {
-            // Without the note, a loss of snapshots costs more work; the model is there.
-            let text = format!(
-                "write {} in {}: {error}",
-                saved_note::NOTE,
-                saver.save_dir.display()
-            );
+        for text in saved.warnings {
             report.warn(Topic::Saving, text);
         }
         let statistics = part
@@ -176,7 +171,7 @@ impl Trainer<'_> {
             .then(|| parameter_statistics::of(specs, shown));
         report.event(&TrainerEvent::Saved {
             pass,
-            path: path.display().to_string(),
+            path: saved.path.display().to_string(),
         });
         if let Some(statistics) = statistics {
             report.event(&TrainerEvent::Parameters { pass, statistics });

@@ -87,6 +87,7 @@ pub struct SavedPasses {
 pub struct Saves {
     look: Arc<SavesLook>,
     refused: Arc<Mutex<Vec<RefusedSave>>>,
+    continued: Arc<Mutex<Option<SavedPass>>>,
 }
 
 /// Looks at the disk, with a function that says whether the state in a directory may be used.
@@ -108,6 +109,7 @@ impl Saves {
         Self {
             look: Arc::new(look),
             refused: Arc::default(),
+            continued: Arc::default(),
         }
     }
 
@@ -121,6 +123,21 @@ impl Saves {
     pub(super) fn refuse(&self, save: RefusedSave) {
         let mut refused = self.refused.lock();
         refused.push(save);
+    }
+
+    /// Why servers could not restore states so far, in their own words.
+    pub fn refusals(&self) -> Vec<String> {
+        self.refused().into_iter().map(|save| save.reason).collect()
+    }
+
+    /// The saved pass that the present generation began with; `None` if it began with something else.
+    pub fn continued(&self) -> Option<SavedPass> {
+        self.continued.lock().clone()
+    }
+
+    /// A generation has begun.
+    pub(super) fn begun(&self, with: Option<SavedPass>) {
+        *self.continued.lock() = with;
     }
 
     /// What servers could not restore so far.

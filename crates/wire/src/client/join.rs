@@ -125,6 +125,10 @@ impl Session {
                     let directory = newest.map(|saved| saved.directory.as_str());
                     self.open(epoch, start, directory)
                         .map_err(|fault| self.without_refused_save(fault, start, directory))?;
+                    if let Some(saves) = saves {
+                        let is_saved = matches!(start, GenerationStart::Saved { .. });
+                        saves.begun(saved.newest.filter(|_| is_saved));
+                    }
                     opened = epoch;
                 }
                 AdmissionVerdict::Lost(text) => {

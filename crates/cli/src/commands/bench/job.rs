@@ -202,7 +202,7 @@ impl Bench {
     }
 }
 
-/// One thread, no tests, one saved model, few lines.
+/// One thread, no tests, two saved models, few lines.
 const QUIET: [&str; 6] = [
     "--trainer_count=1",
     "--data_workers=1",

@@ -183,8 +183,21 @@ pub(super) fn check_measure(
     }
 }
 
-/// Refuses to start after a pass whose model is not there, before a run moves or starts anything.
-pub(super) fn check_start(output: &Path, start: u32, flags: &[String]) -> anyhow::Result<()> {
+/// Refuses to start after a pass whose model is not there, or is to be moved aside, before a run moves or starts anything.
+pub(super) fn check_start(
+    output: &Path,
+    start: u64,
+    fresh: bool,
+    flags: &[String],
+) -> anyhow::Result<()> {
+    if fresh && start > 0 {
+        anyhow::bail!(
+            "--fresh moves the results aside that --start-pass {start} continues after; leave one of them out, or give --fresh with --init-model-path {} to start a new run from that model",
+            output
+                .join(pass_directory::name((start - 1) as u32, None))
+                .display()
+        );
+    }
     let elsewhere = |flag: &String| flag.starts_with("--init_model_path=");
     let Some(before) = start
         .checked_sub(1)
@@ -192,6 +205,7 @@ pub(super) fn check_start(output: &Path, start: u32, flags: &[String]) -> anyhow
     else {
         return Ok(());
     };
+    let before = before as u32;
     if pass_directory::complete_now(output, before).is_some() {
         return Ok(());
     }
@@ -275,7 +289,7 @@ mod tests {
     #[test]
     fn a_run_does_not_start_after_a_pass_that_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
-        let refused = |start, flags: &[String]| check_start(dir.path(), start, flags);
+        let refused = |start, flags: &[String]| check_start(dir.path(), start, false, flags);
         let text = refused(40, &[]).unwrap_err().to_string();
         assert!(text.contains("pass-00039") && text.contains("leave the flag out"));
         std::fs::create_dir(dir.path().join("pass-00006")).unwrap();
@@ -285,6 +299,10 @@ mod tests {
         refused(7, &[]).unwrap();
         refused(0, &[]).unwrap();
         refused(40, &["--init_model_path=/m".to_owned()]).unwrap();
+        let fresh = check_start(dir.path(), 7, true, &[])
+            .unwrap_err()
+            .to_string();
+        assert!(fresh.contains("--init-model-path"), "{fresh}");
     }
 
     #[test]

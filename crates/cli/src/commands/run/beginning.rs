@@ -1,0 +1,281 @@
+//! How a run begins in an output folder: what is there is resumed, continued, moved aside or refused.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use run::local::archive::archive;
+use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
+use run::local::layout::JobData;
+use run::local::lease::Owner;
+use run::local::{self, FolderLayout, RunOptions, Shutdown};
+use words::result::Stopped;
+
+use crate::record;
+
+/// A flag of the trainers whose value lies in the output folder: results that the run starts from.
+pub(super) struct InsideFlag {
+    /// Its place among the flags.
+    index: usize,
+    /// What is in front of the path, with the `=`; empty if the path is a word of its own.
+    name: String,
+    path: PathBuf,
+    /// The path inside the output folder.
+    rest: PathBuf,
+}
+
+impl InsideFlag {
+    /// Changes the flag for results that were moved to a folder.
+    pub(super) fn follow(&self, moved: &Path, flags: &mut [String]) {
+        let path = moved.join(&self.rest);
+        // What is not there is to be written, and belongs to the new run.
+        if path.exists() {
+            flags[self.index] = format!("{}{}", self.name, path.display());
+        }
+    }
+}
+
+/// The flags whose values lie in the output folder.
+pub(super) fn inside(flags: &[String], output: &Path) -> Vec<InsideFlag> {
+    let real = std::fs::canonicalize(output).ok();
+    let is_output = |folder: &&Path| {
+        *folder == output || real.is_some() && std::fs::canonicalize(folder).ok() == real
+    };
+    let rest = |path: &Path| -> Option<PathBuf> {
+        // A link inside, such as `best`, stays a link: it is moved with what it points to.
+        let folder = path.ancestors().skip(1).find(is_output)?;
+        path.strip_prefix(folder).ok().map(Path::to_owned)
+    };
+    let flag = |(index, flag): (usize, &String)| {
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (format!("{name}="), value),
+            None => (String::new(), flag.as_str()),
+        };
+        let path = Path::new(value).to_owned();
+        let rest = rest(&path).filter(|_| path.is_absolute())?;
+        Some(InsideFlag {
+            index,
+            name,
+            path,
+            rest,
+        })
+    };
+    flags.iter().enumerate().filter_map(flag).collect()
+}
+
+/// How many passes are done when a run has finished.
+pub(super) fn done(output: &Path, file: &RunFile, stopped: Option<Stopped>) -> Option<u64> {
+    let first = claim::start_pass(&file.settings.trainer_flags);
+    let asked = file.settings.passes.map(|passes| first + passes);
+    let stopped = stopped.map(|stopped| stopped.pass + 1);
+    let saved = || claim::whole_passes(output).last().map(|last| last + 1);
+    stopped.or(asked).or_else(saved)
+}
+
+/// What decides the results of a run, to tell whether an earlier one can be resumed.
+pub(super) fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
+    let files = claim::config_files(&layout.config_dir, &layout.job);
+    let configuration = layout.config_dir.join(&layout.config);
+    let configuration = configuration
+        .strip_prefix(&layout.job)
+        .unwrap_or(&configuration);
+    // Flat data are split into their own folder before the run, so that their checksum would change.
+    let data = match &layout.data {
+        JobData::Shards(folders) => Some(claim::data_checksum(folders)),
+        JobData::Listed(listed) => Some(claim::data_checksum(&listed.paths()?)),
+        JobData::Flat(_) => None,
+    };
+    let data = data.transpose().context("read the data")?;
+    Ok(RunSettings {
+        config: configuration.display().to_string(),
+        config_files: Some(files.context("read the configuration folder")?),
+        nodes: options.nodes,
+        trainer_flags: deciding(&options.trainer_flags),
+        data_checksum: data,
+        passes: options.num_passes,
+    })
+}
+
+/// Notes what the data are once they are split, so that a change is noticed when the run is resumed.
+pub(super) fn note_data(output: &Path, file: &mut RunFile, shards: &[PathBuf]) {
+    if file.settings.data_checksum.is_some() {
+        return;
+    }
+    let noted = claim::data_checksum(shards)
+        .map_err(anyhow::Error::from)
+        .and_then(|sum| {
+            file.settings.data_checksum = Some(sum);
+            Ok(claim::write(output, file)?)
+        });
+    if let Err(error) = noted {
+        eprintln!("canoe run: a later change of the data will not be noticed: {error:#}");
+    }
+}
+
+/// The flags that decide what a pass computes. How many passes there are and which of them stay can change when a run is
+/// resumed.
+fn deciding(flags: &[String]) -> Vec<String> {
+    let length = ["--keep=", "--patience=", "--best_by="];
+    let decides = |flag: &&String| !length.iter().any(|name| flag.starts_with(name));
+    flags.iter().filter(decides).cloned().collect()
+}
+
+/// Claims the output folder and says in one line what becomes of what is there.
+pub(super) fn begin(
+    output: &Path,
+    settings: RunSettings,
+    wanted: StartOptions,
+    inside: &[InsideFlag],
+    shutdown: &Shutdown,
+) -> anyhow::Result<(Owner, RunFile)> {
+    let create = || {
+        std::fs::create_dir_all(output).with_context(|| {
+            format!(
+                "create the output folder {}; if something else is there under this name, move it away",
+                output.display()
+            )
+        })
+    };
+    let new_name = || -> anyhow::Result<String> {
+        let random = local::token::generate().context("name the run")?;
+        Ok(random[..16].to_owned())
+    };
+    let claim = || {
+        let (stop, folder) = (shutdown.clone(), output.to_owned());
+        Owner::claim(output, &record::host(), move |other| {
+            eprintln!(
+                "canoe run: process {} on {} has taken {} over, because this one was stopped for too long; it ends here",
+                other.pid,
+                other.host,
+                folder.display()
+            );
+            stop.request();
+        })
+    };
+    create()?;
+    let mut owner = claim()?;
+    let found = match claim::read(output) {
+        // Whatever it was, it is moved aside.
+        Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
+        found => found?,
+    };
+    let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
+    let mut moved_to = found.as_ref().and_then(|found| found.moved_to.clone());
+    let work = claim::find_work(output);
+    let beginning = claim::decide(found.as_ref(), &settings, wanted, &work);
+    let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
+    let run = match beginning {
+        Beginning::Resume(run) => {
+            eprintln!(
+                "resuming the run in {} that did not finish (--fresh starts again)",
+                output.display()
+            );
+            run
+        }
+        Beginning::More(passes) => {
+            let done = match passes {
+                1 => "its pass".to_owned(),
+                _ => format!("its {passes} passes"),
+            };
+            eprintln!(
+                "continuing the run in {} after {done} (--fresh starts again)",
+                output.display()
+            );
+            start_pass = passes;
+            new_name()?
+        }
+        Beginning::Differs(differences) => {
+            let folder = output.to_owned();
+            let error = ClaimError::Differs {
+                folder,
+                differences,
+            };
+            return Err(error.into());
+        }
+        Beginning::Nameless(fault) => {
+            let folder = output.to_owned();
+            return Err(ClaimError::Nameless { folder, fault }.into());
+        }
+        Beginning::New => {
+            (start_pass, moved_to) = (0, None);
+            new_name()?
+        }
+        Beginning::Archive(why) => {
+            start_pass = 0;
+            check_there(inside)?;
+            drop(owner);
+            moved_to = archive(output)?;
+            if let Some(moved) = &moved_to {
+                let moved = moved.display();
+                match why.as_str() {
+                    "" => eprintln!("the results of an earlier run are now in {moved}"),
+                    why => eprintln!(
+                        "the results of an earlier run are now in {moved}: more passes cannot continue after them, because {why}"
+                    ),
+                }
+            }
+            create()?;
+            owner = claim()?;
+            new_name()?
+        }
+    };
+    let settings = match &found {
+        Some(found) if continues => settings.continuing(&found.settings),
+        _ => settings,
+    };
+    let file = RunFile {
+        run,
+        settings,
+        finished: false,
+        start_pass,
+        done: None,
+        moved_to: moved_to.filter(|_| !inside.is_empty()),
+    };
+    claim::write(output, &file)?;
+    Ok((owner, file))
+}
+
+/// Refuses to move results aside for a run that could not start from them.
+fn check_there(inside: &[InsideFlag]) -> anyhow::Result<()> {
+    let mut models = inside
+        .iter()
+        .filter(|flag| flag.name == "--init_model_path=");
+    match models.find(|flag| !flag.path.exists()) {
+        Some(flag) => anyhow::bail!("{}{} is not there", flag.name, flag.path.display()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_the_earlier_run_is_found_where_it_was_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        std::fs::create_dir_all(output.join("pass-00003")).unwrap();
+        std::os::unix::fs::symlink("pass-00003", output.join("best")).unwrap();
+        let other = folder.path().join("job");
+        std::os::unix::fs::symlink(folder.path(), &other).unwrap();
+        let mut flags = vec![
+            format!("--init_model_path={}", output.join("best").display()),
+            format!("--predict_file={}", output.join("new.txt").display()),
+            "--log_period=50".to_owned(),
+            other.join("output/pass-00003").display().to_string(),
+            format!("--x={}", folder.path().display()),
+        ];
+        let before = flags.clone();
+        let found = inside(&flags, &output);
+        assert_eq!(found.len(), 3);
+        check_there(&found).unwrap();
+        let moved = archive(&output).unwrap().unwrap();
+        for flag in &found {
+            flag.follow(&moved, &mut flags);
+        }
+        let best = format!("--init_model_path={}", moved.join("best").display());
+        assert_eq!(flags[0], best);
+        assert_eq!(flags[3], moved.join("pass-00003").display().to_string());
+        assert_eq!((&flags[1..3], &flags[4]), (&before[1..3], &before[4]));
+        assert!(check_there(&found).is_err());
+    }
+}
