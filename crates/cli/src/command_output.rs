@@ -21,7 +21,7 @@ pub(crate) struct CommandOutput {
 enum OutputTarget {
     Standard(Stdout),
     File(OutputFile),
-    Packed(GzEncoder<OutputFile>),
+    Packed(Box<GzEncoder<OutputFile>>),
 }
 
 impl Write for OutputTarget {
@@ -59,7 +59,10 @@ impl CommandOutput {
                 let name = path.display().to_string();
                 let file = OutputFile::create(path).with_context(|| format!("write {name}"))?;
                 let target = match path.extension().is_some_and(|ending| ending == "gz") {
-                    true => OutputTarget::Packed(GzEncoder::new(file, Compression::default())),
+                    true => {
+                        let packed = GzEncoder::new(file, Compression::default());
+                        OutputTarget::Packed(Box::new(packed))
+                    }
                     false => OutputTarget::File(file),
                 };
                 (target, name)

@@ -504,7 +504,7 @@ mod tests {
         let found = beside(&mine.join("m.bin"), &Hints::default(), "prov");
         assert_eq!((&found.job, &found.modules), (&mine, &mine));
         let search = found.provider.unwrap();
-        assert_eq!(search.searched, [mine.clone()]);
+        assert_eq!(search.searched, std::slice::from_ref(&mine));
         assert_eq!(search.module, None);
         fs::remove_file(root.join("prov.py")).unwrap();
         let found = beside(&root.join("m.bin"), &Hints::default(), "prov");
