@@ -60,7 +60,8 @@ impl CommandOutput {
                 let file = OutputFile::create(path).with_context(|| format!("write {name}"))?;
                 let target = match path.extension().is_some_and(|ending| ending == "gz") {
                     true => {
-                        OutputTarget::Packed(Box::new(GzEncoder::new(file, Compression::default())))
+                        let packed = GzEncoder::new(file, Compression::default());
+                        OutputTarget::Packed(Box::new(packed))
                     }
                     false => OutputTarget::File(file),
                 };
