@@ -107,9 +107,9 @@ fn nodes_that_are_killed_stop_after_the_same_pass_with_the_same_bytes() {
     let (expected, winner) = (models(&played), best(&played));
     let output = folder.path("job/output");
     for (victim, pause) in [
-        ("trainer_id=0", 900),
+        ("--trainer_id=0", 900),
         ("server_id=1", 1500),
-        ("trainer_id=1", 2200),
+        ("--trainer_id=1", 2200),
     ] {
         let args = [
             "--nodes=2",

@@ -96,7 +96,7 @@ fn a_hanging_provider_does_not_outlive_a_killed_trainer() {
     let pid = folder.path("pid");
     wait_until(&mut run, &folder, "the hanging provider", || pid.exists());
     let provider = fs::read_to_string(&pid).unwrap();
-    let trainer = run.find("trainer_id=1").unwrap();
+    let trainer = run.find("--trainer_id=1").unwrap();
     signal(trainer, libc::SIGKILL);
     wait_gone(&provider);
     let _ = run.0.wait();
@@ -117,7 +117,7 @@ fn a_process_that_is_stopped_for_ever_is_replaced() {
     wait_until(&mut run, &folder, "a batch", || reached.exists());
     // Its state must have been read once, so that its silence can be noticed.
     std::thread::sleep(Duration::from_millis(1500));
-    signal(run.find("trainer_id=1").unwrap(), libc::SIGSTOP);
+    signal(run.find("--trainer_id=1").unwrap(), libc::SIGSTOP);
     fs::remove_file(&reached).unwrap();
     run.wait(&folder);
     let told = log(&folder);

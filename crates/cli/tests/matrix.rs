@@ -53,11 +53,11 @@ const IMAGE_MOMENTS: [(&str, &str, u32); 5] = [
 /// Who is disturbed.
 const VICTIMS: [(&str, &[&str]); 4] = [
     ("server", &["server_id=1"]),
-    ("trainer 0", &["trainer_id=0"]),
-    ("other trainer", &["trainer_id=1"]),
+    ("trainer 0", &["--trainer_id=0"]),
+    ("other trainer", &["--trainer_id=1"]),
     (
         "all",
-        &["server_id=0", "server_id=1", "trainer_id=0", "trainer_id=1"],
+        &["server_id=0", "server_id=1", "--trainer_id=0", "--trainer_id=1"],
     ),
 ];
 

@@ -431,12 +431,27 @@ fn what_the_check_calls_no_training_is_none() {
         12,
         "batch_size=0; a batch needs",
     );
+    // As with v1, initial values can be drawn and saved without a cost; the check means a network that is to learn.
+    let folder = new_job();
     let cost = "outputs(classification_cost(input=output, label=label))";
-    refused_by_check_and_training(
-        &[(cost, "outputs(output)")],
-        18,
-        "none of the outputs is a cost",
+    change(
+        &folder.path("job/model/trainer_config.py"),
+        cost,
+        "outputs(output)",
     );
+    let words = "none of the outputs is a cost";
+    let text = failed(&folder.canoe(&["config", "check", "job"]));
+    assert!(
+        text.contains(&format!("trainer_config.py:18: {words}")),
+        "{text}"
+    );
+    let train = [
+        "train",
+        "--config=model/trainer_config.py",
+        "--num_passes=1",
+    ];
+    let trained = folder.canoe_in("job", &train);
+    assert!(said(&trained).contains(words), "{}", said(&trained));
     let folder = new_job();
     fs::write(folder.path("job/data/test.txt"), "").unwrap();
     let checked = folder.canoe(&["config", "check", "job"]);
@@ -729,8 +744,12 @@ fn a_run_that_trainers_would_refuse_leaves_earlier_results_where_they_are() {
     let config = folder.path("job/model/trainer_config.py");
     let original = fs::read_to_string(&config).unwrap();
     let run = |more: &[&str], words: &str| {
-        let text = failed(&folder.canoe(&[&["run", "job", "--watch=off"], more].concat()));
+        let done = folder.canoe(&[&["run", "job", "--watch=off"], more].concat());
+        let text = failed(&done);
         assert!(text.contains(words), "{more:?}: {text}");
+        if text.contains("trainer_config.py:") {
+            assert_eq!(done.status.code(), Some(78), "{text}");
+        }
         assert!(!folder.path("job/output-1").exists(), "{more:?}: {text}");
         assert!(folder.path("job/output/pass-00000/done").exists());
     };

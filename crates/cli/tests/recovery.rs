@@ -90,13 +90,13 @@ fn killed_servers_lose_nothing() {
 
 #[test]
 fn killed_trainers_lose_nothing() {
-    disturb(folder(&[]), &["trainer_id=0", "trainer_id=1"], 30, 2);
+    disturb(folder(&[]), &["--trainer_id=0", "--trainer_id=1"], 30, 2);
 }
 
 #[test]
 fn killed_servers_and_trainers_lose_no_row() {
     let folder = folder(&[BY_ROW]);
-    disturb(folder, &["server_id=1", "trainer_id=0"], 16, 3);
+    disturb(folder, &["server_id=1", "--trainer_id=0"], 16, 3);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_stopped_process_is_noticed_and_may_come_back() {
     let begun = Instant::now();
     let process = loop {
         assert!(begun.elapsed() < DEADLINE, "{}", log(&folder));
-        match run.find("trainer_id=1") {
+        match run.find("--trainer_id=1") {
             Some(process) => break process,
             None => std::thread::sleep(Duration::from_millis(5)),
         }

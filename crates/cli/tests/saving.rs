@@ -87,7 +87,7 @@ impl Job {
         assert!(!wanted.is_empty());
         fs::remove_dir_all(self.folder.path("job/output")).unwrap();
         let mut run = self.start_held();
-        let trainer = run.find("trainer_id=0").unwrap();
+        let trainer = run.find("--trainer_id=0").unwrap();
         if moment != Moment::Test {
             self.hold_save(&mut run, trainer);
         }

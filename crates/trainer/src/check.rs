@@ -4,7 +4,7 @@
 //! Finds what would otherwise stop a job after its start, on every node of it. Collects all problems, because a user
 //! repairs them together.
 
-use config::{LayerConfig, ModelConfig, ParameterConfig, TrainerConfig};
+use config::{LayerConfig, ModelConfig, OptimizationConfig, ParameterConfig, TrainerConfig};
 use nn::{
     Batch, BatchUse, Evaluators, ExecuteError, Network, ParameterSpec, ParameterValues, Parameters,
 };
@@ -27,6 +27,9 @@ const VALUES: usize = 200_000_000;
 const TRAINING: &str = "data_config";
 const TEST: &str = "test_data_config";
 const SETTINGS: &str = "opt_config";
+
+/// What is said of a network that has nothing to minimise.
+pub(crate) const NO_COST: &str = "none of the outputs is a cost, so nothing would be learned";
 
 /// What stands before the name of an evaluator that a problem is about.
 const EVALUATOR: &str = "evaluator ";
@@ -123,6 +126,14 @@ fn described(
         return None;
     }
     let network = trained(config, model, findings)?;
+    // Training only warns: as with v1, it can be used to draw and save initial values.
+    if config.data_config.is_some() && !network.has_cost() {
+        let last = model.output_layer_names.last();
+        let text = format!(
+            "{NO_COST}; name one, for example outputs(classification_cost(input=…, label=…))"
+        );
+        findings.problem(last.map(String::as_str), text);
+    }
     let needed = least_memory(config, model, &network);
     if let Some(memory) = memory.filter(|memory| needed > *memory) {
         findings.too_large = true;
@@ -167,14 +178,8 @@ fn trained(
             return None;
         }
     };
-    match trainable(config, &network) {
-        Err(TrainError::NoCost) if config.data_config.is_none() => {}
-        Err(error @ TrainError::NoCost) => {
-            let last = model.output_layer_names.last();
-            findings.problem(last.map(String::as_str), chain(&error));
-        }
-        Err(error) => findings.problem(Some(SETTINGS), chain(&error)),
-        Ok(()) => {}
+    if let Err(error) = trainable(&config.opt_config) {
+        findings.problem(Some(SETTINGS), chain(&error));
     }
     if let Err(error) = Evaluators::new(model) {
         let subject = match &error {
@@ -196,20 +201,14 @@ fn gigabytes(bytes: u64) -> String {
 }
 
 /// Refuses what cannot be trained, whatever the data are: training calls it, too.
-pub(crate) fn trainable(config: &TrainerConfig, network: &Network) -> Result<(), TrainError> {
-    let settings = &config.opt_config;
+pub(crate) fn trainable(settings: &OptimizationConfig) -> Result<(), TrainError> {
     match settings.batch_size {
-        1.. => {}
+        1.. => Ok(()),
         // What v1's message has where nothing was set.
         0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => {
-            return Err(TrainError::NoSettings);
+            Err(TrainError::NoSettings)
         }
-        size => return Err(TrainError::BatchSize { size }),
-    }
-    if network.has_cost() {
-        Ok(())
-    } else {
-        Err(TrainError::NoCost)
+        size => Err(TrainError::BatchSize { size }),
     }
 }
 

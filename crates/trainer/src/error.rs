@@ -103,11 +103,6 @@ pub enum TrainError {
         /// The value in the configuration.
         size: i32,
     },
-    /// Nothing would be minimised.
-    #[error(
-        "none of the outputs is a cost, so nothing would be learned; name one, for example outputs(classification_cost(input=…, label=…))"
-    )]
-    NoCost,
     /// The training data have no samples.
     #[error("pass {pass} has no samples: the training data are empty")]
     NoSamples {

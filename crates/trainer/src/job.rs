@@ -129,7 +129,10 @@ fn train(
         put_in_order(&save_dir(config, settings))?;
     }
     let network = network(config)?;
-    check::trainable(config, &network)?;
+    check::trainable(&config.opt_config)?;
+    if !network.has_cost() && settings.trainer == 0 {
+        report.warn(Topic::Initialize, check::NO_COST.to_owned());
+    }
     let inspector = inspector(config, settings)?;
     let data = all_sources(config, network.inputs(), settings)?;
     let tester = data

@@ -186,7 +186,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     // What is wrong with the command must show before anything is moved or claimed.
     let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &options.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
-    refusal::check(&layout, &options.trainer_flags)?;
+    if let Some(text) = refusal::check(&layout, &options.trainer_flags)? {
+        eprintln!("canoe run: {text}");
+        return Ok(Exit::Configuration);
+    }
     RunPlan::new(
         program.clone(),
         layout.clone(),

@@ -3,17 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use config::{EvaluateOptions, Prints};
+use config::{ConfigError, EvaluateOptions, Prints};
 use run::local::layout::JobData;
 use run::local::{FolderLayout, workdir};
+use words::causes::chain;
 
 use crate::commands::train::{config_args, python_path};
 use crate::flags::Flags;
 use crate::gflags::GFLAGS;
 use crate::v1_flags::{COMMON, TRAIN};
 
-/// Evaluates the configuration where the first node would, and applies the checks with which training begins.
-pub(super) fn check(layout: &FolderLayout, trainer_flags: &[String]) -> anyhow::Result<()> {
+/// Evaluates the configuration where the first node would, and applies the checks with which training begins. Returns what
+/// is wrong with the configuration; what is wrong with the flags is an error.
+pub(super) fn check(
+    layout: &FolderLayout,
+    trainer_flags: &[String],
+) -> anyhow::Result<Option<String>> {
     let mut args = trainer_flags.to_vec();
     args.push("--local=0".to_owned());
     let flags = &Flags::parse(&[COMMON, TRAIN, GFLAGS], &args)?;
@@ -37,7 +42,17 @@ pub(super) fn check(layout: &FolderLayout, trainer_flags: &[String]) -> anyhow::
         python_path: python_path(flags),
         prints: Prints::Nowhere,
         ..EvaluateOptions::new(&layout.config)
-    })?;
+    });
+    let evaluated = match evaluated {
+        Ok(evaluated) => evaluated,
+        // Whether the trainers can evaluate it is not known.
+        Err(
+            ConfigError::Died { .. } | ConfigError::Deadline { .. } | ConfigError::Exchange { .. },
+        ) => {
+            return Ok(None);
+        }
+        Err(error) => return Ok(Some(chain(&error))),
+    };
     let problems = trainer::check::refused(&evaluated.config);
     let told = problems.iter().map(|problem| {
         let place = problem.subject.as_ref();
@@ -47,13 +62,15 @@ pub(super) fn check(layout: &FolderLayout, trainer_flags: &[String]) -> anyhow::
         }
     });
     let told: Vec<String> = told.collect();
-    anyhow::ensure!(told.is_empty(), "{}", told.join("\n"));
+    if !told.is_empty() {
+        return Ok(Some(told.join("\n")));
+    }
     let patience = flags.text("patience").parse().unwrap_or(0_u32);
     anyhow::ensure!(
         patience == 0 || evaluated.config.test_data_config.is_some(),
         "--patience {patience} needs test data to compare passes by, and the configuration names none"
     );
-    Ok(())
+    Ok(None)
 }
 
 /// Whether the model is there that the run is to start from.
