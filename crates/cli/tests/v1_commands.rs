@@ -172,6 +172,25 @@ fn flags_come_from_files_and_variables() {
     assert!(text.contains("unknown flag --gone"), "{text}");
 }
 
+#[test]
+fn only_the_newest_pass_stays_if_v1s_flag_says_so() {
+    let folder = job();
+    fs::write(folder.path("flags"), "--save_only_one\n").unwrap();
+    succeeded(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=3 --save_dir=one --save_only_one
+         paddle train --config=c.py --num_passes=3 --save_dir=two --flagfile=flags
+         paddle train --config=c.py --num_passes=3 --save_dir=all --save_only_one=0
+         paddle train --config=c.py --num_passes=3 --save_dir=last --save_only_one --keep=last:2",
+    ));
+    for (name, left) in [("one", 1), ("two", 1), ("all", 3), ("last", 2)] {
+        let passes = fs::read_dir(folder.path(name)).unwrap();
+        let names = passes.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let passes = names.filter(|entry| entry.starts_with("pass-"));
+        assert_eq!(passes.count(), left, "{name}");
+    }
+}
+
 /// Python 2 in every way in which a script can hand it to the interpreter.
 #[test]
 fn python_of_scripts_means_python_2() {

@@ -479,9 +479,9 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
     })
 }
 
-/// `--keep`, which wins over v1's `--save_only_one`.
+/// `--keep` or v1's `--save_only_one`: the last of two wins. (`paddle train` begins with `--keep=all`.)
 fn keep(flags: &Flags) -> anyhow::Result<Keep> {
-    if flags.bool("save_only_one") && !flags.given("keep") {
+    if flags.bool("save_only_one") && !flags.given_after("keep", "save_only_one") {
         return Ok(Keep::NEWEST);
     }
     let text = flags.text("keep");
