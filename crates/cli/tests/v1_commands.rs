@@ -191,6 +191,21 @@ fn only_the_newest_pass_stays_if_v1s_flag_says_so() {
     }
 }
 
+#[test]
+fn the_link_named_python_is_no_python_to_train_with() {
+    let folder = job();
+    for name in ["python", "python2.7"] {
+        let out = script(
+            &folder,
+            &format!("paddle train --config=c.py --num_passes=1 --python_bin={name}"),
+        );
+        succeeded(&out);
+        let text = said(&out);
+        let told = format!("--python_bin={name} asks for Python 2, or is no working Python");
+        assert!(text.contains(&told) && !text.contains("'-S'"), "{text}");
+    }
+}
+
 /// Python 2 in every way in which a script can hand it to the interpreter.
 #[test]
 fn python_of_scripts_means_python_2() {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     };
     if let Some(asked) = instead_of {
         let text = format!(
-            "--python_bin={} asks for Python 2: canoe runs Python 2 files itself, under {}",
+            "--python_bin={} asks for Python 2, or is no working Python: canoe runs Python 2 files itself, under {}",
             asked.display(),
             python.display()
         );
