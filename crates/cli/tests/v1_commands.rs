@@ -206,6 +206,37 @@ fn the_link_named_python_is_no_python_to_train_with() {
     }
 }
 
+#[test]
+fn what_is_wrong_with_a_command_of_v1_is_said_of_that_command() {
+    let folder = job();
+    for (typed, want) in [
+        (
+            "paddle dump_config",
+            "usage: paddle dump_config CONFIG [ARGUMENTS] [--whole] [--binary]",
+        ),
+        (
+            "paddle make_diagram",
+            "usage: paddle make_diagram CONFIG OUT.dot [ARGUMENTS]",
+        ),
+        (
+            "paddle merge_model",
+            "paddle merge_model: --model_dir is missing",
+        ),
+        ("paddle train --foo", "paddle train: unknown flag --foo"),
+        ("paddle foo", "there is no command 'foo'"),
+    ] {
+        for typed in [typed.to_owned(), format!("{CANOE} {typed}")] {
+            let out = script(&folder, &typed);
+            assert_eq!(out.status.code(), Some(2), "{typed}");
+            let text = said(&out);
+            assert!(
+                text.contains(want) && !text.contains("canoe config"),
+                "{typed}: {text}"
+            );
+        }
+    }
+}
+
 /// Python 2 in every way in which a script can hand it to the interpreter.
 #[test]
 fn python_of_scripts_means_python_2() {

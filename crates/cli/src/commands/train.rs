@@ -24,6 +24,7 @@ use crate::record::{self, Folder};
 use crate::security::{self, Reach};
 use crate::simulation::SimulationFolders;
 use crate::status_page;
+use crate::v1;
 use crate::v1_flags::{COMMON, TRAIN};
 use words::process::Role;
 
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, TRAIN, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
-            eprintln!("canoe train: {error}");
+            eprintln!("{}: {error}", v1::typed("train"));
             return Ok(Exit::Usage);
         }
     };
