@@ -270,7 +270,7 @@ pub(crate) fn run(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> 
     let Some(asked) = &options.python else {
         return run_with(options);
     };
-    if !(means_python_2(asked) && !works(asked, options)) {
+    if !means_python_2(asked) || works(asked, options) {
         match run_with(options) {
             Err(ConfigError::OldPython { version, .. }) if version.starts_with("2.") => {}
             result => return result,
