@@ -207,6 +207,55 @@ fn the_link_named_python_is_no_python_to_train_with() {
 }
 
 #[test]
+fn a_label_below_zero_is_named_as_it_was_written() {
+    let folder = job();
+    let provider = PROVIDER.replace("number % 3\n", "-1\n");
+    fs::write(folder.path("provider.py"), provider).unwrap();
+    let text = failed(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=1",
+    ));
+    assert!(
+        text.contains("id -1 is out of range, there are only 3"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_algorithm_that_does_not_exist_is_refused() {
+    let folder = job();
+    let settings = "Settings(algorithm='owlqn', batch_size=8, learning_rate=0.05)";
+    let config = CONFIG.replace("settings(batch_size=8, learning_rate=0.05)", settings);
+    fs::write(folder.path("c.py"), config).unwrap();
+    let train = "paddle train --config=c.py --num_passes=1";
+    let check = format!("{CANOE} config check c.py");
+    for command in [train, &check] {
+        let text = failed(&script(&folder, command));
+        assert!(
+            text.contains("settings has algorithm='owlqn', which does not exist"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_evaluator_names_the_layer_that_no_output_needs() {
+    let folder = job();
+    let evaluator = "weight = data_layer('weight', size=1)\n\
+        classification_error_evaluator(input=y, label=data_layer('other', size=3), weight=weight)\n";
+    fs::write(folder.path("c.py"), format!("{CONFIG}{evaluator}")).unwrap();
+    let text = failed(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=1",
+    ));
+    assert!(
+        text.contains("it reads layer 'other', which is not computed"),
+        "{text}"
+    );
+    assert!(text.contains("name it in outputs("), "{text}");
+}
+
+#[test]
 fn what_is_wrong_with_a_command_of_v1_is_said_of_that_command() {
     let folder = job();
     for (typed, want) in [

@@ -12,6 +12,7 @@ use crate::data::DataSource;
 use crate::error::TrainError;
 use crate::job::parts;
 use crate::loading;
+use crate::rules;
 use crate::settings::TrainerSettings;
 
 /// Batches of each data source that are computed.
@@ -89,6 +90,9 @@ pub fn check(config: &TrainerConfig, settings: &TrainerSettings) -> Findings {
         findings.problem(last.map(String::as_str), text);
     }
     findings.problems.extend(batch_size(&config.opt_config));
+    if let Err(unknown) = rules::is_asynchronous(&config.opt_config) {
+        findings.problem(None, unknown.to_string());
+    }
     let mut trial = Trial::new(config, network, settings);
     if config.data_config.is_none() {
         let text = "the configuration names no training data; add define_py_data_sources2(train_list=…, …)";

@@ -87,6 +87,9 @@ pub fn open(
     inputs: &[DataInput],
     options: &DataOptions,
 ) -> Result<DataSource, DataError> {
+    if config.r#type == "multi" {
+        return Err(DataError::Several);
+    }
     let list = FileList::read(&options.directory, config.files())?;
     open_list(config, list, inputs, options)
 }
