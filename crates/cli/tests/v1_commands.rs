@@ -308,6 +308,83 @@ fn python_of_scripts_means_python_2() {
     assert_eq!(text, "3.5\n3 ['a', '-b']\n4\n3 ['c']\ntype: \"nn\"\n");
 }
 
+/// A script with `py_paddle` in a folder with a network of one layer; what it prints. NumPy is not needed.
+fn computed(text: &str) -> String {
+    let folder = job();
+    fs::write(
+        folder.path("k.py"),
+        "from paddle.trainer_config_helpers import *
+settings(batch_size=4, learning_rate=0.1)
+word, x = data_layer('word', size=3), data_layer('x', size=2)
+weight = ParamAttr(name='w')
+table = embedding_layer(input=word, size=1, param_attr=ParamAttr(name='table'))
+outputs(fc_layer(input=x, size=1, act=LinearActivation(), bias_attr=False, param_attr=weight), table)
+",
+    )
+    .unwrap();
+    let head = "from py_paddle import DataProviderConverter, swig_paddle
+from paddle.trainer.PyDataProvider2 import *
+from paddle.trainer.config_parser import parse_config
+machine = swig_paddle.GradientMachine.createFromConfigProto(parse_config('k.py', '').model_config)
+named = dict((each.getName(), each) for each in machine.getParameters())
+def values(name):
+    return named[name].getBuf(swig_paddle.PARAMETER_VALUE)
+def out(word, *x):
+    found = swig_paddle.Arguments.createArguments(0)
+    given = dict(word=word, x=x)
+    types = dict(word=integer_value(3), x=dense_vector(2))
+    converter = DataProviderConverter([types[name] for name in machine.inputs])
+    machine.forward(converter([[given[name] for name in machine.inputs]]), found, swig_paddle.PASS_TEST)
+    return [found.getSlotValue(at).getData()[0] for at in range(2)]
+";
+    fs::write(folder.path("s.py"), format!("{head}{text}")).unwrap();
+    let done = script(&folder, "python s.py");
+    succeeded(&done);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn what_a_script_writes_into_a_parameter_is_computed_with() {
+    let text = computed(
+        "buffer = values('w')
+buffer[0] = 7.0
+buffer[1] = 1.0
+print out(0, 1, 2)[0], values('w').getData()
+del buffer
+values('w').copyFrom(swig_paddle.Vector.create([2, 3]))
+print out(0, 1, 2)[0], values('w').getData()
+kept = values('w')
+machine.randParameters()
+print kept.getData() == [2, 3], out(0, 1, 0)[0] == kept.getData()[0]
+named['w'].setBuf(swig_paddle.Vector.create([1, 1]))
+print out(0, 1, 2)[0], kept.getData()
+",
+    );
+    assert_eq!(
+        text,
+        "9.0 [7.0, 1.0]\n8.0 [2.0, 3.0]\nFalse True\n3.0 [1.0, 1.0]\n"
+    );
+}
+
+#[test]
+fn an_id_of_minus_one_has_a_row_of_zeros_in_a_script_as_in_training() {
+    let text = computed(
+        "values('table').copyFrom(swig_paddle.Vector.create([4, 5, 6]))
+print out(2, 0, 0)[1], out(-1, 0, 0)[1]
+try:
+    out(-2, 0, 0)
+except RuntimeError, error:
+    print error
+",
+    );
+    let (rows, refused) = text.split_once('\n').unwrap();
+    assert_eq!(rows, "6.0 0.0");
+    assert!(
+        refused.contains("id -2 is out of range, there are only 3"),
+        "{refused}"
+    );
+}
+
 /// As quick_start/cluster: no token, servers and trainer on loopback, one sparse port that the trainer does not know.
 #[test]
 fn the_cluster_scripts_of_one_machine_need_no_token() {
