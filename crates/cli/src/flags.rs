@@ -113,6 +113,8 @@ pub(crate) enum FlagError {
 pub(crate) struct Flags {
     table: Vec<FlagTable>,
     typed: BTreeMap<&'static str, String>,
+    /// Names of the typed flags, as often as they were typed.
+    order: Vec<&'static str>,
 }
 
 impl Flags {
@@ -131,6 +133,7 @@ impl Flags {
         let mut flags = Flags {
             table: tables.to_vec(),
             typed: BTreeMap::new(),
+            order: Vec::new(),
         };
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
@@ -147,6 +150,7 @@ impl Flags {
             };
             check(flag, &value)?;
             flags.typed.insert(flag.name, value);
+            flags.order.push(flag.name);
         }
         Ok(flags)
     }
@@ -197,6 +201,12 @@ impl Flags {
     /// Whether the flag was typed.
     pub(crate) fn given(&self, name: &str) -> bool {
         self.typed.contains_key(name)
+    }
+
+    /// Whether the flag was typed, and `other` not after it.
+    pub(crate) fn given_after(&self, name: &str, other: &str) -> bool {
+        let last = |wanted: &str| self.order.iter().rposition(|name| *name == wanted);
+        last(name) > last(other)
     }
 
     /// The flag's value as text.

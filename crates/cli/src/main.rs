@@ -185,7 +185,13 @@ fn main() -> ExitCode {
     if let Some(caches) = caches::folder() {
         config::python::keep_package_below(caches);
     }
-    let arguments = v1::translate(std::env::args().collect());
+    let arguments = match v1::translate(std::env::args().collect()) {
+        Ok(arguments) => arguments,
+        Err(misused) => {
+            eprintln!("{misused}");
+            return Exit::Usage.into();
+        }
+    };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => refused(&guessed(error)),

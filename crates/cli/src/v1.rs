@@ -2,19 +2,70 @@
 
 use std::path::Path;
 
-/// The arguments, program name first, with the sub-commands that have other names in v1 replaced.
-pub(crate) fn translate(args: Vec<String>) -> Vec<String> {
+use clap::CommandFactory;
+
+/// v1's sub-commands.
+const COMMANDS: [&str; 7] = [
+    "train",
+    "pserver",
+    "merge_model",
+    "dump_config",
+    "make_diagram",
+    "version",
+    "usage",
+];
+
+/// A sub-command of v1 cannot be translated.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Misused {
+    /// It lacks arguments.
+    #[error("usage: paddle {0}")]
+    Arguments(&'static str),
+    /// Neither v1 nor canoe has it.
+    #[error("paddle: there is no command '{typed}'{meant}; v1's commands are {}", COMMANDS.join(", "))]
+    Unknown {
+        typed: String,
+        /// Empty, or a guess in parentheses.
+        meant: String,
+    },
+}
+
+fn is_paddle(args: &[String]) -> bool {
     let program = args.first().map(Path::new);
-    let named = program
+    program
         .and_then(Path::file_name)
-        .is_some_and(|name| name == "paddle");
+        .is_some_and(|name| name == "paddle")
+}
+
+/// A command as the user typed it: `paddle train` or `canoe train`.
+pub(crate) fn typed(command: &str) -> String {
+    let args: Vec<String> = std::env::args().take(2).collect();
+    match is_paddle(&args) || args.get(1).is_some_and(|word| word == "paddle") {
+        true => format!("paddle {command}"),
+        false => format!("canoe {command}"),
+    }
+}
+
+/// The arguments, program name first, with the sub-commands that have other names in v1 replaced.
+pub(crate) fn translate(args: Vec<String>) -> Result<Vec<String>, Misused> {
+    let named = is_paddle(&args);
     let theirs = match args.get(1).map(String::as_str) {
         _ if named => &args[1..],
         Some("paddle") => &args[2..],
-        _ => return args,
+        _ => return Ok(args),
     };
     let rest = theirs.get(1..).unwrap_or_default();
     let translated: Vec<String> = match theirs.first().map(String::as_str) {
+        Some("dump_config") if rest.is_empty() => {
+            return Err(Misused::Arguments(
+                "dump_config CONFIG [ARGUMENTS] [--whole] [--binary]",
+            ));
+        }
+        Some("make_diagram") if rest.is_empty() => {
+            return Err(Misused::Arguments(
+                "make_diagram CONFIG OUT.dot [ARGUMENTS]",
+            ));
+        }
         Some("dump_config") => dump(rest),
         Some("make_diagram") => diagram(rest),
         Some("version") => vec!["--version".to_owned()],
@@ -24,12 +75,33 @@ pub(crate) fn translate(args: Vec<String>) -> Vec<String> {
             flags.into_iter().chain(rest.iter().cloned()).collect()
         }
         Some("pserver" | "merge_model" | "usage") => theirs.to_vec(),
+        Some(word) if !is_ours(word, named) => {
+            return Err(Misused::Unknown {
+                typed: word.to_owned(),
+                meant: words::guess::nearest(word, COMMANDS)
+                    .map(|name| format!(" (did you mean '{name}'?)"))
+                    .unwrap_or_default(),
+            });
+        }
         _ if named => theirs.to_vec(),
-        _ => return args,
+        _ => return Ok(args),
     };
-    std::iter::once("canoe".to_owned())
+    Ok(std::iter::once("canoe".to_owned())
         .chain(translated)
-        .collect()
+        .collect())
+}
+
+/// Whether a word is a command or option of canoe, or of `canoe paddle`.
+fn is_ours(word: &str, named: bool) -> bool {
+    let program = crate::Cli::command();
+    let level = if named {
+        Some(&program)
+    } else {
+        program.find_subcommand("paddle")
+    };
+    word == "help"
+        || word.starts_with('-')
+        || level.is_some_and(|level| level.find_subcommand(word).is_some())
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {
@@ -62,7 +134,7 @@ mod tests {
 
     fn said(line: &str) -> String {
         let words = line.split_whitespace().map(str::to_owned).collect();
-        translate(words).join(" ")
+        translate(words).map_or_else(|error| error.to_string(), |words| words.join(" "))
     }
 
     #[test]
@@ -102,6 +174,15 @@ mod tests {
             ("canoe paddle", "canoe paddle"),
             ("canoe paddle link bin", "canoe paddle link bin"),
             ("canoe dump_config c.py", "canoe dump_config c.py"),
+            ("paddle job ls", "canoe job ls"),
+            (
+                "paddle make_diagram",
+                "usage: paddle make_diagram CONFIG OUT.dot [ARGUMENTS]",
+            ),
+            (
+                "canoe paddle tran",
+                "paddle: there is no command 'tran' (did you mean 'train'?); v1's commands are train, pserver, merge_model, dump_config, make_diagram, version, usage",
+            ),
         ] {
             assert_eq!(said(typed), want);
         }

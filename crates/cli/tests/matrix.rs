@@ -57,7 +57,12 @@ const VICTIMS: [(&str, &[&str]); 4] = [
     ("other trainer", &["--trainer_id=1"]),
     (
         "all",
-        &["server_id=0", "server_id=1", "--trainer_id=0", "--trainer_id=1"],
+        &[
+            "server_id=0",
+            "server_id=1",
+            "--trainer_id=0",
+            "--trainer_id=1",
+        ],
     ),
 ];
 

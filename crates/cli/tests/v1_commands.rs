@@ -172,6 +172,120 @@ fn flags_come_from_files_and_variables() {
     assert!(text.contains("unknown flag --gone"), "{text}");
 }
 
+#[test]
+fn only_the_newest_pass_stays_if_v1s_flag_says_so() {
+    let folder = job();
+    fs::write(folder.path("flags"), "--save_only_one\n").unwrap();
+    succeeded(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=3 --save_dir=one --save_only_one
+         paddle train --config=c.py --num_passes=3 --save_dir=two --flagfile=flags
+         paddle train --config=c.py --num_passes=3 --save_dir=all --save_only_one=0
+         paddle train --config=c.py --num_passes=3 --save_dir=last --save_only_one --keep=last:2",
+    ));
+    for (name, left) in [("one", 1), ("two", 1), ("all", 3), ("last", 2)] {
+        let passes = fs::read_dir(folder.path(name)).unwrap();
+        let names = passes.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let passes = names.filter(|entry| entry.starts_with("pass-"));
+        assert_eq!(passes.count(), left, "{name}");
+    }
+}
+
+#[test]
+fn the_link_named_python_is_no_python_to_train_with() {
+    let folder = job();
+    for name in ["python", "python2.7"] {
+        let out = script(
+            &folder,
+            &format!("paddle train --config=c.py --num_passes=1 --python_bin={name}"),
+        );
+        succeeded(&out);
+        let text = said(&out);
+        let told = format!("--python_bin={name} asks for Python 2, or is no working Python");
+        assert!(text.contains(&told) && !text.contains("'-S'"), "{text}");
+    }
+}
+
+#[test]
+fn a_label_below_zero_is_named_as_it_was_written() {
+    let folder = job();
+    let provider = PROVIDER.replace("number % 3\n", "-1\n");
+    fs::write(folder.path("provider.py"), provider).unwrap();
+    let text = failed(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=1",
+    ));
+    assert!(
+        text.contains("id -1 is out of range, there are only 3"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_algorithm_that_does_not_exist_is_refused() {
+    let folder = job();
+    let settings = "Settings(algorithm='owlqn', batch_size=8, learning_rate=0.05)";
+    let config = CONFIG.replace("settings(batch_size=8, learning_rate=0.05)", settings);
+    fs::write(folder.path("c.py"), config).unwrap();
+    let train = "paddle train --config=c.py --num_passes=1";
+    let check = format!("{CANOE} config check c.py");
+    for command in [train, &check] {
+        let text = failed(&script(&folder, command));
+        assert!(
+            text.contains("settings has algorithm='owlqn', which does not exist"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_evaluator_names_the_layer_that_no_output_needs() {
+    let folder = job();
+    let evaluator = "weight = data_layer('weight', size=1)\n\
+        classification_error_evaluator(input=y, label=data_layer('other', size=3), weight=weight)\n";
+    fs::write(folder.path("c.py"), format!("{CONFIG}{evaluator}")).unwrap();
+    let text = failed(&script(
+        &folder,
+        "paddle train --config=c.py --num_passes=1",
+    ));
+    assert!(
+        text.contains("it reads layer 'other', which is not computed"),
+        "{text}"
+    );
+    assert!(text.contains("name it in outputs("), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_a_command_of_v1_is_said_of_that_command() {
+    let folder = job();
+    for (typed, want) in [
+        (
+            "paddle dump_config",
+            "usage: paddle dump_config CONFIG [ARGUMENTS] [--whole] [--binary]",
+        ),
+        (
+            "paddle make_diagram",
+            "usage: paddle make_diagram CONFIG OUT.dot [ARGUMENTS]",
+        ),
+        (
+            "paddle merge_model",
+            "paddle merge_model: --model_dir is missing",
+        ),
+        ("paddle train --foo", "paddle train: unknown flag --foo"),
+        ("paddle foo", "there is no command 'foo'"),
+    ] {
+        for typed in [typed.to_owned(), format!("{CANOE} {typed}")] {
+            let out = script(&folder, &typed);
+            assert_eq!(out.status.code(), Some(2), "{typed}");
+            let text = said(&out);
+            assert!(
+                text.contains(want) && !text.contains("canoe config"),
+                "{typed}: {text}"
+            );
+        }
+    }
+}
+
 /// Python 2 in every way in which a script can hand it to the interpreter.
 #[test]
 fn python_of_scripts_means_python_2() {
@@ -192,6 +306,83 @@ fn python_of_scripts_means_python_2() {
     succeeded(&out);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(text, "3.5\n3 ['a', '-b']\n4\n3 ['c']\ntype: \"nn\"\n");
+}
+
+/// A script with `py_paddle` in a folder with a network of one layer; what it prints. NumPy is not needed.
+fn computed(text: &str) -> String {
+    let folder = job();
+    fs::write(
+        folder.path("k.py"),
+        "from paddle.trainer_config_helpers import *
+settings(batch_size=4, learning_rate=0.1)
+word, x = data_layer('word', size=3), data_layer('x', size=2)
+weight = ParamAttr(name='w')
+table = embedding_layer(input=word, size=1, param_attr=ParamAttr(name='table'))
+outputs(fc_layer(input=x, size=1, act=LinearActivation(), bias_attr=False, param_attr=weight), table)
+",
+    )
+    .unwrap();
+    let head = "from py_paddle import DataProviderConverter, swig_paddle
+from paddle.trainer.PyDataProvider2 import *
+from paddle.trainer.config_parser import parse_config
+machine = swig_paddle.GradientMachine.createFromConfigProto(parse_config('k.py', '').model_config)
+named = dict((each.getName(), each) for each in machine.getParameters())
+def values(name):
+    return named[name].getBuf(swig_paddle.PARAMETER_VALUE)
+def out(word, *x):
+    found = swig_paddle.Arguments.createArguments(0)
+    given = dict(word=word, x=x)
+    types = dict(word=integer_value(3), x=dense_vector(2))
+    converter = DataProviderConverter([types[name] for name in machine.inputs])
+    machine.forward(converter([[given[name] for name in machine.inputs]]), found, swig_paddle.PASS_TEST)
+    return [found.getSlotValue(at).getData()[0] for at in range(2)]
+";
+    fs::write(folder.path("s.py"), format!("{head}{text}")).unwrap();
+    let done = script(&folder, "python s.py");
+    succeeded(&done);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn what_a_script_writes_into_a_parameter_is_computed_with() {
+    let text = computed(
+        "buffer = values('w')
+buffer[0] = 7.0
+buffer[1] = 1.0
+print out(0, 1, 2)[0], values('w').getData()
+del buffer
+values('w').copyFrom(swig_paddle.Vector.create([2, 3]))
+print out(0, 1, 2)[0], values('w').getData()
+kept = values('w')
+machine.randParameters()
+print kept.getData() == [2, 3], out(0, 1, 0)[0] == kept.getData()[0]
+named['w'].setBuf(swig_paddle.Vector.create([1, 1]))
+print out(0, 1, 2)[0], kept.getData()
+",
+    );
+    assert_eq!(
+        text,
+        "9.0 [7.0, 1.0]\n8.0 [2.0, 3.0]\nFalse True\n3.0 [1.0, 1.0]\n"
+    );
+}
+
+#[test]
+fn an_id_of_minus_one_has_a_row_of_zeros_in_a_script_as_in_training() {
+    let text = computed(
+        "values('table').copyFrom(swig_paddle.Vector.create([4, 5, 6]))
+print out(2, 0, 0)[1], out(-1, 0, 0)[1]
+try:
+    out(-2, 0, 0)
+except RuntimeError, error:
+    print error
+",
+    );
+    let (rows, refused) = text.split_once('\n').unwrap();
+    assert_eq!(rows, "6.0 0.0");
+    assert!(
+        refused.contains("id -2 is out of range, there are only 3"),
+        "{refused}"
+    );
 }
 
 /// As quick_start/cluster: no token, servers and trainer on loopback, one sparse port that the trainer does not know.

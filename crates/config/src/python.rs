@@ -268,34 +268,47 @@ pub(crate) struct Evaluation {
     pub instead_of: Option<PathBuf>,
 }
 
-/// Runs the file. If the user asks for Python 2, Python 3 is used instead: the package runs Python 2 files.
+/// Runs the file. If the user asks for Python 2, or for a `python` that does not work, Python 3 is used instead: the
+/// package runs Python 2 files.
 pub(crate) fn run(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> {
-    match (&options.python, run_with(options)) {
-        (Some(asked), Err(error)) if asks_for_python_2(asked, &error) => {
-            let others = EvaluateOptions {
-                python: None,
-                ..options.clone()
-            };
-            Ok(Evaluation {
-                instead_of: Some(asked.clone()),
-                ..run_with(&others)?
-            })
+    let Some(asked) = &options.python else {
+        return run_with(options);
+    };
+    if !means_python_2(asked) || works(asked, options) {
+        match run_with(options) {
+            Err(ConfigError::OldPython { version, .. }) if version.starts_with("2.") => {}
+            result => return result,
         }
-        (_, result) => result,
     }
+    let others = EvaluateOptions {
+        python: None,
+        ..options.clone()
+    };
+    Ok(Evaluation {
+        instead_of: Some(asked.clone()),
+        ..run_with(&others)?
+    })
 }
 
-/// Whether an interpreter that could not be used is a Python 2, or would be one if it were installed.
-fn asks_for_python_2(asked: &Path, error: &ConfigError) -> bool {
-    match error {
-        ConfigError::OldPython { version, .. } => version.starts_with("2."),
-        ConfigError::Start { source, .. } => {
-            let name = asked.file_name().unwrap_or_default().to_string_lossy();
-            source.kind() == io::ErrorKind::NotFound
-                && (name == "python" || name.starts_with("python2"))
-        }
-        _ => false,
+/// Whether v1's scripts mean Python 2 by this name.
+fn means_python_2(python: &Path) -> bool {
+    let name = python.file_name().unwrap_or_default().to_string_lossy();
+    name == "python" || name.starts_with("python2")
+}
+
+/// Whether a program is a Python: not the script that `canoe paddle link` writes, nor a placeholder of a version manager
+/// that has no such Python.
+fn works(python: &Path, options: &EvaluateOptions) -> bool {
+    let mut command = Command::new(python);
+    command.args(["-S", "-c", "import sys"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).process_group(0);
+    if let Some(directory) = &options.directory {
+        command.current_dir(directory);
     }
+    end_with_parent(&mut command);
+    let status = run_within(&mut command, options.deadline);
+    status.is_ok_and(|status| status.is_some_and(|status| status.success()))
 }
 
 fn run_with(options: &EvaluateOptions) -> Result<Evaluation, ConfigError> {

@@ -5,6 +5,7 @@
 )]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -244,6 +245,27 @@ fn a_python_2_interpreter_is_not_needed() {
         Some("no-such-directory/python2.7".into())
     );
     assert!(evaluated.python.is_absolute());
+}
+
+#[test]
+fn a_python_that_does_not_work_is_not_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("c.py"), SMALL).unwrap();
+    // A placeholder of a version manager, and a script that takes -S for the name of a file.
+    for (name, text) in [
+        ("python2.7", "#!/bin/sh\nexit 127\n"),
+        ("python", "#!/bin/sh\nexec cat -- \"$@\"\n"),
+    ] {
+        let python = directory.path().join(name);
+        fs::write(&python, text).unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        let options = EvaluateOptions {
+            python: Some(python.clone()),
+            ..options(directory.path(), "c.py", "")
+        };
+        let evaluated = evaluate_with_python(&options).unwrap();
+        assert_eq!(evaluated.instead_of, Some(python));
+    }
 }
 
 #[test]

@@ -154,9 +154,9 @@ pub enum LayerError {
         input: usize,
     },
     /// An id is not below the number of ids.
-    #[error("id {} is out of range, there are only {limit}", *.id as i32)]
+    #[error("id {} is out of range, there are only {limit}", id.cast_signed())]
     Id {
-        /// The id that was read.
+        /// The id that was read; data have it as a signed integer of 32 bits.
         id: u32,
         /// Number of valid ids.
         limit: usize,

@@ -426,6 +426,11 @@ fn slot(given: &Given, arrays: &[Array]) -> Result<Slot, String> {
             .collect::<Result<Vec<u32>, String>>(),
         _ => Err(format!("array {at} is not one of i32")),
     };
+    // As training does: -1 is the id that has no row, and which others exist is for the layer to say that uses them.
+    let ids = |at: usize| match arrays.get(at) {
+        Some(Array::I32(values)) => Ok(values.iter().map(|value| value.cast_unsigned()).collect()),
+        _ => Err(format!("array {at} is not one of i32")),
+    };
     let (data, starts) = match given {
         Given::Dense {
             dim,
@@ -438,7 +443,7 @@ fn slot(given: &Given, arrays: &[Array]) -> Result<Slot, String> {
             }
             (SlotData::Dense { dim: *dim, values }, starts)
         }
-        Given::Ids { ids, starts } => (SlotData::Ids(integers(*ids)?), starts),
+        Given::Ids { ids: at, starts } => (SlotData::Ids(ids(*at)?), starts),
         Given::Sparse {
             dim,
             rows,

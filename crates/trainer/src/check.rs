@@ -181,6 +181,9 @@ fn trained(
     if let Err(error) = trainable(&config.opt_config) {
         findings.problem(Some(SETTINGS), chain(&error));
     }
+    if let Err(unknown) = rules::is_asynchronous(&config.opt_config) {
+        findings.problem(Some(SETTINGS), unknown.to_string());
+    }
     if let Err(error) = Evaluators::new(model) {
         let subject = match &error {
             nn::BuildError::Evaluator { evaluator, .. } => Some(format!("{EVALUATOR}{evaluator}")),

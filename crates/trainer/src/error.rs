@@ -7,7 +7,7 @@ use crate::data::DataError;
 use crate::merged::MergedError;
 use crate::parameter_file::ParameterFileError;
 use crate::pass_directory::PassDirectoryError;
-use crate::rules::RuleError;
+use crate::rules::{RuleError, UnknownAlgorithm};
 use crate::saved_rows::SavedRowsError;
 use crate::scores_file::ScoresFileError;
 use crate::state_file::StateFileError;
@@ -22,6 +22,9 @@ pub enum TrainError {
     /// The configuration asks for an update rule that does not exist.
     #[error(transparent)]
     Rule(#[from] RuleError),
+    /// The configuration asks for an algorithm of training that does not exist.
+    #[error(transparent)]
+    Algorithm(#[from] UnknownAlgorithm),
     /// A data source cannot be opened or read.
     #[error(transparent)]
     Data(#[from] DataError),

@@ -261,6 +261,7 @@ fn local_updater(
     network: &Network,
     settings: &TrainerSettings,
 ) -> Result<LocalUpdater, TrainError> {
+    rules::is_asynchronous(&config.opt_config)?;
     let rules = rules::rules(&config.opt_config, parameter_configs(config))?;
     Ok(LocalUpdater::new(
         network.parameters(),
@@ -301,11 +302,11 @@ fn connect(
         origin,
         first_pass: settings.passes.start,
     };
-    let mode = match config.opt_config.algorithm.as_str() {
-        "async_sgd" => Mode::Async {
+    let mode = match rules::is_asynchronous(&config.opt_config)? {
+        true => Mode::Async {
             staleness: remote.staleness,
         },
-        _ => Mode::Sync,
+        false => Mode::Sync,
     };
     let spec = tables.job_spec(remote.job.clone(), mode, remote.snapshot_every);
     let mut session = remote.session.clone();

@@ -16,6 +16,27 @@ pub struct RuleError {
     pub source: SettingsError,
 }
 
+/// The configuration asks for an algorithm of training that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "settings has algorithm='{algorithm}', which does not exist; give 'sgd' (synchronous) or 'async_sgd'"
+)]
+pub struct UnknownAlgorithm {
+    /// As the configuration has it.
+    pub algorithm: String,
+}
+
+/// Whether servers apply each gradient when it arrives, instead of the sum over all trainers.
+pub(crate) fn is_asynchronous(settings: &OptimizationConfig) -> Result<bool, UnknownAlgorithm> {
+    match settings.algorithm.as_str() {
+        "sgd" => Ok(false),
+        "async_sgd" => Ok(true),
+        other => Err(UnknownAlgorithm {
+            algorithm: other.to_owned(),
+        }),
+    }
+}
+
 /// The rule of each parameter, in the model's order.
 pub fn rules(
     optimization: &OptimizationConfig,

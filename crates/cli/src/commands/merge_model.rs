@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::flags::FlagKind::{Bool, Text};
 use crate::flags::{FlagTable, Flags, flag};
 use crate::gflags::GFLAGS;
+use crate::v1;
 use crate::v1_flags::COMMON;
 use crate::wherever;
 
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[MERGE_MODEL, COMMON, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
-            eprintln!("canoe merge_model: {error}");
+            eprintln!("{}: {error}", v1::typed("merge_model"));
             return Ok(Exit::Usage);
         }
     };
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     }
     for name in ["model_dir", "model_file"] {
         if flags.text(name).is_empty() {
-            eprintln!("canoe merge_model: --{name} is missing");
+            eprintln!("{}: --{name} is missing", v1::typed("merge_model"));
             return Ok(Exit::Usage);
         }
     }

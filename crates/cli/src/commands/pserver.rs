@@ -22,6 +22,7 @@ use crate::record;
 use crate::record::notes::Notes;
 use crate::security::{self, Reach};
 use crate::status_page::{self, Pages};
+use crate::v1;
 use crate::v1_flags::{COMMON, PSERVER};
 
 /// How long a server of a finished job waits for trainers to disconnect or, if it was restarted, to ask.
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, PSERVER, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
-            eprintln!("canoe pserver: {error}");
+            eprintln!("{}: {error}", v1::typed("pserver"));
             return Ok(Exit::Usage);
         }
     };

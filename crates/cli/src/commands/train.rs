@@ -25,6 +25,7 @@ use crate::record::{self, Folder};
 use crate::security::{self, Reach};
 use crate::simulation::SimulationFolders;
 use crate::status_page;
+use crate::v1;
 use crate::v1_flags::{COMMON, TRAIN};
 use words::process::Role;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     let flags = match Flags::parse(&[COMMON, TRAIN, GFLAGS], args) {
         Ok(flags) => flags,
         Err(error) => {
-            eprintln!("canoe train: {error}");
+            eprintln!("{}: {error}", v1::typed("train"));
             return Ok(Exit::Usage);
         }
     };
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     };
     if let Some(asked) = instead_of {
         let text = format!(
-            "--python_bin={} asks for Python 2: canoe runs Python 2 files itself, under {}",
+            "--python_bin={} asks for Python 2, or is no working Python: canoe runs Python 2 files itself, under {}",
             asked.display(),
             python.display()
         );
@@ -488,9 +489,9 @@ fn passes(flags: &Flags) -> anyhow::Result<Passes> {
     })
 }
 
-/// `--keep`, which wins over v1's `--save_only_one`.
+/// `--keep` or v1's `--save_only_one`: the last of two wins. (`paddle train` begins with `--keep=all`.)
 fn keep(flags: &Flags) -> anyhow::Result<Keep> {
-    if flags.bool("save_only_one") && !flags.given("keep") {
+    if flags.bool("save_only_one") && !flags.given_after("keep", "save_only_one") {
         return Ok(Keep::NEWEST);
     }
     let text = flags.text("keep");

@@ -1,5 +1,7 @@
 """`GradientMachine`: a network with parameters, applied to batches."""
 
+from weakref import WeakValueDictionary
+
 from py_paddle.arguments import Arguments, Slot
 from py_paddle.arrays import IVector, Matrix, Vector
 from py_paddle.errors import RangeError, UnsupportError, training
@@ -11,11 +13,81 @@ PARAMETER_VALUE, PARAMETER_GRADIENT, PARAMETER_MOMENTUM = range(3)
 NUM_PARAMETER_TYPES = 19
 
 
+class ParameterVector(Vector):
+    """The values of a parameter. The machine computes with what is written here, as if the memory were its own."""
+
+    def __init__(self, values, written):
+        Vector.__init__(self, values)
+        self.written = written
+
+    def _take(self, values):
+        Vector._take(self, values)
+        self.written(self)
+
+    def copyFromNumpyArray(self, data):
+        """Takes the values of an array of the same length."""
+        self.copyFrom(Vector.createVectorFromNumpy(data))
+
+    def __setitem__(self, index, value):
+        Vector.__setitem__(self, index, value)
+        self.written(self)
+
+    def toNumpyArrayInplace(self):
+        """An array of NumPy's over the same memory, which may be written at any time from now on."""
+        self.written(self, always=True)
+        return Vector.toNumpyArrayInplace(self)
+
+
+class Buffers(object):
+    """The vectors that scripts have of a machine's parameters, and which of them the worker process has to get."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.vectors = WeakValueDictionary()
+        self.changed = {}
+        self.shared = {}
+
+    def vector(self, name):
+        """The vector of a parameter: the same one as long as somebody has it."""
+        found = self.vectors.get(name)
+        if found is None:
+            self.vectors[name] = found = ParameterVector(self.read(name), lambda vector, always=False:
+                                                         self.keep(name, vector, always))
+        return found
+
+    def keep(self, name, vector, always):
+        """A vector was written; if `always`, it may be written unseen."""
+        (self.shared if always else self.changed)[name] = vector
+
+    def read(self, name):
+        """The values that the worker process has."""
+        reply = worker().ask(Message(call='parameter', machine=self.machine, name=name))
+        return reply['arrays'][reply['values']]
+
+    def write(self, name, values):
+        """Sends values to the worker process."""
+        message = Message(call='set_parameter', machine=self.machine, name=name)
+        message.header['values'] = message.place(values)
+        worker().ask(message)
+
+    def send(self):
+        """Sends what was written since the last time."""
+        for name, vector in dict(self.changed, **self.shared).items():
+            self.write(name, vector.values)
+        self.changed.clear()
+
+    def refresh(self):
+        """The worker process has other values now; what was written before is replaced by them."""
+        self.changed.clear()
+        for name, vector in list(self.vectors.items()):
+            vector.values[:] = self.read(name)
+
+
 class Parameter(object):
     """One parameter of a machine."""
 
-    def __init__(self, machine, name, size):
-        self.machine = machine
+    def __init__(self, buffers, name, size):
+        self.buffers = buffers
         self.name = name
         self.size = size
 
@@ -31,17 +103,14 @@ class Parameter(object):
         return self.size
 
     def getBuf(self, type):
-        """A copy of the values; `setBuf` gives values back."""
+        """The values; what is written into them is used from the next batch on."""
         if type != PARAMETER_VALUE:
             raise training('getBuf of anything but PARAMETER_VALUE')
-        reply = worker().ask(Message(call='parameter', machine=self.machine, name=self.name))
-        return Vector(reply['arrays'][reply['values']])
+        return self.buffers.vector(self.name)
 
     def setBuf(self, vector):
         """Changes the values."""
-        message = Message(call='set_parameter', machine=self.machine, name=self.name)
-        message.header['values'] = message.place(vector.values)
-        worker().ask(message)
+        self.getBuf(PARAMETER_VALUE).copyFrom(vector)
 
 
 class GradientMachine(object):
@@ -51,7 +120,8 @@ class GradientMachine(object):
         reply = worker().ask(Message(call='create', config=as_json(model_config)))
         self.machine = reply['machine']
         self.inputs, self.outputs = reply['inputs'], reply['outputs']
-        self.parameters = [Parameter(self.machine, each['name'], each['size']) for each in reply['parameters']]
+        self.buffers = Buffers(self.machine)
+        self.parameters = [Parameter(self.buffers, each['name'], each['size']) for each in reply['parameters']]
 
     @staticmethod
     def createFromConfigProto(protoObj, createMode=CREATE_MODE_NORMAL, paramTypes=()):
@@ -82,10 +152,12 @@ class GradientMachine(object):
         """Reads a pass directory."""
         import os
         worker().ask(Message(call='load', machine=self.machine, directory=os.path.abspath(path)))
+        self.buffers.refresh()
 
     def randParameters(self):
         """Draws initial values."""
         worker().ask(Message(call='randomize', machine=self.machine))
+        self.buffers.refresh()
 
     def start(self):
         """Nothing has to be started."""
@@ -97,6 +169,7 @@ class GradientMachine(object):
         if inArgs.getSlotNum() != len(self.inputs):
             raise RangeError('the network has %d inputs (%s), the arguments have %d slots' % (
                 len(self.inputs), ', '.join(self.inputs), inArgs.getSlotNum()))
+        self.buffers.send()
         message = Message(call='forward', machine=self.machine, train=passType == PASS_TRAIN)
         message.header['slots'] = [described(slot, message, name) for slot, name in zip(inArgs.slots, self.inputs)]
         reply = worker().ask(message)
@@ -136,7 +209,13 @@ class GradientMachine(object):
         """Not here."""
         raise training('backward')
 
-    forwardBackward = makeEvaluator = eval = asSequenceGenerator = backward
+    forwardBackward = makeEvaluator = eval = backward
+
+    def asSequenceGenerator(self, *_, **__):
+        """Not here."""
+        raise UnsupportError('asSequenceGenerator: py_paddle does not generate. Describe the generation with beam_search and '
+                             'seqtext_printer_evaluator, and run `canoe train --config=... --job=test '
+                             '--init_model_path=...`, which writes the sequences to result_file')
 
 
 def as_json(model_config):

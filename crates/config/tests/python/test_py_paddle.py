@@ -107,6 +107,12 @@ class ArrayTest(unittest.TestCase):
                 call(None)
 
 
+    def test_generation_is_refused_with_its_own_way_out(self):
+        machine = swig_paddle.GradientMachine.__new__(swig_paddle.GradientMachine)
+        with self.assertRaisesRegex(swig_paddle.UnsupportError, 'beam_search.*--job=test'):
+            machine.asSequenceGenerator([])
+
+
 class MessageTest(unittest.TestCase):
     def test_a_message_is_a_line_and_its_arrays(self):
         slot = converted(sparse_vector_sequence(9), [[(1, 0.5)], [(2, 1)]])

@@ -68,6 +68,13 @@ struct Entry {
     evaluator: Box<dyn Evaluator>,
 }
 
+/// An evaluator reads a layer that is not computed.
+fn unreached(layer: &str) -> LayerError {
+    LayerError::Value(format!(
+        "it reads layer '{layer}', which is not computed, because no output depends on it: name it in outputs(…), after the cost"
+    ))
+}
+
 impl Evaluators {
     /// Builds the evaluators that a model describes.
     pub fn new(model: &ModelConfig) -> Result<Self, BuildError> {
@@ -97,15 +104,12 @@ impl Evaluators {
     /// Adds the batch of the last forward.
     pub fn accumulate(&mut self, network: &Network) -> Result<(), ExecuteError> {
         for entry in &mut self.entries {
-            let views: Option<Vec<LayerView<'_>>> = entry
+            let views: Result<Vec<LayerView<'_>>, LayerError> = entry
                 .inputs
                 .iter()
-                .map(|name| network.output(name))
+                .map(|name| network.output(name).ok_or_else(|| unreached(name)))
                 .collect();
-            let missing =
-                || LayerError::Value("a layer that it reads is not part of the network".to_owned());
             views
-                .ok_or_else(missing)
                 .and_then(|views| entry.evaluator.add(&views))
                 .map_err(|source| ExecuteError::Evaluator {
                     evaluator: entry.name.clone(),

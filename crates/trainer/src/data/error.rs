@@ -29,6 +29,11 @@ pub enum DataError {
         /// As the configuration names it, below the job's directory.
         path: PathBuf,
     },
+    /// `MultiData`, several sources in one.
+    #[error(
+        "MultiData, a mixture of data sources, is not supported; mix them in one data provider: define_py_data_sources2 with a @provider that yields the samples of all"
+    )]
+    Several,
     /// The type of the data source is not supported.
     #[error(
         "data source type {kind:?} is not supported; use define_py_data_sources2, define_native_data_sources, ProtoData or SimpleData"

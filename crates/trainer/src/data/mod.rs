@@ -90,6 +90,9 @@ pub fn open(
     inputs: &[DataInput],
     options: &DataOptions,
 ) -> Result<DataSource, DataError> {
+    if config.r#type == "multi" {
+        return Err(DataError::Several);
+    }
     let list = FileList::of(&options.directory, config)?;
     open_list(config, list, inputs, options)
 }

@@ -5,7 +5,8 @@ v1's configuration files, data providers and scripts are Python 2. They are rewr
 - `judge`: decides which Python a file is written in, and has the rule. Read this first.
 - `tokens`, `statements`: what Python 3 cannot parse (print statements, `except E, e`, `0777`), text to text.
 - `tree`: what both parse and mean differently (division, lists, files), tree to tree.
-- `text`, `patterns`, `arithmetic`, `containers`, `hashes`: what the rewritten code calls. `text` has the model of strings and files.
+- `text`, `patterns`, `arithmetic`, `containers`, `hashes`: what the rewritten code calls. `text` has the
+  model of strings and files.
 - `names`: the builtins that such a file sees; `modules`: its imports.
 - `loader`: combines the others. `python3 -m paddle.python2 SCRIPT ...` runs a script.
 """

@@ -169,7 +169,8 @@ def builtins_for(path, language):
     helpers.update(readers)
     helpers.update(
         divide=divide, divide_whole=divide if marked else arithmetic.divide_whole, divisor=arithmetic.divisor(divide),
-        exception=exception, message=message, arguments=arguments, sliced=containers.sliced, compared=containers.compared, print=text.print_statement,
+        exception=exception, message=message, arguments=arguments, sliced=containers.sliced,
+        compared=containers.compared, print=text.print_statement,
         print_to=text.print_to, fromstring=fromstring, tostring=tostring, frombuffer=frombuffer,
         stopped=StopIteration, until_stopped=containers.until_stopped,
         load=load, attribute=attribute, version=version(language), popen=processes.popen,

@@ -12,9 +12,9 @@ CAUGHT = '_p2_caught_'  # prefix of the names that replace what an `except` assi
 
 # Methods that are replaced by calls of _p2_NAME(object, ...).
 METHODS = frozenset('''split rsplit strip lstrip rstrip splitlines lower upper title capitalize swapcase isalpha isalnum
-    isdigit isspace islower isupper istitle sub subn decode encode read readline readlines xreadlines write writelines getvalue
-    communicate next keys values items iterkeys itervalues iteritems viewkeys viewvalues viewitems has_key sort
-    fromstring tostring frombuffer load translate popen'''.split())
+    isdigit isspace islower isupper istitle sub subn decode encode read readline readlines xreadlines write writelines
+    getvalue communicate next keys values items iterkeys itervalues iteritems viewkeys viewvalues viewitems has_key
+    sort fromstring tostring frombuffer load translate popen'''.split())
 # Attributes that have another name now; objects of users may have the old one.
 ATTRIBUTES = {'func_name': '__name__', 'func_doc': '__doc__', 'func_code': '__code__', 'func_defaults': '__defaults__',
               'func_globals': '__globals__', 'func_dict': '__dict__', 'func_closure': '__closure__',
@@ -221,8 +221,8 @@ class _ClassLists(ast.NodeTransformer):
         needed = sorted(read & self.bound)
         first = node.generators[0].iter
         node.generators[0].iter = ast.copy_location(ast.Name(id='_p2_first', ctx=ast.Load()), first)
-        made = ast.parse('(lambda %s: 0)(%s)' % (', '.join(['_p2_first'] + needed), ', '.join(['0'] + needed)), mode='eval').body
-        made = _at(made, node)
+        parameters, arguments = ', '.join(['_p2_first'] + needed), ', '.join(['0'] + needed)
+        made = _at(ast.parse('(lambda %s: 0)(%s)' % (parameters, arguments), mode='eval').body, node)
         made.func.body, made.args[0] = node, first
         return made
 

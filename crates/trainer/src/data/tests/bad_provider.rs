@@ -339,11 +339,22 @@ fn an_interpreter_that_does_not_exist_is_named() {
 
 #[test]
 fn other_types_of_sources_are_refused_by_name() {
-    let job = Job::new("multi", &[("a", 9)]);
+    let job = Job::new("other", &[("a", 9)]);
     job.numbers(&[1]);
     let got = job.failure().to_string();
     assert!(
-        got.starts_with("data source type \"multi\" is not supported"),
+        got.starts_with("data source type \"other\" is not supported"),
+        "{got}"
+    );
+}
+
+#[test]
+fn a_mixture_of_sources_names_no_list_and_is_told_where_to_mix() {
+    let mut job = Job::new("multi", &[("a", 9)]);
+    job.config.files = None;
+    let got = job.failure().to_string();
+    assert!(
+        got.starts_with("MultiData, a mixture of data sources, is not supported; mix them in one"),
         "{got}"
     );
 }
