@@ -117,6 +117,7 @@ async fn buckets_and_keys(aws: &Aws) {
     let tags = BTreeMap::from([("cost centre".to_owned(), "<a & b>".to_owned())]);
     made(aws.bucket_tags("canoe-1")).await;
     made(aws.create_bucket("canoe-1")).await;
+    made(aws.close_bucket("canoe-1")).await;
     made(aws.tag_bucket("canoe-1", &tags)).await;
     made(aws.put_object("canoe-1", "demo base+1.json", "{}")).await;
     made(aws.objects("canoe-1")).await;

@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::credentials::Pair;
+use crate::kubeconfig::{self, KubeconfigOwner};
 use crate::node::{Assets, Scripts};
+use crate::spec::ClusterSpec;
 use crate::template::{Stack, StackLayer};
 use crate::user_data::UserData;
 
@@ -33,6 +35,11 @@ pub enum AssetError {
     /// A file that must not be lost is already there.
     #[error("{0} exists; pass --force to replace it, or use another --dir")]
     Exists(PathBuf),
+    /// A kubeconfig of others lies where the cluster's will.
+    #[error(
+        "{0} is not of this cluster and would be overwritten; move it away, or use another --dir; nothing was changed"
+    )]
+    Foreign(PathBuf),
     /// A file that is needed is not there.
     #[error("{path} is missing; make it with `{command}`")]
     Missing {
@@ -85,9 +92,34 @@ impl AssetFolder {
         self.write("cluster.yaml", text, 0o644)
     }
 
-    /// Replaces `cluster.yaml` by an edited version of itself (`scale`).
+    /// Replaces `cluster.yaml` by an edited version of itself (`scale`, `down`). A link stays one, and a file keeps its mode.
     pub fn update_spec(&self, text: &str) -> Result<PathBuf, AssetError> {
-        self.write("cluster.yaml", text, 0o644)
+        let path = self.path("cluster.yaml");
+        let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        let mode = mode(&place).unwrap_or(0o644);
+        match write_whole(&place, text.as_bytes(), mode) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(AssetError::Write { path, source }),
+        }
+    }
+
+    /// Refuses when what lies in the place of the cluster's kubeconfig is another's: it may be the only copy.
+    pub fn refuse_foreign_kubeconfig(&self, spec: &ClusterSpec) -> Result<(), AssetError> {
+        let path = self.path("kubeconfig");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(AssetError::Foreign(path));
+            }
+            Err(source) => return Err(AssetError::Read { path, source }),
+        };
+        let config = yaml::parse(&text).map(|document| document.value);
+        match config {
+            Ok(Value::Null) => Ok(()),
+            Ok(config) if kubeconfig::owner(&config, spec) != KubeconfigOwner::Other => Ok(()),
+            _ => Err(AssetError::Foreign(path)),
+        }
     }
 
     /// Writes TLS pairs; refuses if any of them exists, unless `force`.
@@ -229,7 +261,8 @@ impl AssetFolder {
 
 /// Writes a file under a temporary name with its final mode, then renames it.
 pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new("."));
     fs::create_dir_all(parent)?;
     let name = path
         .file_name()
@@ -249,6 +282,19 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     result
 }
 
+/// Who may read and write a file, if it is there.
+#[cfg(unix)]
+fn mode(path: &Path) -> Option<u32> {
+    let permissions = fs::metadata(path).ok()?.permissions();
+    Some(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o7777)
+}
+
+/// Such modes are Unix's.
+#[cfg(not(unix))]
+fn mode(_path: &Path) -> Option<u32> {
+    None
+}
+
 fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -264,7 +310,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::spec::{ClusterSpec, ControlPlaneMode, write::write};
+    use crate::spec::{ControlPlaneMode, write::write};
     use crate::template::{Render, render};
 
     fn pair(name: &str) -> Pair {
@@ -352,6 +398,48 @@ mod tests {
             folder.write_spec("b", false),
             Err(AssetError::Exists(_))
         ));
+    }
+
+    /// What the link pointed at no longer took part, and a file of mode 600 became one of 644.
+    #[test]
+    fn an_edited_cluster_file_stays_a_link_and_keeps_its_mode() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AssetFolder::new(place.path());
+        let real = place.path().join("real.yaml");
+        fs::write(&real, "name: a\n").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink("real.yaml", folder.path("cluster.yaml")).unwrap();
+        folder.update_spec("name: b\n").unwrap();
+        assert!(folder.path("cluster.yaml").is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "name: b\n");
+        assert_eq!(mode(&real), Some(0o600));
+    }
+
+    /// `up` in the current folder overwrote the user's own file `kubeconfig`.
+    #[test]
+    fn a_kubeconfig_of_others_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = AssetFolder::new(place.path());
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        spec.id = Some("a".to_owned());
+        let refused = || folder.refuse_foreign_kubeconfig(&spec).is_err();
+        assert!(!refused());
+        let mut other = spec.clone();
+        other.id = Some("b".to_owned());
+        let ours = kubeconfig::self_managed(&spec, "https://x").to_string();
+        let theirs = kubeconfig::self_managed(&other, "https://x").to_string();
+        for (text, wanted) in [
+            (ours.as_str(), false),
+            ("", false),
+            (&theirs, true),
+            ("apiVersion: v1\nkind: Config\nclusters: []\n", true),
+            ("a: [", true),
+        ] {
+            fs::write(folder.path("kubeconfig"), text).unwrap();
+            assert_eq!(refused(), wanted, "{text}");
+        }
+        fs::write(folder.path("kubeconfig"), [0xff, 0xfe]).unwrap();
+        assert!(refused());
     }
 
     #[test]

@@ -522,6 +522,8 @@ pub trait Cloud: Send + Sync {
     fn create_bucket(&self, bucket: &str) -> impl Future<Output = CloudResult<()>> + Send;
     fn tag_bucket(&self, bucket: &str, tags: &Tags)
     -> impl Future<Output = CloudResult<()>> + Send;
+    /// Nothing in it is ever public.
+    fn close_bucket(&self, bucket: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// The URL under which CloudFormation finds the object.
     fn put_object(
         &self,

@@ -176,30 +176,71 @@ fn carries(entry: &Value, key: &str, cluster: ClusterKey<'_>) -> bool {
     })
 }
 
+/// Why a cluster cannot be put into a kubeconfig.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unmergeable {
+    /// The file is something else; why, in words.
+    #[error("it is no kubeconfig: {0}")]
+    Other(&'static str),
+    /// Entries of the cluster's name that are not the cluster's.
+    #[error("it has entries of the same name that are not this cluster's: {}", .0.join(", "))]
+    Strangers(Vec<String>),
+}
+
+/// Whether a cluster can be put into `existing`: it is a kubeconfig, or nothing, and nobody else has the cluster's name there.
+pub fn fits(existing: &Value, cluster: ClusterKey<'_>) -> Result<(), Unmergeable> {
+    let map = match existing {
+        Value::Null => return Ok(()),
+        Value::Object(map) => map,
+        _ => return Err(Unmergeable::Other("it does not consist of keys and values")),
+    };
+    let has_list = LISTS.iter().any(|(list, _)| map.contains_key(*list));
+    match map.get("kind") {
+        Some(kind) if kind == "Config" => {}
+        Some(_) => return Err(Unmergeable::Other("its kind is not Config")),
+        None if has_list || map.is_empty() => {}
+        None => return Err(Unmergeable::Other("it has no kind and no clusters")),
+    }
+    let mut strangers = Vec::new();
+    for (list, key) in LISTS {
+        let entries = match &existing[list] {
+            Value::Null => continue,
+            Value::Array(entries) => entries,
+            _ => {
+                return Err(Unmergeable::Other(
+                    "its clusters, users and contexts are no lists",
+                ));
+            }
+        };
+        let named = entries.iter().find(|entry| entry["name"] == cluster.name);
+        if let Some(entry) = named.filter(|entry| !carries(entry, key, cluster)) {
+            strangers.push(format!("{key} {}", entry["name"]));
+        }
+    }
+    if strangers.is_empty() {
+        return Ok(());
+    }
+    Err(Unmergeable::Strangers(strangers))
+}
+
 /// Puts `ours`, whose entries carry id and name of the cluster, into `existing`: entries that are the cluster's are
 /// replaced, everything else stays, and the current context becomes ours.
-///
-/// `Err` names the entries of the same name that are not ours.
-pub fn merge(existing: Value, ours: &Value, cluster: ClusterKey<'_>) -> Result<Value, Vec<String>> {
+pub fn merge(existing: Value, ours: &Value, cluster: ClusterKey<'_>) -> Result<Value, Unmergeable> {
+    fits(&existing, cluster)?;
     let mut merged = if existing.is_object() {
         existing
     } else {
         json!({"apiVersion": "v1", "kind": "Config"})
     };
-    let mut strangers = Vec::new();
-    for (list, key) in LISTS {
+    for (list, _) in LISTS {
         let mut entries = merged[list].as_array().cloned().unwrap_or_default();
         for entry in ours[list].as_array().into_iter().flatten() {
             match entries.iter_mut().find(|old| old["name"] == entry["name"]) {
-                Some(old) if carries(old, key, cluster) => *old = entry.clone(),
-                Some(old) => strangers.push(format!("{key} {}", old["name"])),
+                Some(old) => *old = entry.clone(),
                 None => entries.push(entry.clone()),
             }
         }
         merged[list] = Value::Array(entries);
-    }
-    if !strangers.is_empty() {
-        return Err(strangers);
     }
     merged["current-context"] = ours["current-context"].clone();
     Ok(merged)
@@ -326,7 +367,10 @@ mod tests {
         assert_eq!(remove(&theirs, A), None);
         let refused =
             merge(theirs, &eks(&owned("a"), &endpoint(), "/usr/bin/canoe"), A).unwrap_err();
-        assert_eq!(refused.len(), 3, "{refused:?}");
+        assert!(
+            matches!(&refused, Unmergeable::Strangers(entries) if entries.len() == 3),
+            "{refused}"
+        );
         let colleague = eks(&owned("b"), &endpoint(), "/usr/bin/canoe");
         assert_eq!(remove(&colleague, A), None);
         assert!(
@@ -337,6 +381,27 @@ mod tests {
             )
             .is_err()
         );
+    }
+
+    /// Whatever KUBECONFIG named was replaced by a kubeconfig, a Deployment too.
+    #[test]
+    fn what_is_no_kubeconfig_is_not_merged_into() {
+        let ours = eks(&owned("a"), &endpoint(), "/usr/bin/canoe");
+        for other in [
+            json!([1, 2]),
+            json!("just text"),
+            json!(42),
+            json!({"clusters": {"a": 1}}),
+            json!({"kind": "Deployment", "clusters": []}),
+            json!({"name": "a"}),
+        ] {
+            let refused = merge(other.clone(), &ours, A).unwrap_err();
+            assert!(matches!(refused, Unmergeable::Other(_)), "{other}");
+            assert_eq!(remove(&other, A), None);
+        }
+        for good in [json!({}), json!({"kind": "Config", "users": null})] {
+            merge(good, &ours, A).unwrap();
+        }
     }
 
     /// A copy of the folder with another name took the first cluster's entries out.

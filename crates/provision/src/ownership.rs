@@ -110,13 +110,6 @@ pub(crate) fn made_by_kubernetes(tags: &Tags, name: &str) -> bool {
         || has("cluster.k8s.amazonaws.com/name", name)
 }
 
-/// Whether a bucket is ours. Its name holds the whole id; the tags may be missing when a run was
-/// interrupted between making and tagging it, but they never name another cluster.
-pub(crate) fn is_our_bucket(bucket: &str, tags: &Tags, spec: &ClusterSpec) -> bool {
-    let named = spec.id.as_deref().is_some_and(|id| bucket.ends_with(id));
-    named && (is_ours(tags, spec) || !tags.contains_key(ID_TAG))
-}
-
 /// Those of `things` that are ours, by their ids, in order.
 pub(crate) fn own_ids(things: Vec<Thing>, spec: &ClusterSpec) -> Vec<String> {
     let own = things
@@ -185,22 +178,6 @@ mod tests {
         let (one, two) = (fresh_id(), fresh_id());
         assert_ne!(one, two);
         assert_eq!(crate::names::CLUSTER_ID.complaint(&one), None);
-    }
-
-    #[test]
-    fn a_bucket_is_ours_by_name_unless_its_tag_says_otherwise() {
-        let mut spec = ClusterSpec::new("demo", "us-west-2");
-        let id = "6f1c2f6e-5b0e-4c8e-9d55-0d8f4f2a7b11";
-        let bucket = format!("canoe-{id}");
-        assert!(!is_our_bucket(&bucket, &tags(&[]), &spec));
-        spec.id = Some(id.to_owned());
-        assert!(is_our_bucket(&bucket, &tags(&[]), &spec));
-        let ours = tags(&[(ID_TAG, id), (CLUSTER_TAG, "demo")]);
-        assert!(is_our_bucket(&bucket, &ours, &spec));
-        let copied = tags(&[(ID_TAG, id), (CLUSTER_TAG, "first")]);
-        assert!(!is_our_bucket(&bucket, &copied, &spec));
-        assert!(!is_our_bucket(&bucket, &tags(&[(ID_TAG, "x")]), &spec));
-        assert!(!is_our_bucket("canoe-demo", &tags(&[]), &spec));
     }
 
     #[test]

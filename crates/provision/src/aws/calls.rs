@@ -414,6 +414,10 @@ impl Cloud for Aws {
         self.s3_create(bucket).await
     }
 
+    async fn close_bucket(&self, bucket: &str) -> CloudResult<()> {
+        self.s3_close(bucket).await
+    }
+
     async fn put_object(&self, bucket: &str, key: &str, body: &str) -> CloudResult<String> {
         self.s3_put(bucket, key, body).await
     }

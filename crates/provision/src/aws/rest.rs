@@ -74,7 +74,11 @@ impl Aws {
             )
         };
         self.s3("s3:CreateBucket", Method::PUT, format!("/{bucket}"), body)
-            .await?;
+            .await
+            .map(drop)
+    }
+
+    pub(super) async fn s3_close(&self, bucket: &str) -> Result<(), CloudError> {
         let block = format!(
             "<PublicAccessBlockConfiguration xmlns=\"{NAMESPACE}\"><BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>"
         );

@@ -27,9 +27,38 @@ pub(super) async fn foreign(
     Ok((!ours).then(|| stranger(&what, &view.tags, spec)))
 }
 
+/// What a run of `up` has done about the boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundaryProgress {
+    /// Nothing yet.
+    Untouched,
+    /// It was there.
+    Found,
+    /// It was made.
+    Made,
+}
+
+impl BoundaryProgress {
+    /// Sees to the boundary, once in a run: not before the first plan was agreed to, and before the first role.
+    pub(super) async fn ensure(
+        &mut self,
+        cloud: &impl Cloud,
+        spec: &ClusterSpec,
+        sink: &mut impl Sink,
+    ) -> Result<(), CommandError> {
+        if *self == Self::Untouched {
+            *self = match ensure(cloud, spec, sink).await? {
+                true => Self::Made,
+                false => Self::Found,
+            };
+        }
+        Ok(())
+    }
+}
+
 /// Makes the boundary if there is none, and brings it up to date: what it allows depends on the cluster file. Somebody
 /// else's was refused before. Returns whether it was made.
-pub(super) async fn ensure(
+async fn ensure(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     sink: &mut impl Sink,
@@ -139,7 +168,12 @@ pub(super) async fn remove(
 #[cfg(test)]
 mod tests {
     use crate::assets::AssetFolder;
-    use crate::command::tests::{ID, OTHER_ID, owned, run_down_of, run_up, spec};
+    use crate::cloud::Cloud as _;
+    use crate::command::stack::ChangeReview;
+    use crate::command::tests::{
+        ID, OTHER_ID, PACE, TalkRecorder, owned, run_down_of, run_up, spec,
+    };
+    use crate::command::up::{UpOptions, up};
     use crate::double::Double;
     use crate::lifecycle::teardown::DataFate;
     use crate::ownership::Tags;
@@ -163,6 +197,27 @@ mod tests {
         assert_eq!(policies(&cloud), []);
     }
 
+    /// It was made before anything was shown or asked.
+    #[tokio::test(start_paused = true)]
+    async fn a_no_to_the_first_plan_makes_no_policy() {
+        let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+        let folder = AssetFolder::new(place.path());
+        let options = UpOptions {
+            program: "/usr/bin/canoe".to_owned(),
+            review: ChangeReview::Ask,
+            pace: PACE,
+        };
+        let sink = &mut TalkRecorder::default();
+        let error = up(&cloud, &spec(), &folder, options, sink).await;
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .contains("nothing was changed")
+        );
+        assert_eq!(policies(&cloud), []);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_operator_needs_the_boundary_and_cannot_remove_it() {
         let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
@@ -174,6 +229,7 @@ mod tests {
             words.contains("demo-us-west-2-boundary") && words.contains("an administrator runs"),
             "{words}"
         );
+        assert!(cloud.stack("demo-base").await.unwrap().is_none());
         assert_eq!(cloud.stack_names(), [""; 0]);
         let document = crate::policy::boundary(&spec()).to_string();
         cloud.with(|account| {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use tokio::time::sleep;
 
 use super::api_server::ApiServer;
+use super::bucket::{self, BucketOwner};
 use super::stack::remove;
 use super::up::states;
 use super::{
@@ -129,10 +130,11 @@ pub async fn down(
         propose_more(&inventory, data, spec, &mut shown, options.ask, sink)?;
     }
     boundary::remove(cloud, spec, sink).await?;
-    let kept_ids = match data {
+    let mut kept_ids = match data {
         DataFate::Keep => data_ids(&inventory),
         DataFate::Delete => Vec::new(),
     };
+    kept_ids.extend(inventory.shared_bucket);
     let mut report = sweep(cloud, spec, &kept_ids, sink).await?;
     report.found = found;
     Ok(report)
@@ -358,12 +360,13 @@ async fn act(
             sink.talk(Talk::Step(format!("deleting stack {name}")));
             remove(cloud, spec, *layer, pace, sink).await?
         }
-        DownStep::RemoveBucket(bucket) => {
-            sink.talk(Talk::Step(format!("deleting bucket {bucket}")));
-            for key in cloud.objects(bucket).await? {
-                gone(cloud.delete_object(bucket, &key).await)?;
+        DownStep::RemoveBucket(name) => {
+            sink.talk(Talk::Step(format!("deleting bucket {name}")));
+            let keys = cloud.objects(name).await?.into_iter();
+            for key in keys.filter(|key| bucket::is_our_object(key, spec)) {
+                gone(cloud.delete_object(name, &key).await)?;
             }
-            gone(cloud.delete_bucket(bucket).await)?;
+            gone(cloud.delete_bucket(name).await)?;
         }
         DownStep::RemoveLogGroups(groups) => {
             for group in groups {
@@ -427,10 +430,13 @@ pub async fn look(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Inventory, C
             &mut inventory.strangers,
         );
     }
-    inventory.file_systems = own_ids(cloud.file_systems().await?, spec);
-    inventory.given_file_system = spec.storage.file_system_id.clone();
+    let systems = cloud.file_systems().await?;
+    let is_there = |id: &&String| systems.iter().any(|system| system.id == **id);
+    let given = spec.storage.file_system_id.as_ref().filter(is_there);
+    inventory.given_file_system = given.cloned();
+    inventory.file_systems = own_ids(systems, spec);
     inventory.keys = enabled_keys(cloud, own_ids(cloud.tagged(id).await?, spec)).await?;
-    bucket(cloud, spec, id, &mut inventory).await?;
+    look_at_bucket(cloud, spec, id, &mut inventory).await?;
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         let prefix = format!("/aws/eks/{}/", spec.name);
         for group in cloud.log_groups(&prefix).await? {
@@ -501,34 +507,44 @@ async fn made_in_vpc(
     Ok(())
 }
 
-/// The cluster's bucket. Its name holds the id; one without tags is left from an interrupted run, and ours only while
-/// nothing is in it.
-async fn bucket(
+/// The cluster's bucket. One that holds what we did not write stays with all of it; so does one of others.
+async fn look_at_bucket(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     id: &str,
     inventory: &mut Inventory,
 ) -> Result<(), CommandError> {
-    let bucket = crate::policy::bucket_name(id);
-    let tags = match cloud.bucket_tags(&bucket).await {
-        Ok(tags) => tags,
+    let name = crate::policy::bucket_name(id);
+    match bucket::find(cloud, spec, &name).await {
+        Ok(BucketOwner::Nothing) => return Ok(()),
+        Ok(BucketOwner::Stranger(words)) => {
+            inventory.strangers.push(words);
+            return Ok(());
+        }
+        Ok(BucketOwner::Ours | BucketOwner::Unfinished) => {}
         Err(error) if error.is_elsewhere() || error.is_denied() => {
             let words =
-                format!("bucket {bucket} is in another region or account, or may not be looked at");
+                format!("bucket {name} is in another region or account, or may not be looked at");
             inventory.strangers.push(words);
             return Ok(());
         }
         Err(error) => return Err(error.into()),
-    };
-    let ours = match &tags {
-        None => false,
-        Some(tags) if tags.is_empty() => cloud.objects(&bucket).await?.is_empty(),
-        Some(tags) => is_ours(tags, spec),
-    };
-    if ours {
-        inventory.bucket = Some(bucket);
-        inventory.bucket_has_data = spec.control_plane.mode == ControlPlaneMode::SelfManaged;
     }
+    let mut foreign = cloud.objects(&name).await?;
+    foreign.retain(|key| !bucket::is_our_object(key, spec));
+    if let Some(first) = foreign.first() {
+        let more = match foreign.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        inventory.strangers.push(format!(
+            "bucket {name} with all that is in it: {first}{more} was put there by somebody else; move it away, and run this again"
+        ));
+        inventory.shared_bucket = Some(name);
+        return Ok(());
+    }
+    inventory.bucket = Some(name);
+    inventory.bucket_has_data = spec.control_plane.mode == ControlPlaneMode::SelfManaged;
     Ok(())
 }
 

@@ -1,8 +1,7 @@
 //! What the machines of a self-managed cluster need before they start: their scripts in the cluster's bucket, with
 //! TLS assets that only they can decrypt.
 
-use super::stack::own_bucket;
-use super::{CommandError, Sink, Talk};
+use super::{CommandError, Sink, Talk, bucket};
 use crate::assets::AssetFolder;
 use crate::cloud::Cloud;
 use crate::node::{Disks, Scripts};
@@ -29,7 +28,7 @@ pub(crate) async fn scripts(
         sink.talk(Talk::Detail(format!("credentials/{name} encrypted")));
     }
     let scripts = Scripts::render(spec, &assets, disks);
-    let bucket = own_bucket(cloud, spec, "scripts of machines and copies of etcd", sink).await?;
+    let bucket = bucket::ready(cloud, spec, "scripts of machines and copies of etcd", sink).await?;
     for (name, text) in scripts.objects() {
         cloud.put_object(&bucket, name, text).await?;
     }

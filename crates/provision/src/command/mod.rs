@@ -5,6 +5,7 @@
 
 pub mod api_server;
 mod boundary;
+mod bucket;
 pub mod down;
 pub(crate) mod encrypt;
 pub(crate) mod follow;
@@ -13,6 +14,7 @@ pub(crate) mod own;
 mod remember;
 pub mod roll;
 pub mod stack;
+mod standing;
 pub mod status;
 pub mod up;
 pub mod validate;
@@ -116,6 +118,9 @@ pub enum CommandError {
     /// There is no id, or something of the cluster's names belongs to others. The remedy is a person's choice.
     #[error("{}; nothing was changed", not_ours(.0))]
     NotOurs(Vec<String>),
+    /// The cluster file asks for what cannot change while the cluster is up.
+    #[error("this cannot be changed while the cluster is up: {}; or take the cluster down, which keeps the data, and up again, or make a second one; nothing was changed", .0.join("; "))]
+    Fixed(Vec<String>),
     /// The cluster file or account is not fit.
     #[error("{} found; nothing was changed", counted(.0.len(), "problem"))]
     Unfit(Vec<String>),
@@ -167,7 +172,12 @@ fn left(count: usize) -> String {
 
 fn not_ours(reasons: &[String]) -> String {
     let named = reasons.join("; ");
-    let other_remedy = ["has no id", "it is a copy", "choose another name"];
+    let other_remedy = [
+        "has no id",
+        "it is a copy",
+        "choose another name",
+        "may delete it",
+    ];
     if other_remedy.iter().any(|words| named.contains(words)) {
         return named;
     }

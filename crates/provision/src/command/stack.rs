@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use tokio::time::{Instant, sleep};
 
-use super::{CommandError, Pace, Sink, Talk, counted, follow, own};
+use super::boundary::BoundaryProgress;
+use super::up::UpOptions;
+use super::{CommandError, Pace, Sink, Talk, bucket, counted, follow, own};
 use crate::cloud::{Change, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, TemplateSource};
 use crate::lifecycle::events::first_cause;
 use crate::lifecycle::leftovers::Leftover;
 use crate::lifecycle::next::StackState;
-use crate::ownership::{ID_TAG, Tags, is_our_bucket, stranger};
+use crate::ownership::{ID_TAG, Tags};
 use crate::spec::ClusterSpec;
 use crate::statuses::{ChangeAction, ChangeSetStatus, Replacement, StackStatus};
 use crate::template::{CLUSTER_TAG, MAX_BODY, Stack, StackLayer};
@@ -27,15 +29,16 @@ pub enum ChangeReview {
 pub(crate) const CHANGE_SET: &str = "canoe";
 
 /// Makes (`create`) or updates the stack. `Ok(false)` when there was nothing to change.
-pub async fn apply(
+pub(crate) async fn apply(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     stack: &Stack,
     create: bool,
-    review: ChangeReview,
-    pace: Pace,
+    options: &UpOptions,
+    bounds: &mut BoundaryProgress,
     sink: &mut impl Sink,
 ) -> Result<bool, CommandError> {
+    let (review, pace) = (options.review, options.pace);
     let name = stack.name.as_str();
     let request = ChangeSetRequest {
         stack: name.to_owned(),
@@ -84,6 +87,14 @@ pub async fn apply(
     if review == ChangeReview::Ask && !sink.confirm(&question) {
         withdraw(cloud, name, &made, create).await?;
         return Err(CommandError::Declined(Vec::new()));
+    }
+    match bounds.ensure(cloud, spec, sink).await {
+        // A connection that was lost says nothing; what was agreed to stays for the next run.
+        Err(refusal @ (CommandError::Decision(_) | CommandError::NotOurs(_))) => {
+            withdraw(cloud, name, &made, create).await?;
+            return Err(refusal);
+        }
+        other => other?,
     }
     execute(cloud, name, &made, pace, sink).await?;
     Ok(true)
@@ -212,35 +223,11 @@ async fn template(
         return Ok(TemplateSource::Body(body));
     }
     let why = format!("templates over {MAX_BODY} bytes");
-    let bucket = own_bucket(cloud, spec, &why, sink).await?;
+    let bucket = bucket::ready(cloud, spec, &why, sink).await?;
     let url = cloud
-        .put_object(&bucket, &format!("{}.json", stack.name), &body)
+        .put_object(&bucket, &bucket::template_key(&stack.name), &body)
         .await?;
     Ok(TemplateSource::Url(url))
-}
-
-/// The cluster's own bucket, made if there is none; somebody else's is refused.
-pub(super) async fn own_bucket(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-    why: &str,
-    sink: &mut impl Sink,
-) -> Result<String, CommandError> {
-    let bucket = crate::policy::bucket_name(own::id(spec)?);
-    match cloud.bucket_tags(&bucket).await? {
-        None => {
-            sink.talk(Talk::Step(format!("bucket {bucket} is made for {why}")));
-            cloud.create_bucket(&bucket).await?;
-        }
-        Some(tags) if !is_our_bucket(&bucket, &tags, spec) => {
-            let what = format!("bucket {bucket}");
-            let words = stranger(&what, &tags, spec);
-            return Err(CommandError::NotOurs(vec![words]));
-        }
-        Some(_) => {}
-    }
-    cloud.tag_bucket(&bucket, &stack_tags(spec)).await?;
-    Ok(bucket)
 }
 
 /// Resources whose replacement cannot succeed: the name of the one and the address of the other are in use until

@@ -567,6 +567,7 @@ async fn validate_names_what_is_missing() {
     assert!(text("names").contains("EKS cluster demo exists"));
     assert!(text("hosted zone").contains("cannot hold paddle.example.org"));
     assert!(text("file system").contains("does not exist"));
+    assert!(text("KMS key").contains("does not exist"));
     assert!(text("network quota").contains("7 VPCs"));
     cloud.with(|account| account.fault = Some((0, u32::MAX, lost())));
     let checks = online(&cloud, &spec).await;
@@ -597,7 +598,7 @@ async fn status_follows_the_cluster() {
     assert!(cloud.caller().await.is_ok());
 }
 
-async fn with_credentials(folder: &AssetFolder, spec: &ClusterSpec) {
+pub(super) async fn with_credentials(folder: &AssetFolder, spec: &ClusterSpec) {
     let now = time::OffsetDateTime::now_utc();
     let ca = credentials::authority(spec, now).unwrap();
     let mut pairs = credentials::pairs(spec, &ca, now).unwrap();
@@ -680,6 +681,35 @@ async fn etcd_stays_with_the_data_and_is_used_again() {
     assert_eq!(named("controlPlane.etcdVolumeId"), None);
     assert_eq!(named("storage.fileSystemId"), None);
     cloud.with(|account| assert!(account.volumes.is_empty() && account.buckets.is_empty()));
+}
+
+/// `validate` called the names free and said nothing of the data for which `up` then refused, and `down --delete-data` called
+/// the file system that it had just deleted the user's own.
+#[tokio::test(start_paused = true)]
+async fn what_a_down_left_is_named_by_validate_and_is_never_the_users_own() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    run_up(&cloud, &spec(), &folder).await.unwrap();
+    run_down(&cloud, DataFate::Keep).await.unwrap();
+    let data = async |spec: &ClusterSpec| {
+        let checks = online(&cloud, spec).await.into_iter();
+        let mut data = checks.filter(|check| check.what == "data");
+        data.next().unwrap()
+    };
+    let found = data(&spec()).await;
+    assert_eq!(found.verdict, CheckVerdict::Fail);
+    assert!(
+        found.text.contains("fileSystemId: demo-storage"),
+        "{found:?}"
+    );
+    let mut named = spec();
+    named.storage.file_system_id = Some("demo-storage.FileSystemId".to_owned());
+    named.kms_key_arn = Some(key_arn("demo-base"));
+    assert_eq!(data(&named).await.verdict, CheckVerdict::Pass);
+    let sink = &mut TalkRecorder::default();
+    let options = down_options(Some(DataFate::Delete));
+    down(&cloud, &named, options, sink).await.unwrap();
+    assert!(!sink.text().contains("which is yours"), "{}", sink.text());
 }
 
 /// Every stage of an upgrade is an update of its own: the workers stay behind until theirs.

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::boundary::BoundaryProgress;
 use super::down::enabled_keys;
 use super::stack::{ChangeReview, apply, remove};
-use super::{CommandError, Pace, Sink, Talk, boundary, encrypt, follow, own, validate};
+use super::{CommandError, Pace, Sink, Talk, bucket, encrypt, follow, own, standing, validate};
 use crate::assets::AssetFolder;
 use crate::cloud::{Cloud, StackView};
 use crate::kubeconfig::{self, ApiEndpoint};
@@ -68,46 +69,66 @@ pub async fn up(
         caller.account, caller.arn
     )));
     own::refuse_strangers(cloud, spec).await?;
+    folder.refuse_foreign_kubeconfig(spec)?;
+    standing::refuse_unchangeable(cloud, spec).await?;
     let names = validate::belongings::in_use(cloud, spec).await?;
     if !names.taken.is_empty() {
         return Err(CommandError::NotOurs(names.taken));
     }
+    bucket::refuse_stranger(cloud, spec).await?;
     if let Some(words) = validate::account::second_entry(cloud, spec, &caller).await? {
         return Err(CommandError::Decision(format!(
             "{words}; nothing was changed"
         )));
     }
-    refuse_orphans(cloud, spec).await?;
-    let mut made = Vec::new();
-    if boundary::ensure(cloud, spec, sink).await? {
-        made.push(format!("policy {}", boundary_name(spec)));
+    if let Some(words) = orphans(cloud, spec).await? {
+        return Err(CommandError::Decision(format!(
+            "{words}; nothing was changed"
+        )));
     }
-    let mut changed = Vec::new();
-    match bring_up(cloud, spec, folder, &options, &mut changed, sink).await {
+    let mut progress = Progress {
+        changed: Vec::new(),
+        bounds: BoundaryProgress::Untouched,
+    };
+    match bring_up(cloud, spec, folder, &options, &mut progress, sink).await {
         Err(CommandError::Declined(_)) => {
-            let stacks = changed.iter().map(|layer| layer.stack_name(&spec.name));
+            let mut made = Vec::new();
+            if progress.bounds == BoundaryProgress::Made {
+                made.push(format!("policy {}", boundary_name(spec)));
+            }
+            let stacks = progress
+                .changed
+                .iter()
+                .map(|layer| layer.stack_name(&spec.name));
             made.extend(stacks.map(|name| format!("stack {name}")));
             return Err(CommandError::Declined(made));
         }
         other => other?,
     }
     protect(cloud, spec).await?;
-    finish(cloud, spec, folder, changed, &options.program).await
+    finish(cloud, spec, folder, progress.changed, &options.program).await
 }
 
-/// Takes the steps, one after the other. `changed` gets the layers that were made or changed.
+/// What a run has done.
+struct Progress {
+    /// The layers that were made or changed.
+    changed: Vec<StackLayer>,
+    bounds: BoundaryProgress,
+}
+
+/// Takes the steps, one after the other.
 async fn bring_up(
     cloud: &impl Cloud,
     spec: &ClusterSpec,
     folder: &AssetFolder,
     options: &UpOptions,
-    changed: &mut Vec<StackLayer>,
+    progress: &mut Progress,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
     let mut updated = Vec::new();
     loop {
         match next(&states(cloud, spec).await?, &updated, &spec.name) {
-            UpStep::Done => return Ok(()),
+            UpStep::Done => return progress.bounds.ensure(cloud, spec, sink).await,
             UpStep::Stop(_, reason) => return Err(CommandError::Decision(reason)),
             UpStep::Wait(layer) => {
                 follow::begun(cloud, &layer.stack_name(&spec.name), options.pace, sink).await?
@@ -126,13 +147,13 @@ async fn bring_up(
                     spec,
                     &stack,
                     create,
-                    options.review,
-                    options.pace,
+                    options,
+                    &mut progress.bounds,
                     sink,
                 )
                 .await?
                 {
-                    changed.push(layer);
+                    progress.changed.push(layer);
                 }
                 updated.push(layer);
             }
@@ -140,8 +161,11 @@ async fn bring_up(
     }
 }
 
-/// Refuses to make a second file system, key or disk beside one that a `down` left: its data would be out of sight.
-async fn refuse_orphans(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<(), CommandError> {
+/// What speaks against making a second file system, key or disk beside one that a `down` left: its data would be out of sight.
+pub(super) async fn orphans(
+    cloud: &impl Cloud,
+    spec: &ClusterSpec,
+) -> Result<Option<String>, CommandError> {
     let states = states(cloud, spec).await?;
     let gone = |layer: StackLayer| {
         states.iter().any(|(other, state)| {
@@ -173,11 +197,11 @@ async fn refuse_orphans(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<(), Co
         orphans.extend(disks.map(|id| format!("controlPlane.etcdVolumeId: {id}")));
     }
     if orphans.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    Err(CommandError::Decision(format!(
+    Ok(Some(format!(
         "data of this cluster are there that no stack has, and cluster.yaml does not name them; to use them again, add {}; to \
-         delete them, run `canoe cluster down --delete-data`; nothing was changed",
+         delete them, run `canoe cluster down --delete-data`",
         orphans.join(" and ")
     )))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::CloudResult;
 use crate::cloud::{Change, ChangeSetRequest, CloudError, StackView};
@@ -270,7 +270,14 @@ impl Account {
             .unwrap_or_default();
         stack.view.outputs = outputs
             .iter()
-            .map(|(key, _)| (key.clone(), format!("{name}.{key}")))
+            .map(|(key, output)| {
+                let made = || match output["Value"] == json!({"Fn::GetAtt": ["Key", "Arn"]}) {
+                    true => key_arn(name),
+                    false => format!("{name}.{key}"),
+                };
+                let literal = output["Value"].as_str().map(str::to_owned);
+                (key.clone(), literal.unwrap_or_else(made))
+            })
             .collect();
         if name.ends_with("-storage") {
             let given = self.stacks[name].template["Resources"]["MountTarget1"]["Properties"]

@@ -559,6 +559,13 @@ impl Cloud for Double {
         })
     }
 
+    async fn close_bucket(&self, bucket: &str) -> CloudResult<()> {
+        self.call("close_bucket", |account| {
+            let found = account.buckets.get(bucket).map(drop);
+            found.ok_or(refused("PutPublicAccessBlock", "NoSuchBucket", bucket))
+        })
+    }
+
     async fn put_object(&self, bucket: &str, key: &str, _body: &str) -> CloudResult<String> {
         self.call("put_object", |account| {
             account
@@ -631,7 +638,7 @@ impl Cloud for Double {
             let state = match account.keys.get(arn) {
                 Some((_, false)) => KeyState::Enabled,
                 Some((_, true)) => KeyState::PendingDeletion,
-                None => KeyState::Disabled,
+                None => return Err(refused("DescribeKey", "NotFoundException", arn)),
             };
             Ok(state)
         })

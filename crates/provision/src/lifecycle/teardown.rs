@@ -57,6 +57,8 @@ pub struct Inventory {
     pub bucket: Option<String>,
     /// The bucket holds copies of etcd, not only templates.
     pub bucket_has_data: bool,
+    /// The cluster's bucket, if it holds what we did not write: then it stays.
+    pub shared_bucket: Option<String>,
     /// The image repository of the base stack.
     pub images: Option<String>,
     /// Log groups of the control plane.
@@ -344,6 +346,7 @@ mod tests {
             of_stacks: Vec::new(),
             keys: vec!["key-1".to_owned()],
             bucket: Some("canoe-1".to_owned()),
+            shared_bucket: None,
             images: None,
             log_groups: vec!["/aws/eks/demo/cluster".to_owned()],
             strangers: Vec::new(),

@@ -38,6 +38,12 @@ const CONTROLLER_FILES: [(&str, &[&str]); 8] = [
     ("etcd-client-key.pem", &["pki/apiserver-etcd-client.key"]),
 ];
 
+/// Names of the scripts in the cluster's bucket.
+pub(crate) const SCRIPTS: [&str; 2] = ["node/controller.sh", "node/worker.sh"];
+
+/// Where the controller puts copies of etcd in the cluster's bucket.
+pub(crate) const COPIES_OF_ETCD: &str = "etcd/";
+
 /// Names of the assets that a worker needs.
 const WORKER_FILES: [&str; 3] = ["ca.pem", "worker.pem", "worker-key.pem"];
 
@@ -108,10 +114,7 @@ impl Scripts {
 
     /// Name in the bucket and content of each.
     pub fn objects(&self) -> [(&'static str, &str); 2] {
-        [
-            ("node/controller.sh", &self.controller),
-            ("node/worker.sh", &self.worker),
-        ]
+        [(SCRIPTS[0], &self.controller), (SCRIPTS[1], &self.worker)]
     }
 }
 

@@ -30,7 +30,7 @@ use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::template::roles::role_name;
 
 /// The largest managed policy that IAM takes; spaces do not count.
-const MAX_POLICY: usize = 6144;
+pub(crate) const MAX_POLICY: usize = 6144;
 
 /// The whole policy for the person who runs `canoe cluster`, in the account `account`.
 pub fn operator(spec: &ClusterSpec, account: &str) -> Value {

@@ -13,6 +13,57 @@ use crate::spec::{ClusterSpec, ControlPlaneMode};
 /// Output with the address of the image repository.
 pub(crate) const IMAGES_OUTPUT: &str = "ImageRepository";
 
+/// Names of the outputs about the key.
+pub(crate) struct KeyOutput {
+    /// Its ARN.
+    pub name: &'static str,
+    /// Where it is from.
+    pub origin: &'static str,
+}
+
+/// The key's outputs.
+pub(crate) const KEY_OUTPUT: KeyOutput = KeyOutput {
+    name: "KeyArn",
+    origin: "KeyFrom",
+};
+
+/// Where the key is from, in the output of the stack.
+pub(crate) fn key_origin(given: bool) -> &'static str {
+    if given { "cluster.yaml" } else { "stack" }
+}
+
+/// An option that cannot change while the cluster is up. The stack says what it was made with.
+pub(crate) struct FixedOutput {
+    /// The output's name.
+    pub output: &'static str,
+    /// The option in cluster.yaml.
+    pub path: &'static str,
+    /// What cluster.yaml says.
+    pub value: String,
+}
+
+/// The options that cannot change. Of a VPC that is given, AWS knows the network.
+pub(crate) fn fixed_outputs(spec: &ClusterSpec) -> Vec<FixedOutput> {
+    let mode = match spec.control_plane.mode {
+        ControlPlaneMode::Eks => "eks",
+        ControlPlaneMode::SelfManaged => "self-managed",
+    };
+    let fixed = |output, path, value: &str| FixedOutput {
+        output,
+        path,
+        value: value.to_owned(),
+    };
+    let network = &spec.network;
+    let mut all = vec![
+        fixed("Mode", "controlPlane.mode", mode),
+        fixed("ServiceCidr", "network.serviceCidr", &network.service_cidr),
+    ];
+    if !spec.has_given_vpc() {
+        all.push(fixed("VpcCidr", "network.vpcCidr", &network.vpc_cidr));
+    }
+    all
+}
+
 pub(crate) fn template(spec: &ClusterSpec) -> Value {
     let mut out = Builder::default();
     key(spec, &mut out);
@@ -24,6 +75,12 @@ pub(crate) fn template(spec: &ClusterSpec) -> Value {
     storage_group(spec, &mut out);
     if spec.image_repository {
         images(spec, &mut out);
+    }
+    let origin = key_origin(spec.kms_key_arn.is_some());
+    out.output(KEY_OUTPUT.origin, "What the key was made by", json!(origin));
+    for fixed in fixed_outputs(spec) {
+        let about = format!("{} of cluster.yaml, which cannot change", fixed.path);
+        out.output(fixed.output, &about, json!(fixed.value));
     }
     out.finish(&format!(
         "Canoe cluster {}: key, network and security groups",
@@ -38,7 +95,12 @@ pub(crate) fn key_alias(spec: &ClusterSpec) -> String {
 
 fn key(spec: &ClusterSpec, out: &mut Builder) {
     if let Some(arn) = &spec.kms_key_arn {
-        out.export(spec, "KeyArn", "KMS key, given in cluster.yaml", json!(arn));
+        out.export(
+            spec,
+            KEY_OUTPUT.name,
+            "KMS key, given in cluster.yaml",
+            json!(arn),
+        );
         return;
     }
     let key = out.resource(
@@ -59,7 +121,7 @@ fn key(spec: &ClusterSpec, out: &mut Builder) {
         "AWS::KMS::Alias",
         json!({"AliasName": key_alias(spec), "TargetKeyId": reference("Key")}),
     );
-    out.export(spec, "KeyArn", "KMS key", attribute("Key", "Arn"));
+    out.export(spec, KEY_OUTPUT.name, "KMS key", attribute("Key", "Arn"));
 }
 
 /// Images that workers pull. Jobs name them by digest, so a tag may move; for the same reason nothing expires: an image

@@ -1,5 +1,6 @@
 //! What `canoe cluster` writes and prints without changing anything on AWS.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,7 +9,7 @@ use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
 use provision::command::api_server::ApiServer;
-use provision::kubeconfig::{ClusterKey, KubeconfigOwner};
+use provision::kubeconfig::{ClusterKey, KubeconfigOwner, Unmergeable};
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
 use provision::partition::Partition;
@@ -213,16 +214,21 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
     Ok(Exit::Success)
 }
 
-/// The kubeconfig that kubectl and `canoe job` use by themselves.
+/// The kubeconfig that kubectl and `canoe job` use by themselves: the first that KUBECONFIG names, as kubectl reads it.
 fn common_kubeconfig() -> anyhow::Result<PathBuf> {
-    Ok(match std::env::var_os("KUBECONFIG") {
-        Some(paths) => std::env::split_paths(&paths)
-            .next()
-            .context("KUBECONFIG is empty")?,
+    let list = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    match first_path(&list) {
+        Some(path) => Ok(path),
         None => {
-            PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".kube/config")
+            let home = std::env::var_os("HOME").context("HOME is not set")?;
+            Ok(PathBuf::from(home).join(".kube/config"))
         }
-    })
+    }
+}
+
+/// The first path of a list; empty parts name none.
+fn first_path(list: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(list).find(|path| !path.as_os_str().is_empty())
 }
 
 fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
@@ -323,7 +329,7 @@ pub(super) fn own_api_server(
         Some((kubeconfig, KubeconfigOwner::Ours)) => Ok(Some(api_server(kubeconfig))),
         Some((path, _)) => {
             tell(&format!(
-                "warning: {} is not of this cluster and is not used; `{}` writes the right one",
+                "warning: {} is not of this cluster and is not used; move it away, then `{}` writes the right one",
                 path.display(),
                 shown(folder, "kubeconfig")
             ));
@@ -346,6 +352,31 @@ pub(super) fn standing_api_server(
     })
 }
 
+/// Refuses when the cluster could not be merged into the common kubeconfig: before stacks are made, not after.
+pub(super) fn refuse_unmergeable(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
+    let target = common_kubeconfig()?;
+    let id = spec.id.as_deref().with_context(missing_id)?;
+    let cluster = ClusterKey {
+        id,
+        name: &spec.name,
+    };
+    let existing = read_kubeconfig(&target)?;
+    kubeconfig::fits(&existing, cluster).map_err(|why| unmergeable(&target, folder, &why))
+}
+
+/// What to say when the cluster cannot be merged into `target`, and what to do.
+fn unmergeable(target: &Path, folder: &AssetFolder, why: &Unmergeable) -> anyhow::Error {
+    let remedy = match why {
+        Unmergeable::Other(_) => "set KUBECONFIG to another file",
+        Unmergeable::Strangers(_) => "give each of them another name in that file",
+    };
+    anyhow::anyhow!(
+        "{} was left as it is: {why}; {remedy}, or leave --merge out and use {}",
+        target.display(),
+        folder.path("kubeconfig").display()
+    )
+}
+
 pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<()> {
     let id = spec.id.as_deref().with_context(missing_id)?;
     let ours = read_kubeconfig(&folder.path("kubeconfig"))?;
@@ -357,15 +388,9 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
         name: &spec.name,
     };
     edit_kubeconfig(&target, |existing| {
-        match kubeconfig::merge(existing, &ours, cluster) {
-            Ok(merged) => Ok(Some(merged)),
-            Err(strangers) => bail!(
-                "{} has entries of the same name that are not this cluster's: {}; rename them there, or use {} as it is",
-                target.display(),
-                strangers.join(", "),
-                folder.path("kubeconfig").display()
-            ),
-        }
+        kubeconfig::merge(existing, &ours, cluster)
+            .map(Some)
+            .map_err(|why| unmergeable(&target, folder, &why))
     })?;
     eprintln!("merged into {}", target.display());
     Ok(())
@@ -422,6 +447,23 @@ mod tests {
         let text = std::fs::read_to_string(&real).unwrap();
         assert!(text.contains("kind: Config"), "{text}");
         assert!(!place.path().join("config.lock").exists());
+    }
+
+    /// With KUBECONFIG= or KUBECONFIG=:a, `--merge` ended with "the path names no file".
+    #[test]
+    fn empty_parts_of_the_list_of_kubeconfigs_name_no_file() {
+        for (list, first) in [
+            ("", None),
+            (":", None),
+            (":a:b", Some("a")),
+            ("b", Some("b")),
+        ] {
+            assert_eq!(
+                first_path(OsStr::new(list)),
+                first.map(PathBuf::from),
+                "{list}"
+            );
+        }
     }
 
     /// What kubectl wrote in the same moment was lost.

@@ -36,7 +36,7 @@ use args::ClusterCommand;
 use crate::form::Form;
 use files::{
     forget_kubeconfig, merge_kubeconfig, own_api_server, print_cost, print_policy, refuse_moved,
-    render_files,
+    refuse_unmergeable, render_files,
 };
 use init::init_file;
 use terminal::{Terminal, show, tell};
@@ -104,6 +104,9 @@ async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
             poll,
         } => {
             let spec = load_warily(&folder)?;
+            if merge {
+                refuse_unmergeable(&folder, &spec)?;
+            }
             let report = make(&folder, &spec, yes, pace(poll)).await?;
             let volume = (!no_wait).then_some(&report.volume[..]);
             finish(&folder, spec, merge, volume, yes, pace(poll)).await
@@ -330,6 +333,10 @@ async fn pass_costs(api: &ApiServer, hourly: f64) -> Vec<passes::PassCost> {
 
 async fn write_kubeconfig(folder: &AssetFolder, merge: bool) -> anyhow::Result<Exit> {
     let spec = load_standing(folder)?;
+    folder.refuse_foreign_kubeconfig(&spec)?;
+    if merge {
+        refuse_unmergeable(folder, &spec)?;
+    }
     let aws = connect(&spec.region).await?;
     let config = explain(up_command::kubeconfig(&aws, &spec, &own_path()).await)?;
     let path = folder.write_json("kubeconfig", &config, 0o600)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::batch::v1::Job;
-use provision::assets::AssetFolder;
+use provision::assets::{AssetError, AssetFolder};
 use provision::command::{CommandError, counted, is_made, refuse_strangers};
 use provision::lifecycle::demand::{self, ScalingAction};
 use provision::spec;
@@ -79,7 +79,11 @@ async fn to(
 pub(super) fn changed_nothing(error: &anyhow::Error) -> bool {
     match error.downcast_ref() {
         Some(CommandError::Declined(made)) => made.is_empty(),
-        Some(CommandError::NotOurs(_)) => true,
+        Some(
+            CommandError::NotOurs(_)
+            | CommandError::Fixed(_)
+            | CommandError::Asset(AssetError::Foreign(_)),
+        ) => true,
         _ => false,
     }
 }

@@ -3,13 +3,14 @@
 use super::{Check, check};
 use crate::cidr::Cidr;
 use crate::cloud::{Cloud, CloudError};
-use crate::command::boundary;
+use crate::command::bucket::{self, BucketOwner};
 use crate::command::own::{self, StackOwner};
-use crate::ownership::{is_our_bucket, is_ours, missing_id, stranger};
+use crate::command::{CommandError, boundary, standing, up};
+use crate::ownership::{is_ours, missing_id, stranger};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
 use crate::statuses::{KeyState, StackStatus};
 use crate::template::base::key_alias;
-use crate::template::{MAX_BODY, Render, StackLayer, render};
+use crate::template::{MAX_BODY, StackLayer};
 
 type Finding = Result<Result<String, String>, CloudError>;
 
@@ -45,6 +46,32 @@ async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
         ));
     }
     Ok(Ok(words))
+}
+
+/// What a `down` left must be named in the cluster file, or `up` refuses.
+pub(super) async fn data(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
+    let found = up::orphans(cloud, spec).await;
+    let free = || "none that cluster.yaml does not name".to_owned();
+    check(
+        "data",
+        asked(found.map(|words| words.map_or_else(|| Ok(free()), Err))),
+    )
+}
+
+/// What is up must not be asked to become what it cannot, or `up` refuses.
+pub(super) async fn standing(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
+    let found = standing::refuse_unchangeable(cloud, spec).await;
+    let good = "nothing of it is asked to become what it cannot".to_owned();
+    check("what is up", asked(found.map(|()| Ok(good))))
+}
+
+/// A refusal is a finding, and only a call that fails leaves the question open.
+fn asked(result: Result<Result<String, String>, CommandError>) -> Finding {
+    match result {
+        Ok(found) => Ok(found),
+        Err(CommandError::Cloud(error)) => Err(error),
+        Err(other) => Ok(Err(other.to_string())),
+    }
 }
 
 /// Looks at every name. `up` asks the same before it makes anything.
@@ -166,11 +193,9 @@ async fn of_cluster(
 }
 
 /// The bucket is needed only for large templates; it must be free or ours.
-pub(super) async fn bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
-    let stacks = render(spec, &Render::default());
-    let largest = stacks.iter().map(|stack| stack.compact().len()).max();
-    let largest = largest.unwrap_or(0);
-    if largest <= MAX_BODY && spec.control_plane.mode == ControlPlaneMode::Eks {
+pub(super) async fn template_bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
+    if !bucket::is_needed(spec) {
+        let largest = bucket::largest_template(spec);
         let text = format!("not needed: the largest template has {largest} of {MAX_BODY} bytes");
         return check("bucket", Ok(Ok(text)));
     }
@@ -178,10 +203,11 @@ pub(super) async fn bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
         return check("bucket", Ok(Err(missing_id())));
     };
     let name = crate::policy::bucket_name(id);
-    let found = match cloud.bucket_tags(&name).await {
-        Ok(Some(tags)) if is_our_bucket(&name, &tags, spec) => Ok(Ok(format!("{name} is there"))),
-        Ok(None) => Ok(Ok(format!("{name} is free and will be made"))),
-        Ok(Some(tags)) => Ok(Err(stranger(&format!("bucket {name}"), &tags, spec))),
+    let found = match bucket::find(cloud, spec, &name).await {
+        Ok(BucketOwner::Ours) => Ok(Ok(format!("{name} is there"))),
+        Ok(BucketOwner::Unfinished) => Ok(Ok(format!("{name} is empty and will be taken"))),
+        Ok(BucketOwner::Nothing) => Ok(Ok(format!("{name} is free and will be made"))),
+        Ok(BucketOwner::Stranger(words)) => Ok(Err(words)),
         Err(error) if error.is_denied() => Ok(Err(format!("{name} belongs to another account"))),
         Err(error) => Err(error),
     };
@@ -272,7 +298,13 @@ async fn key_pair(cloud: &impl Cloud, name: &str) -> Finding {
 }
 
 async fn key(cloud: &impl Cloud, arn: &str) -> Finding {
-    let state = cloud.key_state(arn).await?;
+    let state = match cloud.key_state(arn).await {
+        Err(error) if error.is_missing() => {
+            let words = format!("{arn} does not exist; remove kmsKeyArn to have a key made");
+            return Ok(Err(words));
+        }
+        other => other?,
+    };
     Ok(if state == KeyState::Enabled {
         Ok("enabled".to_owned())
     } else {
@@ -282,16 +314,18 @@ async fn key(cloud: &impl Cloud, arn: &str) -> Finding {
 
 /// A file system can have mount targets in one VPC only, and ours is a new one.
 async fn file_system(cloud: &impl Cloud, spec: &ClusterSpec, id: &str) -> Finding {
-    let count = match cloud.mount_targets(id).await {
-        Ok(count) => count,
-        Err(error) if error.is_missing() => {
-            return Ok(Err(format!(
-                "{id} does not exist in {}; remove storage.fileSystemId to have one made",
-                spec.region
-            )));
-        }
-        Err(error) => return Err(error),
+    let absent = || {
+        let region = &spec.region;
+        format!("{id} does not exist in {region}; remove storage.fileSystemId to have one made")
     };
+    let count = match cloud.mount_targets(id).await {
+        Err(error) if error.is_missing() => return Ok(Err(absent())),
+        other => other?,
+    };
+    let systems = cloud.file_systems().await?;
+    if !systems.iter().any(|system| system.id == id) {
+        return Ok(Err(absent()));
+    }
     let ours = matches!(
         own::find(cloud, spec, StackLayer::Storage).await?,
         StackOwner::Ours(_)

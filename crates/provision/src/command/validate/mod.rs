@@ -12,7 +12,7 @@ use crate::cloud::{Cloud, CloudError};
 use crate::partition::Partition;
 use crate::spec::ClusterSpec;
 use crate::template::{MAX_BODY, Render, render};
-use crate::{catalog, names, rules};
+use crate::{catalog, names, policy, rules};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -53,6 +53,14 @@ pub fn offline(spec: &ClusterSpec) -> Vec<String> {
             ));
         }
     }
+    let boundary = policy::boundary(spec).to_string().len();
+    if boundary > policy::MAX_POLICY {
+        faults.push(format!(
+            "policy {} has {boundary} characters; IAM takes {}: name fewer storage.buckets",
+            policy::boundary_name(spec),
+            policy::MAX_POLICY
+        ));
+    }
     faults
 }
 
@@ -81,10 +89,12 @@ pub async fn online(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Check> {
     checks.push(account::machines(cloud, spec).await);
     checks.push(account::network(cloud, spec).await);
     checks.push(belongings::names(cloud, spec).await);
+    checks.push(belongings::data(cloud, spec).await);
+    checks.push(belongings::standing(cloud, spec).await);
     if !spec.control_plane.access.is_empty() {
         checks.push(account::access(cloud, spec, &caller).await);
     }
-    checks.push(belongings::bucket(cloud, spec).await);
+    checks.push(belongings::template_bucket(cloud, spec).await);
     checks.extend(belongings::brought(cloud, spec).await);
     checks
 }
@@ -138,6 +148,16 @@ mod tests {
         assert!(!text.contains("did you mean"), "{text}");
         let text = nobody(&ClusterSpec::new("demo", "us-west-2"), &error);
         assert!(text.contains("check the network"), "{text}");
+    }
+
+    /// IAM refused the policy when `up` made it.
+    #[test]
+    fn a_boundary_that_is_too_long_is_a_fault() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        let bucket = |number| format!("a-bucket-with-a-name-of-the-usual-length-{number:02}");
+        spec.storage.buckets = (0..40).map(bucket).collect();
+        let faults = offline(&spec);
+        assert!(faults[0].contains("fewer storage.buckets"), "{faults:?}");
     }
 
     #[test]

@@ -66,10 +66,14 @@ pub(super) fn addons(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
         return;
     }
     for (index, name) in spec.addons.iter().enumerate() {
+        let field = format!("addons[{index}]");
+        if spec.addons[..index].contains(name) {
+            let message = format!("{name} is named twice");
+            out.push(SpecProblem::error(&field, message, "keep one of the two"));
+        }
         if catalog::ADDONS.contains(&name.as_str()) {
             continue;
         }
-        let field = format!("addons[{index}]");
         let near = names::nearest(name, catalog::ADDONS.iter().copied());
         let hint = near.map_or(
             format!("write some of {}", catalog::ADDONS.join(", ")),
@@ -112,6 +116,16 @@ pub(super) fn addon_versions(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     }
 }
 
+/// Whether Kubernetes tells by such a tag what is a cluster's, so that it may change and delete it.
+fn is_mark_of_kubernetes(key: &str) -> bool {
+    let marks = [
+        "kubernetes.io/cluster/",
+        "elbv2.k8s.aws/",
+        "cluster.k8s.amazonaws.com/",
+    ];
+    marks.iter().any(|mark| key.starts_with(mark))
+}
+
 pub(super) fn tags(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
     if spec.tags.len() > 40 {
         out.push(SpecProblem::error(
@@ -124,11 +138,23 @@ pub(super) fn tags(spec: &ClusterSpec, out: &mut Vec<SpecProblem>) {
         let field = format!("tags.{key}");
         named(out, &field, names::TAG_KEY, key);
         named(out, &field, names::TAG_VALUE, value);
-        if key.starts_with("canoe:") {
+        let lower = key.to_lowercase();
+        // To IAM, keys that differ only in their letters' case are the same one.
+        let ours = lower == "name" || lower.starts_with("canoe:");
+        if ours || is_mark_of_kubernetes(&lower) {
+            let whose = if ours { "canoe" } else { "Kubernetes" };
             out.push(SpecProblem::error(
                 &field,
-                "is set by canoe itself",
+                format!("is set by {whose} itself"),
                 "use another key",
+            ));
+        }
+        let twin = spec.tags.keys().find(|other| other.to_lowercase() == lower);
+        if let Some(twin) = twin.filter(|twin| *twin != key) {
+            out.push(SpecProblem::error(
+                &field,
+                format!("differs from {twin} only in the case of its letters, which IAM does not tell apart"),
+                "keep one of the two",
             ));
         }
     }

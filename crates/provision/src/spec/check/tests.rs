@@ -234,6 +234,31 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     ("tags: {}", "tags: {'aws:x': y}", "tags.aws:x", "tag key"),
     ("tags: {}", "tags: {x: 1}", "tags", "texts"),
+    ("tags: {}", "tags: {name: x}", "tags.name", "canoe itself"),
+    (
+        "tags: {}",
+        "tags: {Name: mine}",
+        "tags.Name",
+        "canoe itself",
+    ),
+    (
+        "tags: {}",
+        "tags: {Team: a, team: b}",
+        "tags.team",
+        "Team only in the case",
+    ),
+    (
+        "tags: {}",
+        "tags: {'kubernetes.io/cluster/demo': owned}",
+        "tags.kubernetes.io/cluster/demo",
+        "Kubernetes itself",
+    ),
+    (
+        "aws-efs-csi-driver]",
+        "aws-efs-csi-driver, vpc-cni]",
+        "addons[5]",
+        "twice",
+    ),
     ("workers:\n", "workers: 3\nworker:\n", "workers", "keys"),
     (
         "access: {}",
