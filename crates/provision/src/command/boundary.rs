@@ -29,7 +29,7 @@ pub(super) async fn foreign(
 
 /// What a run of `up` has done about the boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BoundaryProgress {
+pub(crate) enum BoundaryProgress {
     /// Nothing yet.
     Untouched,
     /// It was there.
