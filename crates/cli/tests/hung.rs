@@ -1,7 +1,7 @@
 //! A process that lives and does nothing is named and replaced, and the result is that of an undisturbed run. Provider
 //! processes, also hanging ones, end with their trainer.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

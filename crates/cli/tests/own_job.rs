@@ -1,6 +1,6 @@
 //! A job of one's own: files that the user keeps beside it stay as they are, and what trains in one process also runs on nodes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! What a second run in a folder does with what it finds there: models that it starts from, files of the user, files of
 //! another run, data that have changed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod common;
 
@@ -88,7 +88,7 @@ fn a_run_that_starts_from_an_earlier_model_is_resumed_from_its_own_state() {
     assert!(!folder.path("job/output-2").exists());
     let gone = ["--passes=1", "--init-model-path=job/output/pass-00077"];
     let told = failed(&canoe_run(&folder, &gone));
-    assert!(told.contains("pass-00077 is not there"), "{told}");
+    assert!(told.contains("pass-00077 does not exist"), "{told}");
     assert!(
         folder.path("job/output/pass-00007/done").exists(),
         "nothing was moved"

@@ -75,7 +75,7 @@ fn look_period(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let options = OpenOptions {
-        // A server goes on when somebody writes into the pass that it serves.
+        // A server continues when somebody writes into the pass that it serves.
         in_memory: true,
         ..args.open.options()?
     };
