@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+import yaml
+
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "k8s"))
 
 from bench import NAME, Bench
@@ -286,13 +288,16 @@ def submitted(place, port):
     place.run(*UP)
     bench = Bench(place.canoe)
     folder = place.directory / "cluster"
-    config = pathlib.Path(bench.api.kubeconfig).read_text()
+    # The cluster's own by its mark, with the address of an API server that has jobs.
+    own = yaml.safe_load((folder / "kubeconfig").read_text())
+    config = yaml.safe_load(pathlib.Path(bench.api.kubeconfig).read_text())
+    config["clusters"][0]["cluster"]["extensions"] = own["clusters"][0]["cluster"]["extensions"]
     bench.claim()
     bench.job_file(nodes=2)
     environment = {**place.environment, "PATH": bench.programs}
 
     def submit(*words, code=0):
-        (folder / "kubeconfig").write_text(config)  # scaling writes that of the stand-in, which has no Kubernetes
+        (folder / "kubeconfig").write_text(yaml.safe_dump(config))  # scaling writes that of the stand-in, which has no Kubernetes
         return bench.canoe("submit", bench.job, "--cluster", str(folder), *words, code=code, env=environment)
 
     declined = submit(code=1)
