@@ -28,6 +28,7 @@ import yaml
 
 import certificate
 from kubelet import Kubelet, Pod
+from models import decided
 from network import HUB_ADDRESS, Network, inside, why_not
 from policies import why_not as policies_why_not
 
@@ -51,7 +52,7 @@ def model(output):
             for file in files:
                 if file not in ("path.txt",):
                     path = os.path.join(folder, file)
-                    found[os.path.relpath(path, output)] = open(path, "rb").read()
+                    found[os.path.relpath(path, output)] = decided(path)
     return found
 
 
