@@ -81,7 +81,7 @@ def hello(port, token):
             "proof": hmac.new(token, text, hashlib.sha256).hexdigest(),
             "role": "command", "trainer": 9, "instance": 1, "trainers": 2,
             "topology": {"servers": 2, "ports": 1, "sparse_ports": 1},
-            "server": 0, "servers_hash": 0, "job_hash": 0, "job": "", "shapes": 0, "epoch": 0,
+            "server": 0, "servers_hash": 0, "job_hash": 0, "job": "", "shapes": 0, "holders": 2, "map": 0, "epoch": 0,
         }
         stream.sendall(frame(2, json.dumps(message).encode(), 0))
         kind, answer = receive(stream)
