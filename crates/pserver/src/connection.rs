@@ -258,7 +258,9 @@ pub(crate) fn beat(
 fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<(), ChannelError> {
     loop {
         let command: Command = channel.expect(FrameKind::Command)?;
-        let done = match command {
+        // Another process may have taken the seat since.
+        let seated = host.members().command(hello);
+        let done = seated.and_then(|()| match command {
             Command::Open {
                 epoch,
                 spec,
@@ -279,7 +281,7 @@ fn commands(host: &Arc<Host>, hello: &Hello, channel: &mut Channel) -> Result<()
                 Ok(())
             }
             Command::Leave => host.leave(hello.trainer, hello.epoch),
-        };
+        });
         match done {
             Ok(()) => channel.send(FrameKind::Report, &host.report())?,
             Err(refusal) => {

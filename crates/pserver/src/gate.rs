@@ -36,6 +36,10 @@ const STRANGERS: usize = 1024;
 /// How long the thread waits when nothing happens, and rests at a time.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How long it rests between two turns in a crowd: some dozen strangers have come then, and a peer that says hello at
+/// once has been heard after two turns.
+const PAUSE: Duration = Duration::from_millis(25);
+
 /// Processor time after which a turn ends, for strangers that are heard and for each door: a rest is in proportion to
 /// it, and whoever comes next waits for the rest.
 const TURN: Duration = Duration::from_millis(1);
@@ -46,6 +50,17 @@ const BURST: Duration = Duration::from_millis(250);
 /// The part of a core that the thread may use for long.
 fn share(complete: bool) -> f64 {
     if complete { 0.04 } else { 0.5 }
+}
+
+/// How long the thread rests before it looks again at `held` strangers, of which there is room for `room`. When it is
+/// half full, they are a crowd, and others come all the time: to wake for each of them interrupts the trainers more often
+/// than it helps a peer.
+fn pause(complete: bool, held: usize, room: usize) -> Duration {
+    if complete && 2 * held >= room {
+        PAUSE
+    } else {
+        Duration::ZERO
+    }
 }
 
 /// Processor time of this thread.
@@ -119,13 +134,17 @@ pub(crate) fn serve(host: &Arc<Host>, doors: &[Door]) {
     }
     let mut budget = CpuBudget::new(BURST);
     let (mut clock, mut before) = (Instant::now(), used());
+    let mut rested = false;
     while !host.stopping.load(Ordering::Acquire) {
         host.gate.store(host.now(), Ordering::Release);
         let (now, after) = (Instant::now(), used());
-        let share = share(host.members().is_complete());
-        let rest = budget.spend(after - before, now - clock, share);
+        let complete = host.members().is_complete();
+        let debt = budget.spend(after - before, now - clock, share(complete));
         (clock, before) = (now, after);
-        if !rest.is_zero() {
+        let pause = pause(complete, gate.visitors.len(), gate.room);
+        let rest = if rested { debt } else { debt.max(pause) };
+        rested = !rest.is_zero();
+        if rested {
             std::thread::sleep(rest.min(TICK));
             continue;
         }
@@ -385,6 +404,13 @@ mod tests {
         assert!(complaints.due(10_000_000).unwrap().ends_with("peer 9999"));
         assert_eq!(complaints.due(20_000_000), None);
         assert!(complaints.take("later".to_owned(), 30_000_000).is_some());
+    }
+
+    #[test]
+    fn only_a_crowd_that_nobody_can_join_from_waits_for_the_next_look() {
+        assert_eq!(pause(true, 256, 256), PAUSE);
+        assert_eq!(pause(true, 5, 256), Duration::ZERO);
+        assert_eq!(pause(false, 256, 256), Duration::ZERO);
     }
 
     #[test]

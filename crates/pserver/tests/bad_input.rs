@@ -641,6 +641,49 @@ fn rows_in_a_row_buffer_are_those_of_the_ticket() {
     refused(3, &Some, &[0; 48], "are not in the row buffer");
 }
 
+/// A trainer keeps a connection for its commands. When another process has its seat, it may no longer end the job.
+#[test]
+fn commands_of_a_process_that_lost_its_seat_are_refused() {
+    let job = Job {
+        servers: 1,
+        ..Job::new(&[1])
+    };
+    let (_server, port) = job.start_patient_server();
+    let dial = Dial {
+        timeout: Duration::from_secs(180),
+        tls: None,
+        local: false,
+    };
+    let line = |role, instance| {
+        let stream = Stream::connect(&LOCALHOST.to_string(), port, &dial).unwrap();
+        stream.set_read_timeout(Some(dial.timeout)).unwrap();
+        let mut channel = Channel::new(stream);
+        let hello = Hello {
+            instance,
+            ..hello(&job, port, role, Generation(0))
+        };
+        greet(&mut channel, &token(), hello).map(|_| channel)
+    };
+    let pulse = line(ConnectionRole::Pulse, 1).unwrap();
+    let mut command = line(ConnectionRole::Command, 1).unwrap();
+    drop(pulse);
+    // The seat is taken until the server has noticed.
+    let _seat = loop {
+        if let Ok(pulse) = line(ConnectionRole::Pulse, 2) {
+            break pulse;
+        }
+    };
+    let fail = wire::message::Command::Fail {
+        reason: "it may not say this".to_owned(),
+    };
+    command.send(FrameKind::Command, &fail).unwrap();
+    let reply: Result<wire::recovery::ServerReport, _> = command.expect(FrameKind::Report);
+    match reply {
+        Err(ChannelError::Refused { refusal, .. }) => assert_eq!(refusal.code, Code::Interrupted),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
 /// More trainers than threads stop in the middle of a frame: those that have something to say are heard all the same.
 #[test]
 fn members_that_stop_in_the_middle_of_a_frame_hold_nobody_up() {

@@ -6,10 +6,11 @@ mod support;
 use pserver::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Job, LOCALHOST, free_ports, same};
+use wire::Session;
 
 /// As many descriptors as the system allows.
 fn many_descriptors() -> u64 {
@@ -92,6 +93,48 @@ fn a_job_trains_through_a_crowd() {
     assert!(server.health().is_ok());
     let lines = *lines.lock().unwrap();
     assert!(lines < 300, "{lines} lines in the log");
+}
+
+/// While all trainers are there, who connects waits behind a crowd: a trainer that saves at the end of a pass must not.
+#[test]
+fn commands_of_a_generation_need_no_new_connection() {
+    let job = Job {
+        servers: 1,
+        ..Job::new(&[1])
+    };
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = opened.clone();
+    let log = Arc::new(move |_, text: &str| {
+        if text.starts_with("worker started") {
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+    });
+    let (_server, port) = loop {
+        let port = free_ports(1);
+        if let Ok(server) = Server::start(job.server_config(port, None), log.clone()) {
+            break (server, port);
+        }
+    };
+    let connected = Session::connect(job.client_config(0, &[port]), job.spec());
+    let (mut session, _) = connected.unwrap();
+    let before = opened.load(Ordering::Acquire);
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        session.save_state_on_servers(folder).unwrap();
+    }
+    assert_eq!(opened.load(Ordering::Acquire), before);
+    // A refusal ends the connection; the next command has another one, which is kept, too.
+    session
+        .save_state_on_servers("/no/such/folder")
+        .unwrap_err();
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        session.save_state_on_servers(folder).unwrap();
+    }
+    assert_eq!(opened.load(Ordering::Acquire), before + 1);
+    session.close().unwrap();
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Session {
 
     fn try_join(&mut self, deadline: Instant, last: &mut String) -> Result<ResumePoint, Fault> {
         self.lines.clear();
+        self.commands.clear();
         self.places.clear();
         self.trays.clear();
         self.trays_full = false;
@@ -304,6 +305,12 @@ impl Session {
     /// Opens the data connections of a generation.
     fn enter(&mut self, epoch: Generation) -> Result<(), Fault> {
         let mut lines = Vec::new();
+        if self.dialer.config.trainer.0 == 0 {
+            for server in 0..self.dialer.map.holders() {
+                let line = self.dialer.command_line(server, epoch)?;
+                self.commands.push(Some(line));
+            }
+        }
         // With the others there is nothing to exchange.
         for server in 0..self.dialer.map.holders() {
             for port in 0..self.topology.ports_of_server() {

@@ -135,21 +135,25 @@ impl Dialer {
         }
     }
 
-    /// Sends one command to one server and waits for the reply.
+    /// A connection to a server for commands.
+    pub(super) fn command_line(&self, server: u32, epoch: Generation) -> Result<Channel, Fault> {
+        let (channel, _) = self.connect(server, 0, ConnectionRole::Command, epoch)?;
+        let wait = self.config.timing.stall;
+        channel
+            .stream()
+            .set_read_timeout(Some(wait))
+            .map_err(|cause| Fault::Lost(cause.to_string()))?;
+        Ok(channel)
+    }
+
+    /// Sends one command to one server, over a connection of its own, and waits for the reply.
     pub(super) fn command(
         &self,
         server: u32,
         epoch: Generation,
         command: &Command,
     ) -> Result<ServerReport, Fault> {
-        let (mut channel, _) = self.connect(server, 0, ConnectionRole::Command, epoch)?;
-        let wait = self.config.timing.stall;
-        channel
-            .stream()
-            .set_read_timeout(Some(wait))
-            .map_err(|cause| Fault::Lost(cause.to_string()))?;
-        channel.send(FrameKind::Command, command)?;
-        Ok(channel.expect(FrameKind::Report)?)
+        ask(&mut self.command_line(server, epoch)?, command)
     }
 
     /// The error for a wait that reached its time limit.
@@ -164,6 +168,12 @@ impl Dialer {
             Fault::Final(error) => words::causes::chain(error),
         }
     }
+}
+
+/// Sends a command and waits for the reply.
+pub(super) fn ask(line: &mut Channel, command: &Command) -> Result<ServerReport, Fault> {
+    line.send(FrameKind::Command, command)?;
+    Ok(line.expect(FrameKind::Report)?)
 }
 
 /// Whether the name of a host stands for this address.

@@ -50,13 +50,14 @@ use crate::data::{Encoded, Reply, Request, Stamped};
 use crate::frame::FrameError;
 use crate::ids::{Generation, Step, TableId};
 use crate::message::{Code, Command, Saved};
+use crate::recovery::ServerReport;
 use crate::shard::Topology;
 use crate::spec::{JobSpec, Mode};
 use crate::tls;
 use dense::DenseMap;
 use dense_rows::NextRows;
 use group::OrderedIds;
-use link::Dialer;
+use link::{Dialer, ask};
 use places::ServiceMemory;
 use pulse::Pulses;
 pub use pulse::Watch;
@@ -75,6 +76,10 @@ pub struct Session {
     pulses: Pulses,
     /// One per port of each server that holds something: `lines[server * ports_of_server + port]`.
     lines: Vec<Channel>,
+    /// Of trainer 0: a connection for commands to each server that holds something. It is opened before the generation
+    /// runs, because a server lets nobody in quickly while all trainers are there and strangers crowd in front of it.
+    /// `None`: it has ended with a refusal.
+    commands: Vec<Option<Channel>>,
     /// Shared memory for each line, where there is any.
     places: Vec<Option<ServiceMemory>>,
     /// The row buffers of each line, where there are any.
@@ -153,6 +158,7 @@ impl Session {
             spec,
             topology,
             lines: Vec::new(),
+            commands: Vec::new(),
             places: Vec::new(),
             trays: Vec::new(),
             trays_full: false,
@@ -323,9 +329,23 @@ impl Session {
     /// Sends a command to every server that holds something.
     fn command_all(&mut self, command: &Command) -> Result<(), Fault> {
         for server in 0..self.dialer.map.holders() {
-            self.dialer.command(server, self.epoch, command)?;
+            self.command(server, command)?;
         }
         Ok(())
+    }
+
+    /// Sends a command to a server and waits for the reply.
+    fn command(&mut self, server: u32, command: &Command) -> Result<ServerReport, Fault> {
+        let kept = self.commands.get_mut(server as usize);
+        let mut line = match kept.and_then(Option::take) {
+            Some(line) => line,
+            None => self.dialer.command_line(server, self.epoch)?,
+        };
+        let report = ask(&mut line, command)?;
+        if let Some(kept) = self.commands.get_mut(server as usize) {
+            *kept = Some(line);
+        }
+        Ok(report)
     }
 
     /// Leaves the job: waits until all trainers are done, then the servers end. Until then a loss can still roll
@@ -335,6 +355,7 @@ impl Session {
         if done.is_ok() {
             self.pulses.stop();
             self.lines.clear();
+            self.commands.clear();
         }
         self.settle(done)
     }
@@ -342,7 +363,7 @@ impl Session {
     fn try_close(&mut self) -> Result<(), Fault> {
         words::failpoint::reach("finishing");
         for server in 0..self.topology.servers {
-            match self.dialer.command(server, self.epoch, &Command::Leave) {
+            match self.command(server, &Command::Leave) {
                 Ok(report) if report.phase == Phase::Finished => {}
                 // Once the first server has replied to all trainers, the job has ended; the others may be gone.
                 Ok(_) | Err(Fault::Lost(_)) if server > 0 => {}
@@ -364,6 +385,7 @@ impl Session {
         }
         self.pulses.stop();
         self.lines.clear();
+        self.commands.clear();
     }
 
     /// A request of this generation and step, as it is sent.
