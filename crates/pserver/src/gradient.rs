@@ -103,7 +103,7 @@ impl<'a, E> GradientSource<'a, E> {
         Ok(u64::MAX)
     }
 
-    /// Writes the sum of the next blocks of two gradients to `sum`. If both are in memory, it adds them without a copy of the
+    /// Writes the sum of the next blocks of two gradients to `sum`. If both are in memory, it adds them without copying the
     /// first.
     pub(crate) fn begin_pair(
         &mut self,

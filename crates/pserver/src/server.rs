@@ -1,5 +1,6 @@
-//! Sockets and threads of a server: one thread that accepts connections ([`crate::gate`]), one for heartbeats
-//! ([`crate::pulses`]), those that serve data ([`crate::line_pool`]), and one that finds silent trainers.
+//! Sockets and threads of a server: one thread that accepts connections ([`crate::gate`]), one per connection while it is
+//! admitted and for its commands ([`crate::connection`]), one for heartbeats ([`crate::pulses`]), those that serve data
+//! ([`crate::line_pool`]), and one that finds silent trainers.
 
 use crate::gate::{self, Door, Listener};
 use crate::host::Host;

@@ -14,12 +14,12 @@ use crate::local::claim;
 /// Names the run.
 const RUN: &str = ".run";
 
-/// Whether the folder is that of the run that a token belongs to.
+/// Whether the folder belongs to the run with this token.
 pub fn is_of(output: &Path, token: &str) -> bool {
     fs::read_to_string(output.join(RUN)).is_ok_and(|run| run == run_name(token))
 }
 
-/// Makes the folder that of this run. Returns where results of an earlier run have gone; `keep` leaves them where they are.
+/// Prepares the folder for this run. Returns where results of an earlier run were moved to; `keep` leaves them in place.
 pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option<PathBuf>> {
     if is_of(output, token) {
         return Ok(None);
@@ -44,7 +44,7 @@ fn write(output: &Path, token: &str) -> io::Result<()> {
     fs::rename(&new, output.join(RUN))
 }
 
-/// Whether these flags of a trainer start from results in the output folder, which then stay there.
+/// Whether a trainer with these flags starts from results in the output folder, which must then stay there.
 pub(super) fn starts_from(flags: &[String], output: &Path) -> bool {
     flags.iter().any(|flag| {
         let flag = flag.trim_start_matches('-');
