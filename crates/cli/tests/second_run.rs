@@ -140,7 +140,7 @@ fn lost_snapshots_passes_and_links_are_named() {
     succeeded(&resumed);
     let text = said(&resumed);
     for words in [
-        "pass-00000, which this run saved, is not there",
+        "pass-00000, which this run saved, is missing",
         "no newer snapshot is on all servers",
         "output/best is no link",
     ] {

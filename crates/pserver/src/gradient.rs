@@ -1,6 +1,6 @@
-//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a trainer on
-//! this host. When the step is applied, they are read block by block, so that a block stays in the cache; gaps are neither
-//! stored nor added.
+//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a
+//! trainer on this host. When the step is applied, they are read block by block, so that a block stays in the cache;
+//! gaps are neither stored nor added.
 
 use std::sync::Arc;
 use wire::gaps;
@@ -103,8 +103,8 @@ impl<'a, E> GradientSource<'a, E> {
         Ok(u64::MAX)
     }
 
-    /// Writes the sum of the next blocks of two gradients to `sum`. If both are in memory, it adds them without copying the
-    /// first.
+    /// Writes the sum of the next blocks of two gradients to `sum`. If both are in memory, it adds them without copying
+    /// the first.
     pub(crate) fn begin_pair(
         &mut self,
         other: &mut Self,

@@ -33,8 +33,8 @@ struct Seat {
     heard: Millis,
     /// The generation in the trainer's last heartbeat.
     at: Generation,
-    /// The trainer has data connections in the present generation. Kept apart from `at`: a heartbeat that it sent before it
-    /// joined may arrive after they are open.
+    /// The trainer has data connections in the present generation. Kept apart from `at`: a heartbeat that it sent
+    /// before it joined may arrive after they are open.
     attached: bool,
 }
 
@@ -247,8 +247,8 @@ impl Members {
         Ok(Effect::None)
     }
 
-    /// A heartbeat arrived. If it says that a trainer of the present generation waits, the trainer has left it. Refused if
-    /// another connection has taken the seat: then the trainer must join again.
+    /// A heartbeat arrived. If it says that a trainer of the present generation waits, the trainer has left it. Refused
+    /// if another connection has taken the seat: then the trainer must join again.
     pub fn beat(
         &mut self,
         trainer: TrainerId,

@@ -303,7 +303,8 @@ impl Drop for Server {
     }
 }
 
-/// Listens on a port, and retries for [`PORT_WAIT`]: a port that an outgoing connection happens to use is soon free again.
+/// Listens on a port, and retries for [`PORT_WAIT`]: a port that an outgoing connection happens to use is soon free
+/// again.
 fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServerError> {
     let begun = Instant::now();
     loop {

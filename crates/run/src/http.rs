@@ -1,9 +1,9 @@
 //! A very small web server for probes and metrics: one thread, a few pages of text, and no client can exhaust it.
 //!
-//! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes. There is room for [`ROOM`] connections; when it is
-//! used up, the oldest connection is closed. So idle, slow and broken clients cannot block a probe, and no page needs a new
-//! thread, which a process limit could refuse. Many clients together get at most [`SHARE`] of a core, and connections on
-//! which nothing was sent stay in the kernel for some seconds.
+//! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes. There is room for [`ROOM`] connections; when it
+//! is used up, the oldest connection is closed. So idle, slow and broken clients cannot block a probe, and no page
+//! needs a new thread, which a process limit could refuse. Many clients together get at most [`SHARE`] of a core, and
+//! connections on which nothing was sent stay in the kernel for some seconds.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};

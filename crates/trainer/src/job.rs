@@ -1,4 +1,4 @@
-//! Assembles a trainer and runs what was asked for: train, test, check gradients, measure times.
+//! Assembles a trainer and runs its task: train, test, check gradients, or measure times.
 
 pub(crate) mod parts;
 mod test;
@@ -170,7 +170,7 @@ fn train(
         .then(|| saver(config, settings, measure))
         .transpose()?;
     if let Some(saver) = &saver {
-        // Better now than after a pass of an hour.
+        // Checked before training, because otherwise the user would see it only after the first pass.
         pass_directory::check_writable(&saver.save_dir)?;
     }
     if let Some(saver) = &saver {
@@ -211,8 +211,8 @@ fn put_in_order(save_dir: &Path) -> Result<(), TrainError> {
     })
 }
 
-/// Refuses what does not work when tables stay on the servers: a test needs whole tables, and a process that plays
-/// several trainers holds only one set of values.
+/// Refuses two things that are impossible while tables stay on the servers: a test, which needs whole tables, and several
+/// trainers with values of their own in one process.
 fn check_unheld(
     settings: &TrainerSettings,
     network: &Network,
@@ -340,7 +340,7 @@ fn connect(
     Ok((Box::new(updater), start))
 }
 
-/// Says which saved states could not be restored, and that the job continues from one because there is no snapshot.
+/// Reports which saved states could not be restored, and from which one the job continues because no snapshot is newer.
 fn tell_continued(saves: &Saves, report: &mut dyn Reporter) {
     for reason in saves.refusals() {
         let text = format!("a saved state cannot be restored, so an older one is used: {reason}");
@@ -451,7 +451,7 @@ fn resume(
     Ok(())
 }
 
-/// What passes are compared by; `None` if they are not tested.
+/// The measure by which passes are compared; `None` if they are not tested.
 fn measure(
     config: &TrainerConfig,
     settings: &TrainerSettings,
@@ -480,7 +480,7 @@ fn patience(settings: &TrainerSettings, measured: bool) -> Result<Option<u32>, T
     }
 }
 
-/// Says which test results of this run are missing: without them another pass may be the best.
+/// Reports which test results of this run are missing: without them another pass may be the best.
 fn tell_lost_scores(saver: &Saver, report: &mut dyn Reporter) {
     let known = |pass: &u32| saver.scores.passes.contains_key(pass);
     let mut tested = saver.note.iter().flat_map(SavedNote::tested_passes);
@@ -494,7 +494,7 @@ fn tell_lost_scores(saver: &Saver, report: &mut dyn Reporter) {
     report.warn(Topic::Resume, text);
 }
 
-/// Says what is wrong with the directories that this run has saved before.
+/// Reports damage to the directories that this run has saved before.
 fn tell_damage(
     config: &TrainerConfig,
     settings: &TrainerSettings,

@@ -57,7 +57,7 @@ pub struct SavedRows {
     directory: PathBuf,
     files: Vec<(PathBuf, File)>,
     tables: HashMap<String, Table>,
-    /// Which save the first file is of.
+    /// The save that the first file belongs to.
     save: Option<Binding>,
 }
 
@@ -98,7 +98,7 @@ pub struct RowInterpretation<'a> {
     pub spec: &'a ParameterSpec,
     /// Values of rows that no batch has used.
     pub initial: &'a Initial,
-    /// How it learned: decay that is still to be applied, and averages.
+    /// How the parameter learned: for decay that is still to be applied, and averages.
     pub rule: &'a Rule,
 }
 
@@ -203,7 +203,12 @@ impl SavedRows {
                 part::Section::Rows {
                     table, shard, ids, ..
                 } if ids.is_sorted_by(|a, b| a < b) => (table, shard, ids.to_vec()),
-                _ => return Err(damaged(path, "it has something else than rows in order")),
+                _ => {
+                    return Err(damaged(
+                        path,
+                        "it has sections other than rows, or rows out of order",
+                    ));
+                }
             };
             // Shard s belongs to service s mod services.
             if shard as usize % count != number {
@@ -310,7 +315,7 @@ fn damaged(path: &Path, reason: impl Into<String>) -> SavedRowsError {
 fn unusable(path: &Path) -> impl Fn(FormatError) -> SavedRowsError {
     move |error| match error {
         FormatError::Read(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
-            damaged(path, "it ends too early")
+            damaged(path, "it ends before its last row")
         }
         FormatError::Read(source) => read_error(path)(source),
         FormatError::Header(cause) => damaged(path, format!("its header: {cause}")),

@@ -41,7 +41,8 @@ impl Ahead {
         count
     }
 
-    /// Moves some bytes to `out`; reads first if the buffer is empty. A read larger than the buffer goes directly to `out`.
+    /// Moves some bytes to `out`; reads first if the buffer is empty. A read larger than the buffer goes directly to
+    /// `out`.
     pub(crate) fn read(&mut self, from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
         if self.len() == 0 {
             if out.len() >= self.most {

@@ -1,5 +1,5 @@
-//! Lets one thread wait for many sockets, and another thread wake it. The kernel keeps the list of sockets (epoll), so the
-//! cost of a wait grows with the number of sockets that are ready, not with the number of sockets.
+//! Lets one thread wait for many sockets, and another thread wake it. The kernel keeps the list of sockets (epoll), so
+//! the cost of a wait grows with the number of sockets that are ready, not with the number of sockets.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};

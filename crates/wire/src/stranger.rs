@@ -125,8 +125,8 @@ impl Stranger {
         }
     }
 
-    /// Reads and writes what is possible without waiting. Returns the hello when it has arrived and its proof is right. An
-    /// error that is returned has already been sent to the other side.
+    /// Reads and writes what is possible without waiting. Returns the hello when it has arrived and its proof is right.
+    /// An error that is returned has already been sent to the other side.
     pub fn proceed(&mut self, token: &Token) -> Result<Option<Hello>, StrangerError> {
         let done = match &mut self.transport {
             Accepted::Tcp(tcp) => plain(tcp, &mut self.greeting, &mut self.out, token, &self.name),

@@ -217,8 +217,8 @@ impl Stream {
         Self::new(inner, name)
     }
 
-    /// A text about the connection that both ends see, for proofs: with TLS a secret that only the two ends know, on a unix
-    /// socket the client's user as the kernel reports it. Plain TCP has nothing of this kind.
+    /// A text about the connection that both ends see, for proofs: with TLS a secret that only the two ends know, on a
+    /// unix socket the client's user as the kernel reports it. Plain TCP has nothing of this kind.
     pub fn name(&self) -> String {
         self.name.clone()
     }

@@ -222,8 +222,8 @@ impl SnapshotManifest {
         Ok(())
     }
 
-    /// Passes the files of a port on, section by section, and then checks by their fingerprints that they were written with
-    /// this manifest.
+    /// Passes the files of a port on, section by section, and then checks by their fingerprints that they were written
+    /// with this manifest.
     pub(super) fn take(
         &self,
         directory: &Path,

@@ -1,5 +1,5 @@
-//! Decides which snapshots a server takes, when a step must wait for one, and which files may be deleted. Pure: it is given
-//! what happened and returns what to do, so the simulation runs the same code as the writer thread.
+//! Decides which snapshots a server takes, when a step must wait for one, and which files may be deleted. Pure: it is
+//! given what happened and returns what to do, so the simulation runs the same code as the writer thread.
 //!
 //! All servers must take the same snapshots, and servers do not know each other. So no server ever leaves one out: a
 //! snapshot is due at every multiple of the period and at every step that a trainer ordered, and a step whose snapshot
@@ -124,8 +124,8 @@ impl SnapshotPlan {
         self.taken.filter(|_| self.waited_for && self.busy())
     }
 
-    /// One of `services` services has reached a step whose snapshot is due. Returns which rows its part holds; `None` only
-    /// if the service did not wait as [`SnapshotPlan::must_wait`] demands.
+    /// One of `services` services has reached a step whose snapshot is due. Returns which rows its part holds; `None`
+    /// only if the service did not wait as [`SnapshotPlan::must_wait`] demands.
     pub fn take(&mut self, step: Step, services: usize) -> Option<RowScope> {
         if self.taken == Some(step) {
             return Some(self.scope);

@@ -274,8 +274,8 @@ fn too_few(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<
 }
 
 impl RunSettings {
-    /// These settings for a run that continues one with `earlier` settings: files that were added since are not part of the
-    /// configuration, because that run has not read them.
+    /// These settings for a run that continues one with `earlier` settings: files that were added since are not part of
+    /// the configuration, because that run has not read them.
     pub fn continuing(mut self, earlier: &Self) -> Self {
         if let (Some(files), Some(before)) = (&mut self.config_files, &earlier.config_files) {
             files.retain(|name, _| before.contains_key(name));
@@ -384,7 +384,8 @@ impl ClaimError {
     }
 }
 
-/// Reads `run.json` of an earlier run. A file that cannot be read is an error: it may belong to a run that can be resumed.
+/// Reads `run.json` of an earlier run. A file that cannot be read is an error: it may belong to a run that can be
+/// resumed.
 pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
     let path = output.join(RUN_FILE);
     let text = match fs::read(&path) {

@@ -1,8 +1,8 @@
 //! Divides data files that a list names between nodes; the files may be anywhere, as for `canoe train`.
 //!
-//! Of N nodes, each gets every N-th file of the list, or, if there are fewer files than nodes, a part of each file, cut at
-//! line ends. Its working directory has a list of its own instead of the whole one. Names in it are not changed if they
-//! lead to the same file from there.
+//! Of N nodes, each gets every N-th file of the list, or, if there are fewer files than nodes, a part of each file, cut
+//! at line ends. Its working directory has a list of its own instead of the whole one. Names in it are not changed if
+//! they lead to the same file from there.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};

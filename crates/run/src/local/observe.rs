@@ -25,7 +25,8 @@ pub(crate) struct ObservedProcess {
 }
 
 impl ObservedProcess {
-    /// Follows a process whose record is in `output`. Lines that the files have already were written by an earlier process.
+    /// Follows a process whose record is in `output`. Lines that the files have already were written by an earlier
+    /// process.
     pub(crate) fn new(output: &Path, process: ProcessId) -> Self {
         Self {
             process,

@@ -19,7 +19,8 @@ use words::status::{Status, Task};
 pub struct StallLimits {
     /// Without a new state file while others write theirs: it is reported and replaced.
     pub silence: Duration,
-    /// While the servers wait for it in the same step, or a server works on the same step: it is reported after this time,
+    /// While the servers wait for it in the same step, or a server works on the same step: it is reported after this
+    /// time,
     pub named: Duration,
     /// and replaced after this time.
     pub stall: Duration,

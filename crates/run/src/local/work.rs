@@ -39,8 +39,8 @@ pub(crate) trait RunProcesses {
     /// Called whenever the supervisor checks for requests, several times per second.
     fn alive(&mut self) {}
 
-    /// Called repeatedly: returns a server that must now be notified that its machine is about to end, so that it requests
-    /// a snapshot.
+    /// Called repeatedly: returns a server that must now be notified that its machine is about to end, so that it
+    /// requests a snapshot.
     fn ends_soon(&mut self) -> Option<ProcessId> {
         None
     }
@@ -50,8 +50,8 @@ pub(crate) trait RunProcesses {
         Ok(())
     }
 
-    /// Called repeatedly after this run's own trainers have finished: the nodes that the servers still have to wait for, as
-    /// text; `None` if there are none.
+    /// Called repeatedly after this run's own trainers have finished: the nodes that the servers still have to wait
+    /// for, as text; `None` if there are none.
     fn servers_wait_for(&mut self) -> Option<String> {
         None
     }

@@ -1,7 +1,8 @@
-//! Keeps results of different runs apart on the volume. A hidden file in the output folder names the run; results of an earlier one are
-//! moved aside before anything of a new one is written, as `canoe run` does on a machine.
+//! Keeps results of different runs apart on the volume. A hidden file in the output folder names the run. Results of an
+//! earlier run are moved aside before a new run writes anything, as `canoe run` does on a machine.
 //!
-//! Node 0 does it, and the others wait for it. There is one node 0 at a time, and its successor finds what is done.
+//! Node 0 does this, and the others wait for it. There is only one node 0 at a time, and a pod that replaces it sees
+//! whether it is already done.
 
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use super::finish::run_name;
 use crate::local::archive::archive;
 use crate::local::claim;
 
-/// Names the run.
+/// The file that names the run.
 const RUN: &str = ".run";
 
 /// Whether the folder belongs to the run with this token.
