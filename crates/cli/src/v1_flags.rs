@@ -54,7 +54,7 @@ pub(crate) const COMMON: FlagTable = &[
         "address_dir",
         Text,
         "",
-        "directory in which the pods of a job write down their addresses, which are newer there than in the cluster's DNS",
+        "directory to which the pods of a job write their addresses, which are newer there than in the cluster's DNS",
     ),
     flag(
         "snapshot_dir",

@@ -160,7 +160,7 @@ fn a_run_all_of_whose_results_are_gone_is_not_begun_again() {
     }
     let told = failed(&canoe_run(&folder, &["--passes=8"]));
     assert!(told.contains("this run has saved"), "{told}");
-    assert!(told.contains("is not there"), "{told}");
+    assert!(told.contains("is missing"), "{told}");
     assert!(told.contains("the same command resumes"), "{told}");
     assert!(!output.join("pass-00000").exists());
 }

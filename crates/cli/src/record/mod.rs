@@ -60,7 +60,7 @@ pub(crate) fn folder(
     Ok(Some(Folder { output, node }))
 }
 
-/// Writes a first state, long before there is anything to report: whoever started this process sees that it runs.
+/// Writes a first status before there is anything to report, so that the runner sees that the process runs.
 pub(crate) fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
     let process = ProcessId {
         role,

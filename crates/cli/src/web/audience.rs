@@ -1,11 +1,11 @@
-//! Knows which pages are open on a job. A runner ends only after they have shown how the job ended: a page that misses the
-//! end would keep the figures of the second before, and report a lost connection.
+//! Keeps track of the open pages of a job. A runner ends only after they have shown how the job ended: a page that misses
+//! the end would keep the figures of the second before, and report a lost connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// More pages than this are not waited for.
+/// Most pages that a runner waits for.
 const PAGES: usize = 256;
 
 /// A page asks again after the time that it names, or at most this much later.

@@ -226,7 +226,7 @@ impl Name {
     }
 }
 
-/// Where the kubeconfig is: the flag, or else what kubectl would take.
+/// The kubeconfig files: that of the flag, otherwise those that kubectl would read.
 fn kubeconfigs(flag: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(path) = flag {
         return vec![path];
@@ -259,7 +259,7 @@ pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
         command => {
             let runtime = tokio::runtime::Runtime::new().context("start the client")?;
             let ended = runtime.block_on(talk(command, &access));
-            // A copy that was interrupted may still wait for its peer.
+            // A thread of an interrupted copy may still wait for the pod.
             runtime.shutdown_timeout(Duration::from_secs(1));
             match ended {
                 Err(error) if error.is::<Interrupted>() => {
@@ -369,7 +369,7 @@ async fn delete(
             "everything except the volume"
         };
         anyhow::bail!(
-            "this removes {what} of job {} in namespace {}; say --yes to do it",
+            "this removes {what} of job {} in namespace {}; add --yes to do it",
             target.job,
             target.namespace
         );
@@ -388,14 +388,14 @@ async fn delete(
     cluster.delete(target, scope, &mut tell).await?;
     if !is_anything {
         println!(
-            "nothing of a job {} is in namespace {}; `canoe job ls -n {}` lists the jobs there",
+            "there is no job {} in namespace {}; `canoe job ls -n {}` lists the jobs there",
             target.job, target.namespace, target.namespace
         );
     }
     Ok(Exit::Success)
 }
 
-/// Files are worth more than objects: nothing is removed under a job that may still write.
+/// Removes a job's files. Refused while the job may still write, because files, unlike objects, cannot be made again.
 async fn remove_data(
     access: &ClusterAccess,
     target: &TargetJob,
@@ -419,7 +419,7 @@ async fn remove_data(
     }
     if !yes {
         anyhow::bail!(
-            "this removes {}/{part} on the volume for good: {}; say --yes to do it",
+            "this removes {}/{part} on the volume for good: {}; add --yes to do it",
             target.job,
             match only {
                 None => "data, models, logs and snapshots",
