@@ -405,7 +405,7 @@ fn yes() -> bool {
 /// Why a job file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFileError {
-    /// Not YAML, or not of this form. The text has the line.
+    /// The file is not YAML, has an unknown key, or a value of the wrong type. The message has the line.
     #[error("{file}: {message}")]
     Parse {
         /// The file.
@@ -413,7 +413,7 @@ pub enum JobFileError {
         /// What and where.
         message: String,
     },
-    /// Values that no cluster would take.
+    /// Values that no cluster would accept; see [`crate::check`].
     #[error("{file}: {}", .problems.join("; "))]
     Invalid {
         /// The file.
@@ -423,7 +423,7 @@ pub enum JobFileError {
     },
 }
 
-/// A parser speaks of variants where a person wants to see what to write.
+/// Replaces serde's words about enum variants by what to write in YAML.
 fn in_words_of_yaml(message: &str) -> String {
     let alone = message.replace(
         "invalid type: unit variant, expected struct variant",

@@ -24,13 +24,13 @@ pub enum Weight {
     Trouble,
 }
 
-/// Why something is as it is.
+/// The reason of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum Reason {
     /// The Job has failed for good.
     JobFailed {
-        /// By which rule of the Job.
+        /// The rule of the Job that failed it.
         rule: FailedBy,
         /// What its pods ended with.
         cause: Option<ContainerExit>,
@@ -55,7 +55,7 @@ pub enum Reason {
     Suspended {
         /// The queue that holds it, if it names one.
         queue: Option<String>,
-        /// What that said last.
+        /// The last message of the queue.
         said: Option<String>,
     },
     /// The Job is being deleted; pods that have not ended yet.
@@ -63,15 +63,15 @@ pub enum Reason {
         /// How many pods are left.
         pods: usize,
     },
-    /// The Job cannot go, because a pod is on a machine that is away.
+    /// The deletion of the Job waits for a pod on a machine that does not respond.
     DeletionWaits {
         machine: String,
         pod: String,
         namespace: String,
     },
-    /// The Job cannot go, because others have not let go of it or of its pods.
+    /// The deletion of the Job waits for finalizers on it or on its pods.
     FinalizersHold {
-        /// Whose.
+        /// The finalizers.
         finalizers: Vec<String>,
     },
     /// No pod can be made.
@@ -89,14 +89,14 @@ pub enum Reason {
     },
     /// No machine has room, and the cluster adds one.
     MachineComes {
-        /// In the words of who does.
+        /// The autoscaler's message.
         message: String,
     },
     /// The image is being pulled.
     Pulling {
         image: String,
         machine: String,
-        /// For how many seconds at least, in steps: who watches needs no line for every second.
+        /// For how many seconds at least; in steps, so that a watching user does not get a line per second.
         seconds: i64,
     },
     /// The image cannot be pulled.
@@ -112,7 +112,7 @@ pub enum Reason {
         /// A Secret or a ConfigMap is missing.
         is_incomplete: bool,
     },
-    /// The container ends again and again; how it did last.
+    /// The container crashes repeatedly; how it ended last.
     Crashes(Option<ContainerExit>),
     /// A volume cannot be mounted.
     NotMounted(MountFailure),
@@ -141,17 +141,17 @@ pub enum Reason {
         machine: String,
         /// The nodes of the job that are there.
         nodes: Vec<u32>,
-        /// Its pods have been asked to end, which they cannot hear.
+        /// Its pods have been asked to end, but the request cannot reach them.
         is_asked: bool,
     },
-    /// The machine was given up by whoever runs the cluster; successors come.
+    /// An operator has marked the machine as out of service; its pods are replaced.
     MachineGivenUp,
     /// The pod is ending because it was asked to.
     Ending(Ending),
     /// The pod should have ended, and has not.
     EndsLate {
         machine: String,
-        /// Who has not let go of it.
+        /// The finalizers that keep it.
         finalizers: Vec<String>,
     },
     /// The machine did not take the pod, or ended it when it was shut down.
@@ -181,7 +181,7 @@ pub enum Reason {
     },
     /// The pod has ended badly, and nobody makes another one.
     Ended(ContainerExit),
-    /// Some pods have failed before; all is well now.
+    /// Some pods failed earlier and have been replaced; all nodes run now.
     FailedBefore {
         pods: usize,
         /// How the last of them ended.
@@ -200,7 +200,7 @@ pub enum FailedBy {
     Retries(i32),
     /// `deadlineSeconds`.
     Deadline,
-    /// A reason that we do not know, in the words of the cluster.
+    /// An unknown reason; the cluster's message.
     Other(String),
 }
 
@@ -217,10 +217,10 @@ pub enum ContainerExit {
     Code(i32, Option<String>),
 }
 
-/// Why a pod is ending that did not choose to.
+/// Why a pod was asked to end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// Somebody deleted it.
+    /// A user or a controller deleted it.
     Deleted,
     /// Its machine is being emptied.
     Drained(String),
@@ -401,7 +401,7 @@ impl Reason {
                 for_disk: false, ..
             }
             | Self::NotBound(Unbound::WaitsForPod | Unbound::InTheMaking(_)) => Weight::Note,
-            // What is the matter with the claim is told of the claim.
+            // The claim has a finding of its own.
             Self::NotPlaced(reasons) if matches!(&reasons[..], [Placement::ClaimUnbound]) => {
                 Weight::Note
             }

@@ -1,4 +1,4 @@
-//! The words for every reason: what is the matter, and what to do. The only place where they are made.
+//! The sentence for every reason: what is wrong and what to do. All texts of the diagnosis are in this file.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use crate::job::PYTHON_IMAGE;
 
 use super::{Diagnosis, Finding, JobState, NodeCounts};
 
-/// More names than this are counted.
+/// With more names than this, only their number is shown.
 const NAMES: usize = 4;
 
 impl Display for Finding {
@@ -92,14 +92,14 @@ impl Display for Reason {
                 if let Some(cause) = cause {
                     write!(f, ": its pod {cause}")?;
                 }
-                f.write_str("; mend `data` in job.yaml and submit with --replace")
+                f.write_str("; correct `data` in job.yaml and submit with --replace")
             }
             Self::CopyFailed(cause) => {
                 f.write_str("copies to the object store could not be made")?;
                 if let Some(cause) = cause {
                     write!(f, ": its pod {cause}")?;
                 }
-                f.write_str("; training is not concerned, and `canoe job get --to s3://…` copies later")
+                f.write_str("; training is not affected, and `canoe job get --to s3://…` copies later")
             }
             Self::OnlyFiles { get } => write!(
                 f,
@@ -175,7 +175,7 @@ impl Display for Reason {
             }
             Self::ImageNameInvalid { image } => write!(
                 f,
-                "image {image:?} is not a valid name; mend `image` in job.yaml"
+                "image {image:?} is not a valid name; correct `image` in job.yaml"
             ),
             Self::ImageNeverPulled { image } => write!(
                 f,
@@ -209,13 +209,13 @@ impl Display for Reason {
                 };
                 write!(
                     f,
-                    "cannot be started on machine {machine}: {why} ({message}); have the network of {machine} mended, or keep pods away from it (`kubectl cordon \
+                    "cannot be started on machine {machine}: {why} ({message}); have the network of {machine} repaired, or keep pods away from it (`kubectl cordon \
                      {machine}`) and delete these, so that they are placed elsewhere"
                 )
             }
             Self::NoSandbox { machine, message } => write!(
                 f,
-                "cannot be started on machine {machine}: {message}; have {machine} mended, or keep pods away from it (`kubectl cordon {machine}`) and delete \
+                "cannot be started on machine {machine}: {message}; have {machine} repaired, or keep pods away from it (`kubectl cordon {machine}`) and delete \
                  these, so that they are placed elsewhere"
             ),
             Self::SandboxAgain => f.write_str(
@@ -312,7 +312,7 @@ fn job_failed(
     match rule {
         FailedBy::FailurePolicy => write!(
             f,
-            "the job failed at once, because a new pod would fail the same way{cause}; mend it, then `canoe job submit --replace`"
+            "the job failed at once, because a new pod would fail the same way{cause}; correct it, then `canoe job submit --replace`"
         ),
         FailedBy::Retries(0) => write!(
             f,
@@ -389,7 +389,7 @@ impl Display for ContainerExit {
             Self::Code(code, words) => {
                 let meaning = match code {
                     64 => " (wrong flags or variables)",
-                    75 => " (a passing trouble)",
+                    75 => " (a temporary failure)",
                     78 => " (a wrong configuration)",
                     137 => " (killed from outside, not for its memory as far as Kubernetes knows)",
                     139 => " (a segmentation fault)",
@@ -441,7 +441,7 @@ impl Display for PodRefusal {
             ),
             Self::NoPriorityClass(class) => write!(
                 f,
-                "there is no priority class {class:?}; mend `priorityClass` in job.yaml (`kubectl get priorityclass` lists them)"
+                "there is no priority class {class:?}; correct `priorityClass` in job.yaml (`kubectl get priorityclass` lists them)"
             ),
             Self::Webhook(message) => {
                 write!(
@@ -451,7 +451,7 @@ impl Display for PodRefusal {
             }
             Self::WebhookSilent(message) => write!(
                 f,
-                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; whoever runs the cluster has to mend it"
+                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; whoever runs the cluster has to repair it"
             ),
             Self::NamespaceGoes => {
                 f.write_str("the namespace is being deleted; submit the job to another one")
@@ -515,7 +515,7 @@ impl Display for Placement {
                 };
                 write!(
                     f,
-                    "no machine has the labels of `nodeSelector`{labels}: mend it, or label a machine"
+                    "no machine has the labels of `nodeSelector`{labels}: correct it, or label a machine"
                 )
             }
             Self::ClaimUnbound => f.write_str("its volume is not bound"),
