@@ -25,7 +25,7 @@ use crate::routes::{Target, target};
 /// Memory for the bodies of requests that are being read, in bytes.
 pub(crate) const BODIES: usize = 256 << 20;
 
-/// What threads share.
+/// The state that all threads share.
 pub(crate) struct Shared {
     /// The model.
     pub current: Current,
@@ -59,7 +59,7 @@ pub(crate) struct ServeWorker {
     model: Arc<Model>,
     version: u64,
     date: String,
-    /// The second, since the server began, that `date` is of.
+    /// The second for which `date` was written, counted from the start of the server.
     second: u64,
 }
 
