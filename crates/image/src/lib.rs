@@ -1,17 +1,18 @@
 //! Container images without Docker: the layers of a stock Python image, and one more with the canoe binary.
 //!
-//! Nothing is run and nothing is unpacked: the base's layers are copied as they are, checked by their digests, and the new
-//! image is a manifest that lists them with ours. The same binary and base give the same image, byte for byte.
+//! No container is run and no layer is unpacked: the base's layers are copied unchanged, checked by their digests, and
+//! the new image is a manifest that lists them and our layer. The same binary and base give the same image, byte for
+//! byte.
 //!
 //! # Map, in reading order
 //!
 //! - [`mod@reference`]: names of images.
-//! - [`digest`]: SHA-256 of what passes by.
+//! - [`digest`]: SHA-256 of bytes and of readers.
 //! - [`layer`]: the binary as a layer.
-//! - [`manifest`]: the base's documents with ours put in. Pure.
-//! - [`login`]: names and passwords from where Docker and Podman keep them.
+//! - [`manifest`]: the base's manifest and configuration with our layer added. Pure.
+//! - [`login`]: names and passwords from the files of Docker and Podman.
 //! - [`registry`]: the distribution protocol.
-//! - [`build`]: a file or a push.
+//! - [`build`]: writes the image to a file or a registry.
 
 pub mod build;
 pub mod digest;
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 pub use build::{ImageOptions, to_file, to_registry};
 pub use reference::Reference;
 
-/// Why there is no image.
+/// Why an image cannot be built, read or pushed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ImageError {
