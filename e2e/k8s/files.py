@@ -81,7 +81,7 @@ def five_minutes(bench):
     with open(first, "ab") as file:
         file.write(b"mine")
     said = bench.canoe("get", NAME, "--to", here, code=1)
-    expect("exists and is not the one that comes" in said and "--force" in said, said)
+    expect("exists and differs from the model to be copied" in said and "--force" in said, said)
     bench.canoe("get", NAME, "--to", here, "--force")
     same_model(os.path.join(wanted, "pass-00002"), os.path.join(here, "pass-00002"))
     # Deleted: the files stay, and so does what says where they are.
