@@ -1,4 +1,4 @@
-//! What a layer is built from: its description and the model around it, with the checks that builders share.
+//! The inputs of a layer's builder: the layer's description and the model around it, with the checks that builders share.
 //!
 //! Every check that fails returns an error that names the layer and its type.
 

@@ -1,7 +1,8 @@
 //! The scalars that are kept per parameter from step to step, besides its values and state.
 //!
-//! One [`ParameterProgress`] belongs to one parameter, whatever the number of blocks and servers over which it is distributed,
-//! because v1's counter per block made the result depend on that number. It is saved with the state.
+//! There is one [`ParameterProgress`] per parameter, whatever the number of blocks and servers over which the parameter
+//! is distributed. (v1 had a counter per block, so its results depended on the number of blocks.) It is saved with the
+//! state.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Rows: what happens to a row in the steps that did not touch it.
+//! Brings a row up to date for the steps that did not touch it.
 //!
 //! A by-row parameter is a large table of which a batch touches a few rows. The others cost nothing: they are
 //! brought up to date when they are read or touched again. With `n` missed steps, `lr` the rate of the last

@@ -1,5 +1,5 @@
-//! Finds layers that are cheaper together: a window over neighbours, the fully connected layer above it and, maybe, the
-//! maximum over the sequence above that (`sequence_conv_pool` of v1's networks).
+//! Finds layers that are cheaper when they are fused: a window over neighbours, the fully connected layer above it and,
+//! maybe, the maximum over the sequence above that (`sequence_conv_pool` of v1's networks).
 //!
 //! They are fused only if no other layer, evaluator or output reads the values between them.
 

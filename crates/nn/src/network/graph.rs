@@ -1,7 +1,7 @@
 //! Layers in execution order with their outputs: what a network, and each part of a recurrent group, executes.
 //!
-//! A graph does not know where its inputs come from. Whoever owns it fills the [given](OutputWork::Given) nodes before
-//! forward and reads their gradients after backward.
+//! A graph does not know where its inputs come from. Its owner fills the [given](OutputWork::Given) layers before forward
+//! and reads their gradients after backward.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Memories: what a step sees of the step before it, and of a boot in the first one.
+//! Memories: the values that a step reads from the previous step; in the first step, those of the boot layer.
 
 use crate::activation::Activation;
 use crate::domain::Layout;

@@ -1,4 +1,5 @@
-//! What a recurrent group is built from, and rebuilt from for every further step.
+//! The description from which a recurrent group is built, and from which further steps are built when sequences are
+//! longer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One batch through a recurrent group: forward and backward.
+//! Runs a recurrent group on one batch, forward and backward.
 
 use std::ops::Range;
 use std::sync::Arc;
