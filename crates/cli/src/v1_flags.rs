@@ -72,7 +72,7 @@ pub(crate) const COMMON: FlagTable = &[
         "fresh",
         Bool,
         "false",
-        "begin again if a server has lost the snapshots of this run; what is there is put aside, not deleted",
+        "begin again if a server has lost the snapshots of this run; existing ones are renamed, not deleted",
     ),
     flag(
         "peer_timeout",

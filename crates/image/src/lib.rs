@@ -32,12 +32,12 @@ pub use reference::Reference;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ImageError {
-    /// A name that is none.
+    /// The text is not a name of an image.
     #[error(
         "{0:?} is not the name of an image; it has the form [registry/]name[:tag] or [registry/]name@sha256:…"
     )]
     Reference(String),
-    /// A file here.
+    /// A file on this machine cannot be read or written.
     #[error("{action} {path}")]
     File {
         /// What was done with it.
@@ -46,7 +46,7 @@ pub enum ImageError {
         #[source]
         source: io::Error,
     },
-    /// A program that keeps passwords.
+    /// A credential helper of Docker failed.
     #[error("docker-credential-{helper} gives no login for {registry}: {reason}")]
     Helper {
         /// The program.
@@ -54,7 +54,7 @@ pub enum ImageError {
         registry: String,
         reason: String,
     },
-    /// No reply.
+    /// The registry did not reply.
     #[error("{what}: {registry} cannot be reached: {reason}")]
     Unreachable {
         /// What was asked for.
@@ -62,9 +62,9 @@ pub enum ImageError {
         registry: String,
         reason: String,
     },
-    /// A login is wanted, or another one.
+    /// The registry requires a login, or does not accept the stored one.
     #[error(
-        "{what}: {registry} wants {}; `docker login {registry}` or `podman login {registry}` makes one that is found here",
+        "{what}: {registry} wants {}; `docker login {registry}` or `podman login {registry}` stores one where canoe finds it",
         if *.has_login { "another login than the one that is kept for it" } else { "a login" }
     )]
     Login {
@@ -89,12 +89,12 @@ pub enum ImageError {
     #[error("{base} has no image for linux/{architecture}; it has {there}")]
     NoPlatform {
         base: String,
-        /// Which were wanted.
+        /// The requested architecture.
         architecture: String,
-        /// Which are there.
+        /// The architectures that it has.
         there: String,
     },
-    /// Something is not what its name says.
+    /// The bytes of a layer or document do not have the expected digest.
     #[error("{what} arrived damaged: it is {got}, not {want}")]
     Damaged {
         what: String,
@@ -103,7 +103,7 @@ pub enum ImageError {
         /// The one that it should have.
         want: String,
     },
-    /// A document that is none of these.
+    /// A manifest, configuration or reply cannot be parsed.
     #[error("{what} is not understood: {reason}")]
     Strange { what: String, reason: String },
 }

@@ -113,7 +113,7 @@ fn decode(auth: &str) -> Option<Login> {
     })
 }
 
-/// Runs `docker-credential-HELPER get`, which is told the registry and replies with JSON.
+/// Runs `docker-credential-HELPER get`, which reads the registry's name and writes JSON.
 fn ask(helper: &str, registry: &str) -> Result<Login, ImageError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]

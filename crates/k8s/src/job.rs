@@ -273,7 +273,7 @@ pub enum CopyAt {
 pub struct JobQueue {
     /// Its name: a LocalQueue of Kueue in the job's namespace, or a Queue of Volcano.
     pub name: String,
-    /// Whose queue it is.
+    /// The queueing system that it belongs to.
     #[serde(default)]
     pub of: QueueKind,
 }

@@ -11,7 +11,7 @@ use crate::error::BuildError;
 use crate::finish::Finish;
 use crate::parameters::{ParameterIndex, ParameterSpec};
 
-/// What a layer is built from.
+/// The inputs of a layer's builder.
 pub struct Build<'a> {
     /// The layer's part of the configuration.
     pub config: &'a LayerConfig,

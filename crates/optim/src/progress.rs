@@ -23,7 +23,7 @@ pub struct ParameterProgress {
     pub average: Windows,
 }
 
-/// What the updates of one batch need; returned by [`crate::Rule::begin`].
+/// The scalars that the updates of one batch need; returned by [`crate::Rule::begin`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateStep {
     /// The number of the step, from 1.
@@ -37,7 +37,7 @@ pub struct UpdateStep {
     pub(crate) before: Idle,
 }
 
-/// What catching up needs: the last step, its rate, and the restarts of the average.
+/// The scalars that catching up needs: the last step, its rate, and the restarts of the average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Idle {
     /// The last completed step.

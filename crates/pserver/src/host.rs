@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     pub(crate) line: Option<DataConnection>,
 }
 
-/// Whose data connection it is, and what has passed over it.
+/// The trainer and the port of a data connection, and the bytes that have passed over it.
 pub(crate) struct DataConnection {
     pub(crate) trainer: TrainerId,
     pub(crate) port: usize,

@@ -7,7 +7,7 @@
 //! # Map, in reading order
 //!
 //! - [`barrier`]: when a step is complete. Pure; no clock, no socket.
-//! - [`members`]: who takes part, when a generation ends and the next may begin. Pure.
+//! - [`members`]: which trainers take part, when a generation ends and the next may begin. Pure.
 //! - [`table`], [`dense`], [`sparse`]: rules and values. [`gradient`]: a push until its step is applied.
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one generation.

@@ -156,7 +156,7 @@ pub enum JobEvent {
     },
     /// A line of a process's log; only if requested.
     Line {
-        /// Whose log.
+        /// The process whose log has the line.
         process: ProcessId,
         /// Without the line break.
         line: String,

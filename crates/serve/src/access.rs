@@ -2,7 +2,7 @@
 
 use ring::digest::{SHA256, digest};
 
-/// Who may ask.
+/// Which requests are allowed.
 #[derive(Debug)]
 pub enum ClientAccess {
     /// Requests with a loopback name as their host, so that pages of other sites cannot direct a browser here.

@@ -40,7 +40,7 @@ impl ConnectionTable {
 }
 
 impl Connections {
-    /// Nobody yet; `most` may connect.
+    /// No connections yet; at most `most` are accepted.
     pub(crate) fn new(listener: TcpListener, tls: Option<Arc<ServerConfig>>, most: usize) -> Self {
         Self {
             listener,
@@ -80,7 +80,7 @@ impl Connections {
         self.table().count()
     }
 
-    /// Whether nobody is connected.
+    /// Whether there are no connections.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

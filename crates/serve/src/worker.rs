@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub queue: ServerQueue,
     /// Counters.
     pub figures: RequestFigures,
-    /// Who may ask.
+    /// Which requests are allowed.
     pub access: ClientAccess,
     /// The largest body, in bytes.
     pub largest_body: usize,

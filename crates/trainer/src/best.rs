@@ -331,7 +331,7 @@ impl Scores {
         }
     }
 
-    /// The directory of this pass is gone.
+    /// Notes that the directory of this pass was removed.
     pub fn removed(&mut self, pass: u32) {
         if let Some(score) = self.passes.get_mut(&pass) {
             score.kept = false;

@@ -111,7 +111,7 @@ fn write_to(out: &mut impl Write, values: &[f32]) -> io::Result<()> {
     write_values(out, values)
 }
 
-/// Writes the header of a parameter with so many values.
+/// Writes the header of a parameter with `values` values.
 pub(crate) fn write_header(out: &mut impl Write, values: usize) -> io::Result<()> {
     out.write_all(&0i32.to_le_bytes())?;
     out.write_all(&4u32.to_le_bytes())?;

@@ -254,7 +254,7 @@ fn blame(views: &mut [NodeView]) -> Vec<u32> {
     } else {
         broken.iter().copied().collect()
     };
-    // While a job starts, all wait for each other, and nobody is to blame.
+    // While a job starts, all nodes wait for each other, and no node is the cause.
     let mutual = broken.is_empty() && views.iter().all(|view| named.contains(&view.id));
     for view in views {
         view.awaited = !mutual && named.contains(&view.id);

@@ -137,7 +137,7 @@ impl Channel {
         &self.peer
     }
 
-    /// The other side has proved who it is: large frames are accepted from now on.
+    /// The other side has proved that it is a member: large frames are accepted from now on.
     pub fn trust(&mut self) {
         self.limits = FrameLimits::MEMBER;
     }

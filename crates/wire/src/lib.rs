@@ -14,8 +14,8 @@
 //! - [`stranger`]: a connection before its hello. [`lines`]: whether bytes sent over a connection arrive. Pure.
 //! - [`shared`]: shared memory instead of payloads between processes of one host.
 //! - [`part`]: the servers' tables on disk. [`binding`]: which save a part belongs to, and which service wrote it.
-//! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: who orders a snapshot for a server that is
-//!   about to end. [`owed`]: what trainer 0 tests and saves at which point.
+//! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: which trainer orders a snapshot for a server
+//!   that is about to end. [`owed`]: what trainer 0 tests and saves at which point.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides memory latency from it.
 //!
 //! # Invariants

@@ -30,7 +30,7 @@ pub struct Disk {
     pub folder: String,
     /// The newest snapshot of this run that all servers once had.
     pub confirmed: Option<Step>,
-    /// What is there and cannot be read, as a sentence: damaged snapshots of this run, or the folder itself.
+    /// What cannot be read, as a sentence: damaged snapshots of this run, or the folder itself.
     pub unreadable: Option<String>,
 }
 
@@ -151,7 +151,7 @@ fn loss(
     }
     if causes.is_empty() {
         confirmed?;
-        causes.push("the snapshots that servers have are of different steps".to_owned());
+        causes.push("the servers have snapshots of different steps only".to_owned());
     }
     let known = confirmed.map(|step| format!(", all servers once had that of step {step}"));
     Some(format!(

@@ -545,7 +545,7 @@ fn connect_unix(address: SocketAddr) -> Option<UnixStream> {
     [Some(address.ip()), None].into_iter().find_map(|ip| {
         let name = unix_name(ip, address.port()).ok()?;
         let stream = UnixStream::connect_addr(&name).ok()?;
-        // Abstract names belong to whoever is first: another user's process must not be mistaken for the server.
+        // An abstract name belongs to the first process that binds it, so clients check the user behind it.
         trusted_user(&stream).ok().map(|_| stream)
     })
 }

@@ -1,6 +1,6 @@
 //! Writes the record of a job while it runs: what happens to processes, what they compute, and their present state.
 //!
-//! [`watch`] defines the files and their format. This module decides who writes which, and how often.
+//! [`watch`] defines the files and their format. This module decides which process writes which file, and how often.
 
 pub(crate) mod cluster_job;
 pub(crate) mod heart;

@@ -45,7 +45,7 @@ pub struct FetchPatience {
     pub pause: Duration,
     /// The longest wait between attempts.
     pub longest_pause: Duration,
-    /// A connection that is silent for so long counts as broken.
+    /// A connection on which nothing arrives for this long counts as broken.
     pub silence: Duration,
 }
 

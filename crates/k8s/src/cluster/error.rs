@@ -109,11 +109,11 @@ pub enum ClusterError {
     },
     /// Objects of these names exist, and another field manager owns fields that submit wants to set.
     #[error(
-        "objects of the job are there already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
+        "objects of the job exist already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
          them; if not, choose another name"
     )]
     Taken {
-        /// Which fields, and whose.
+        /// The fields and their owners.
         message: String,
     },
     /// A Job of this name exists that was not created by canoe.
@@ -128,7 +128,7 @@ pub enum ClusterError {
     },
     /// A job of this name exists and differs.
     #[error(
-        "job {job} is there already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
+        "job {job} exists already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
          (data, logs and models stay on the volume), or choose another name",
         .differences.join("\n  ")
     )]

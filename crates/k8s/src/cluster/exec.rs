@@ -81,7 +81,7 @@ impl RemoteCommand {
         }))
     }
 
-    /// Why it failed, if it did and the machine says so soon.
+    /// Why it failed, if it did and the machine reports it soon.
     pub async fn failure(mut self) -> Option<String> {
         let status = tokio::time::timeout(FAREWELL, &mut self.ended).await;
         let status = status.ok()?.ok()??;

@@ -12,7 +12,7 @@ use crate::program::Program;
 /// What is needed to create a pod that reads the files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilesPod {
-    /// The job as it was submitted last.
+    /// The job file of the last submit.
     pub job: JobFile,
     /// The program that submit uploaded, if any.
     pub program: Option<Program>,

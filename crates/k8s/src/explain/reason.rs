@@ -41,7 +41,7 @@ pub enum Reason {
     DataFailed(Option<ContainerExit>),
     /// The Job that copies to an object store has failed for good.
     CopyFailed(Option<ContainerExit>),
-    /// The Job is gone, and its files are there.
+    /// The Job no longer exists, but its files do.
     OnlyFiles {
         /// The command that brings them.
         get: String,
@@ -139,7 +139,7 @@ pub enum Reason {
     /// The machine does not respond.
     MachineLost {
         machine: String,
-        /// The nodes of the job that are there.
+        /// The nodes of the job on that machine.
         nodes: Vec<u32>,
         /// Its pods have been asked to end, but the request cannot reach them.
         is_asked: bool,
@@ -179,7 +179,7 @@ pub enum Reason {
         /// Retries that there are.
         limit: i32,
     },
-    /// The pod has ended badly, and nobody makes another one.
+    /// The pod has failed, and no controller creates another one.
     Ended(ContainerExit),
     /// Some pods failed earlier and have been replaced; all nodes run now.
     FailedBefore {
@@ -367,7 +367,7 @@ pub enum Unbound {
     Lost,
     /// The provisioner cannot make one; its words.
     Failed(String),
-    /// Nobody has made one for this many seconds; who should.
+    /// No provisioner has made one for many seconds; the text names the one that should.
     Nobody(String),
     /// A volume is being made, as far as can be seen; what was said last.
     InTheMaking(String),

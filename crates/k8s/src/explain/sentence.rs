@@ -103,7 +103,7 @@ impl Display for Reason {
             }
             Self::OnlyFiles { get } => write!(
                 f,
-                "its Job is gone: deleted, or removed by itself some time after its end (`ttlSeconds`); what it has made is on the volume, and `{get}` brings it"
+                "its Job is gone: deleted, or removed by itself some time after its end (`ttlSeconds`); its results are on the volume, and `{get}` copies them here"
             ),
             Self::OtherKeys { job } => write!(
                 f,
@@ -124,7 +124,7 @@ impl Display for Reason {
             }
             Self::FinalizersHold { finalizers } => write!(
                 f,
-                "its deletion waits for {}; whoever set {} has to remove it, or is gone: `kubectl edit` takes it out of metadata.finalizers",
+                "its deletion waits for {}; the controller that set {} has to remove it; if it no longer exists, `kubectl edit` takes it out of metadata.finalizers",
                 finalizers.join(", "),
                 if finalizers.len() > 1 { "these finalizers" } else { "this finalizer" }
             ),
@@ -147,7 +147,7 @@ impl Display for Reason {
             ),
             Self::HeldBack { gates } => write!(
                 f,
-                "held back by scheduling gates ({gates}); whoever set them, usually a queue, takes them away when there is room"
+                "held back by scheduling gates ({gates}); their controller, usually a queue, removes them when there is room"
             ),
             Self::MachineComes { message } => write!(
                 f,
@@ -243,7 +243,7 @@ impl Display for Reason {
             ),
             Self::EndsLate { finalizers, .. } => write!(
                 f,
-                "should have ended long ago and is kept by {}: whoever set it has to remove it from the pod's metadata.finalizers",
+                "should have ended long ago and is kept by {}: the controller that set it has to remove it from the pod's metadata.finalizers",
                 finalizers.join(", ")
             ),
             Self::TurnedAway { reason, message } => turned_away(f, reason, message),
@@ -451,7 +451,7 @@ impl Display for PodRefusal {
             }
             Self::WebhookSilent(message) => write!(
                 f,
-                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; whoever runs the cluster has to repair it"
+                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; the operator of the cluster has to repair it"
             ),
             Self::NamespaceGoes => {
                 f.write_str("the namespace is being deleted; submit the job to another one")
@@ -571,10 +571,10 @@ impl Display for PullFailure {
                 "the machine does not trust the registry's certificate; its authority has to be installed on every machine"
             }
             Self::PlainHttp => {
-                "the registry speaks no TLS, and the machine was not told that it may be asked without"
+                "the registry speaks no TLS, and the machine is not configured to use plain HTTP for it"
             }
             Self::ServerFails => {
-                "the registry replies with an error of its own; it is tried again, and whoever runs the registry should look"
+                "the registry replies with an error of its own; the pull is tried again, and the operator of the registry should look"
             }
             Self::Platform => {
                 "it is not made for the processors of that machine; push it for them too, or name the right machines in `nodeSelector` (kubernetes.io/arch)"

@@ -46,7 +46,7 @@ pub(super) fn objects(job: &JobFile) -> Vec<Value> {
     }
 }
 
-/// A volume that exists outside, kept when the claim goes, and the claim that is its only one.
+/// A volume on an existing file server, kept when its claim is deleted, and the only claim that may use it.
 fn static_volume(job: &JobFile, size: &str, source: Value) -> Vec<Value> {
     // Volumes belong to no namespace, so the name has the namespace in it. Neither part can have a dot.
     let name = format!("{}.{}", job.namespace, claim_name(job));

@@ -63,7 +63,7 @@ pub(super) fn fused(model: &ModelConfig, fuse: bool) -> Vec<Fused<'_>> {
     parts
 }
 
-/// Who reads each layer: names of layers, and an empty name for readers outside the network.
+/// The readers of each layer: names of layers, and an empty name for readers outside the network.
 fn readers(model: &ModelConfig) -> HashMap<&str, Vec<&str>> {
     let mut readers: HashMap<&str, Vec<&str>> = HashMap::new();
     for layer in &model.layers {

@@ -50,7 +50,7 @@ pub(crate) enum OutputWork {
     More,
 }
 
-/// What all layers of a graph read.
+/// What all layers of a graph read: parameters, their shapes, and packed weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub parameters: &'a Parameters,

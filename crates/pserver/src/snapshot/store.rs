@@ -121,7 +121,7 @@ pub struct UnusedSnapshots {
     pub text: String,
 }
 
-/// Whose snapshots are looked for.
+/// The run, the tables and the server whose snapshots are searched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotOwner {
     /// The run of the job.

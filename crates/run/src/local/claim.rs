@@ -162,7 +162,7 @@ impl Noted {
 /// The options of the user for the beginning of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StartOptions {
-    /// A new run, whatever is there.
+    /// `--fresh`: a new run, whatever the folder has.
     pub fresh: bool,
     /// A run that continues after results in this folder, which therefore stay where they are.
     pub in_place: bool,
@@ -334,7 +334,7 @@ pub enum ClaimError {
         /// The owner's machine.
         host: String,
     },
-    /// An unfinished run with other settings is there.
+    /// The folder has an unfinished run with other settings.
     #[error(
         "{folder} holds an unfinished run with other settings: {differences}; start it as before to resume it, or use --fresh to move it aside and start again"
     )]
@@ -344,7 +344,7 @@ pub enum ClaimError {
         /// What differs.
         differences: String,
     },
-    /// Snapshots or models are there, and it is not known which run they belong to.
+    /// The folder has snapshots or models, and it is not known which run they belong to.
     #[error(
         "{folder} holds results of an unfinished run, but the file {fault}; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
     )]

@@ -27,7 +27,7 @@ pub struct RunLimits {
     pub early_end: Duration,
     /// Restarts; `None` ends the job when a process crashes.
     pub restart: Option<RestartPolicy>,
-    /// Who decides when the servers may end.
+    /// When the servers may end.
     pub servers_end: ServersEnd,
 }
 
@@ -243,7 +243,7 @@ impl Machine {
     fn process(&mut self, id: ProcessId) -> &mut Process {
         self.processes
             .get_mut(&id)
-            .expect("the machine is only told of processes that it was made with")
+            .expect("inputs name only processes that the machine was made with")
     }
 
     fn is_ending(&self) -> bool {

@@ -42,7 +42,7 @@ pub struct NodeStart {
     pub arguments: Vec<String>,
     /// Where Kubernetes puts the service account.
     pub account_dir: PathBuf,
-    /// Who lists the pods of the job, for `podlist`.
+    /// Lists the pods of the job, for `podlist`.
     pub pods: Arc<dyn PodSource>,
     /// The port for probes; 0 for any free port.
     pub health_port: u16,

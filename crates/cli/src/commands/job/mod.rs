@@ -53,7 +53,7 @@ enum JobCommand {
         /// Print the files of the v1 tutorial instead.
         #[arg(long)]
         v1: bool,
-        /// Do not ask the cluster for the keys of a job that is there already; print new ones.
+        /// Do not ask the cluster for the keys of a job that exists already; print new ones.
         #[arg(long)]
         offline: bool,
     },
@@ -123,11 +123,11 @@ enum JobCommand {
         #[arg(long)]
         tail: Option<u64>,
     },
-    /// Remove what submit has made; the volume stays unless told otherwise.
+    /// Remove what submit has created; the volume stays unless --volume is given.
     Delete {
         #[command(flatten)]
         name: Name,
-        /// Remove the volume claim and the volume object too. Files on an NFS or EFS server stay there all the same.
+        /// Remove the volume claim and the volume object too. Files on an NFS or EFS server stay there nevertheless.
         #[arg(long)]
         volume: bool,
         /// Do not ask.
@@ -174,7 +174,8 @@ struct UploadArgs {
 struct SubmitArgs {
     #[command(flatten)]
     options: JobOptions,
-    /// Check and keep nothing: `server` lets the API server check everything, `client` asks nobody.
+    /// Check without creating anything: with `server` the API server checks everything, with `client` nothing is sent
+    /// to it.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<DryRun>,
     /// Stay until the job has ended.

@@ -22,7 +22,7 @@ pub(super) struct JobOptions {
     /// Namespace of all objects (that of job.yaml, or else of the kubeconfig's context).
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Container image with canoe and python3 (left out: a stock Python image, and this program is brought along).
+    /// Container image with canoe and python3 (left out: a stock Python image, and this program is uploaded).
     #[arg(long)]
     image: Option<String>,
     /// The stock image of a job without an image of its own, such as one of a mirror or by digest: python3 and glibc.

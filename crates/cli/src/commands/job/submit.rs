@@ -96,7 +96,7 @@ async fn keys_if_reachable(access: &ClusterAccess, job: &JobFile) -> Option<Cred
         Ok(secret) => secret.and_then(|secret| Credentials::of(&secret, job.tls)),
         Err(error) => {
             eprintln!(
-                "the cluster was not asked whether the job is there ({error}); the keys are new, and a job that runs refuses them"
+                "the cluster could not be asked whether the job exists ({error}); the keys are new, and a running job would refuse them"
             );
             None
         }

@@ -124,7 +124,7 @@ pub(super) fn begin(
     let create = || {
         std::fs::create_dir_all(output).with_context(|| {
             format!(
-                "create the output folder {}; if something else is there under this name, move it away",
+                "create the output folder {}; if something else has this name, move it away",
                 output.display()
             )
         })

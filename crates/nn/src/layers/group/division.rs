@@ -30,7 +30,7 @@ pub(super) struct Division {
     pub fixed: Vec<(String, usize)>,
 }
 
-/// What the division has to know of a layer.
+/// The properties of a layer that decide where it runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Nature {
     pub reads: Reads,

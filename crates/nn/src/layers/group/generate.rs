@@ -42,7 +42,7 @@ pub(super) struct Generator {
 pub(super) struct Choice<'a> {
     /// The layer whose output is the chosen word.
     pub word: &'a LayerConfig,
-    /// The layer that says whether a sequence ends.
+    /// The layer whose output decides whether a sequence ends.
     pub end: &'a LayerConfig,
 }
 

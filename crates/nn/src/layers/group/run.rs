@@ -17,7 +17,7 @@ use crate::noise::Noise;
 use crate::output::{Output, OutputValues};
 use crate::product::PackedWeights;
 
-/// What the last forward decided.
+/// The state of the last forward, for backward.
 #[derive(Debug, Default)]
 pub(super) struct GroupRun {
     /// Whether each input is a copy, because an earlier one is the same layer.
