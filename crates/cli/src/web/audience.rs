@@ -11,7 +11,7 @@ const PAGES: usize = 256;
 /// A page asks again after the time that it names, or at most this much later.
 const LATE: Duration = Duration::from_millis(1500);
 
-/// The longest time between two requests of a page: browsers slow down pages in background tabs.
+/// The longest time between two requests of a page: a page in a hidden tab sends fewer.
 const SLOWEST: Duration = Duration::from_secs(5);
 
 /// The open pages, by the number that each has drawn for itself.

@@ -93,7 +93,7 @@ pub struct RunTally {
     pub stopped: Option<Stopped>,
     /// Generations of the job that began with a restored snapshot.
     pub roll_backs: BTreeSet<u64>,
-    /// The newest crash or roll-back, as a sentence for a line of its own.
+    /// The newest message for a line of its own: the preparation of data, a crash, a roll-back, or a warning.
     pub note: Option<String>,
 }
 
