@@ -133,7 +133,7 @@ pub(crate) const COMMON: FlagTable = &[
         "pserver_num_threads",
         Int,
         "1",
-        "servers use as many threads as they have connections",
+        "servers start threads as their connections need them",
     ),
     ignored("parallel_thread_num", Int, "1", "v1 ignored it too"),
     ignored(
