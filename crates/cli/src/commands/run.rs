@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     /// configuration has test data and --passes is not given).
     #[arg(long, value_name = "PASSES", allow_negative_numbers = true)]
     patience: Option<u32>,
-    /// What passes are compared by: an evaluator, or cost.
+    /// The value by which passes are compared: an evaluator, or cost.
     #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
     best_by: Option<String>,
     /// Ports of each server for dense parameters.
