@@ -140,7 +140,8 @@ def page(functions, read, table, flags):
     )
     parts = ['# Which parts of v1 run', 'The names of v0.10.0, and how this version handles them. **runs**: Canoe computes it. '
              '**described only**: Canoe evaluates a configuration with it (`canoe config dump`), but does not compute it. '
-             '**refused**: the configuration ends with an error that gives the reason. How to run your v1 files: [from v1](../v1.md).']
+             '**refused**: the configuration ends with an error that gives the reason. How to run your v1 files: '
+             '[from v1](../v1.md).']
     summary = []
     for title, rows in families:
         summary.append((title, counted(rows)))
