@@ -126,9 +126,9 @@ pub enum Event {
     },
     /// The whole job ends.
     JobEnd {
-        /// How.
+        /// How the job ended.
         outcome: JobOutcome,
-        /// Why, if it is worth a sentence.
+        /// The reason; missing if there is none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
     },
