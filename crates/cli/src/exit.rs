@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All went well.
+    /// Success.
     Success,
     /// Something failed; the message says what.
     Failure,

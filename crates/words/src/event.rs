@@ -126,9 +126,9 @@ pub enum Event {
     },
     /// The whole job ends.
     JobEnd {
-        /// How.
+        /// How the job ended.
         outcome: JobOutcome,
-        /// The reason, for people; empty if the outcome says enough.
+        /// The reason; missing if there is none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
     },

@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     /// configuration has test data and --passes is not given).
     #[arg(long, value_name = "PASSES", allow_negative_numbers = true)]
     patience: Option<u32>,
-    /// What passes are compared by: an evaluator, or cost.
+    /// The value by which passes are compared: an evaluator, or cost.
     #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
     best_by: Option<String>,
     /// Ports of each server for dense parameters.
@@ -110,13 +110,13 @@ pub(crate) struct RunArgs {
     /// Restart crashed processes and resume from the last snapshot.
     #[arg(long)]
     keep_going: bool,
-    /// Seconds that a step may wait for a trainer that lives, before --keep-going replaces it.
+    /// Seconds that a step may wait for a trainer that runs, before --keep-going replaces it.
     #[arg(long, value_name = "SECONDS")]
     stall_timeout: Option<f64>,
     /// Start again although an earlier run did not finish; its results are moved aside.
     #[arg(long)]
     fresh: bool,
-    /// Keep the page after the job has ended, until Ctrl-C.
+    /// Keep serving the page after the job has ended, until Ctrl-C.
     #[arg(long)]
     stay: bool,
     /// Run more nodes than this machine can carry.

@@ -2,8 +2,9 @@
 //! the end would keep the figures of the second before, and report a lost connection.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use words::lock::{Mutex, MutexGuard};
 
 /// Most pages that a runner waits for.
 const PAGES: usize = 256;
@@ -32,7 +33,7 @@ impl Audience {
     pub(crate) const LIMIT: Duration = SLOWEST.saturating_add(LATE);
 
     fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, OpenPage>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock()
     }
 
     /// A page has asked for what is new, and will ask again after this time.

@@ -87,13 +87,13 @@ pub fn run_name(token: &str) -> String {
 
 /// The exit codes of a node, which the Job's failure policy reads.
 pub mod code {
-    /// Wrong flags or variables: a new pod would do the same.
+    /// Wrong flags or variables: a new pod would fail in the same way.
     pub const USAGE: u8 = 64;
-    /// A failure that another attempt may not have.
+    /// A temporary failure: a new pod may succeed.
     pub(crate) const TEMPORARY: u8 = 75;
-    /// Wrong configuration: a new pod would do the same.
+    /// Wrong configuration: a new pod would fail in the same way.
     pub const CONFIG: u8 = 78;
-    /// Asked to end.
+    /// Ended on request (SIGTERM).
     pub(crate) const TERMINATED: u8 = 143;
 }
 

@@ -87,7 +87,7 @@ enum JobCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Take a snapshot and end all pods; the job keeps its place and its keys until it is resumed.
+    /// Take a snapshot and end all pods; the Job and its keys are kept until you resume it.
     Pause(Name),
     /// Continue a paused job from its snapshot.
     Resume(Name),
@@ -102,7 +102,7 @@ enum JobCommand {
     Watch {
         #[command(flatten)]
         name: Name,
-        /// Lead the job's page to this machine, until interrupted.
+        /// Forward the job's page to this machine, until interrupted.
         #[arg(long)]
         web: bool,
         /// The port for the page on this machine.
