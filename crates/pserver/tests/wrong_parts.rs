@@ -151,7 +151,7 @@ fn a_part_with_other_contents_is_not_believed() {
         std::fs::write(&path, writer.finish().unwrap().0).unwrap();
         path
     };
-    check(harm, "its contents are not those");
+    check(harm, "its checksum is not the one");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn saved_rows_of_two_saves_are_not_mixed() {
     std::fs::rename(first.join("pserver.0000"), &kept).unwrap();
     std::fs::copy(first.join("pserver.0001"), first.join("pserver.0000")).unwrap();
     let error = from_rows(&first).refused();
-    assert!(error.contains("not number 0"), "{error}");
+    assert!(error.contains("not service 0"), "{error}");
     std::fs::rename(&kept, first.join("pserver.0000")).unwrap();
     // Equal runs save equal files, whatever their names; one that has come further does not.
     let other = Job::new(&[5]);

@@ -315,7 +315,7 @@ fn damaged(path: &Path, reason: impl Into<String>) -> SavedRowsError {
 fn unusable(path: &Path) -> impl Fn(FormatError) -> SavedRowsError {
     move |error| match error {
         FormatError::Read(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
-            damaged(path, "it ends before its last row")
+            damaged(path, "it ends too early")
         }
         FormatError::Read(source) => read_error(path)(source),
         FormatError::Header(cause) => damaged(path, format!("its header: {cause}")),

@@ -222,7 +222,7 @@ mod tests {
         fs::write(dir.path().join("pass-00002/notes.txt"), "mine").unwrap();
         let told = save(2);
         assert!(
-            told.contains("is now in") && told.contains("aside-pass-00002"),
+            told.contains("was renamed to") && told.contains("aside-pass-00002"),
             "{told}"
         );
         let kept = dir.path().join("aside-pass-00002");

@@ -806,7 +806,7 @@ mod tests {
             open.settings.passes = Some(6);
             decide(Some(&open), &settings, StartOptions::default(), &both())
         };
-        assert!(matches!(with(2), Beginning::Differs(why) if why.contains("fewer than the 4")));
+        assert!(matches!(with(2), Beginning::Differs(why) if why.contains("less than the 4")));
         for passes in [4, 6, 9] {
             assert_eq!(with(passes), Beginning::Resume("r1".to_owned()));
         }
