@@ -178,7 +178,7 @@ fn train(
         if scores_file::is_taken(&saver.save_dir) {
             let best = saver.save_dir.join(scores_file::BEST);
             let text = format!(
-                "{} is no link, so it stays as it is and does not name the best model; move it away to have the link",
+                "{} is not a link, so it is not changed and does not name the best model; move it away to get the link",
                 best.display()
             );
             report.warn(Topic::Saving, text);
@@ -407,12 +407,12 @@ pub(crate) fn terms(
 fn check_terms(network: &Network, averaged: bool) -> Result<(), TrainError> {
     if network.parameters().iter().any(|p| p.by_row) {
         return Err(TrainError::Configuration(
-            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which do not go together: every trainer would have to hold the whole table",
+            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which cannot be combined: every trainer would have to hold the whole table",
         ));
     }
     if averaged {
         return Err(TrainError::Configuration(
-            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which do not go together: what is saved is the average over trainers",
+            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which cannot be combined: the average over trainers is what is saved",
         ));
     }
     Ok(())

@@ -190,7 +190,7 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         None => None,
         Some(from) => {
             let Some(out) = &args.to else {
-                bail!("{from} is fetched before it is split; say where to with --to DIR");
+                bail!("{from} is fetched before it is split; name the folder for it with --to DIR");
             };
             let files = fetch_objects(&from, out, false)?;
             Some(match files.as_slice() {

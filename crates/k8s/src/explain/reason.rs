@@ -405,7 +405,7 @@ impl Reason {
             Self::NotPlaced(reasons) if matches!(&reasons[..], [Placement::ClaimUnbound]) => {
                 Weight::Note
             }
-            // Killed from outside, ended on request, a passing trouble: the successor needs nothing.
+            // Killed from outside, ended on request, or a temporary failure: the successor needs no action of a person.
             Self::PodFailed {
                 exit: ContainerExit::Code(137 | 143 | 75, _),
                 ..

@@ -202,7 +202,7 @@ impl Provider {
             .filter(|dim| u32::try_from(*dim).is_ok());
         let Some(dim) = dim.filter(|dim| *dim > 0 && slot.level <= 2) else {
             return Err(self.slots_error(format!(
-                "slot {} has the impossible dimension {}",
+                "slot {} has the invalid dimension {}",
                 slot.name, slot.dim
             )));
         };
