@@ -100,7 +100,7 @@ pub trait Scattered {
     fn each(self, f: impl FnMut(&mut u32, &mut [f32], &[f32]));
 }
 
-/// The pieces of scattered rows that a step touches; also catches rows up before the method and decays them after it.
+/// The pieces of scattered rows that a step touches; brings each row up to date before the method, and settles it after.
 pub(crate) struct Visited<'a, R> {
     pub rule: &'a Rule,
     pub step: &'a UpdateStep,

@@ -211,8 +211,7 @@ fn put_in_order(save_dir: &Path) -> Result<(), TrainError> {
     })
 }
 
-/// Refuses two things that are impossible while tables stay on the servers: a test, which needs whole tables, and several
-/// trainers with values of their own in one process.
+/// Refuses test data if tables stay on the servers: a test during training needs whole tables.
 fn check_unheld(
     settings: &TrainerSettings,
     network: &Network,

@@ -334,7 +334,7 @@ impl PreparedNode<'_> {
     }
 }
 
-/// Whether one of these interfaces exists: their names differ between clusters. Addresses are also allowed.
+/// Whether all of these interfaces exist: their names differ between clusters. Addresses are also allowed.
 fn has_interface(nics: &str) -> bool {
     nics.split(',').all(|nic| {
         nic.is_empty()

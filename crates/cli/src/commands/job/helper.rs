@@ -85,8 +85,8 @@ fn is_broken(error: &anyhow::Error) -> bool {
         )
 }
 
-/// Removes the pod of an interrupted upload if it has ended or has other options, because a pod cannot be changed; checks
-/// that the namespace and the volume claim exist.
+/// Removes the pod of an interrupted upload, which may have ended or have other options, and cannot be changed. Then checks
+/// that the volume claim exists, and waits for the namespace's service account.
 async fn prepare(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow::Result<()> {
     if cluster.get::<Pod>(&job.namespace, pod).await?.is_some() {
         cluster.delete_pod(&job.namespace, pod).await?;
