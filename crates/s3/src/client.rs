@@ -27,8 +27,8 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Most bytes of an XML document that are read.
 const LONGEST: u64 = 16 << 20;
-/// Larger objects are sent in parts of this size, so that a broken connection repeats only one part. S3 allows up to 5
-/// GiB.
+/// Larger objects are sent in parts of this size, so that a broken connection repeats only one part. S3 allows parts of
+/// up to 5 GiB.
 const PART: u64 = 64 << 20;
 /// The header in which the client stores the SHA-256 of an object's content.
 const SHA256: &str = "x-amz-meta-sha256";

@@ -15,7 +15,7 @@ pub(crate) struct Events {
     bell: OwnedFd,
 }
 
-/// Key of the listening socket; smaller keys belong to connections.
+/// Keys of the listening socket and of the bell; all other keys belong to connections.
 pub(crate) const LISTENER: usize = usize::MAX;
 const BELL: usize = usize::MAX - 1;
 

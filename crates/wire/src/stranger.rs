@@ -49,7 +49,7 @@ pub struct Greeted {
 /// Why a stranger is sent away.
 #[derive(Debug, thiserror::Error)]
 pub enum StrangerError {
-    /// The connection broke after the stranger had sent something.
+    /// The connection broke, or the stranger closed it after it had sent something.
     #[error("the connection broke")]
     Io(#[source] io::Error),
     /// The stranger closed the connection without sending anything, as scanners and probes do.

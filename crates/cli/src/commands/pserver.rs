@@ -67,7 +67,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     }
     if let Some(text) = security::just_finished(&flags)? {
         say(Level::Info, &text);
-        // If it cannot start, there is no record that could say why.
+        // If it cannot start, trainers cannot be notified of the end.
         if let Ok(server) = Server::start(config(&flags)?, Arc::new(say)) {
             server.announce_end(LINGER);
             server.shutdown();

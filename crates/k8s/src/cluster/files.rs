@@ -21,7 +21,7 @@ pub struct FilesPod {
 }
 
 impl FilesPod {
-    /// The same from the Job itself, for jobs without the ConfigMap.
+    /// The same from a Job itself, for Jobs that were not made from the objects that were rendered last.
     pub fn of_job(job: &Job) -> Option<Self> {
         let spec = job.spec.as_ref()?.template.spec.as_ref()?;
         let volumes = spec.volumes.iter().flatten();
